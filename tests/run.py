@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+"""Every check and test of the collection, one after the other: what `make test` runs.
+
+A stage is a name and a command; they are listed in `stages()`. A stage's output goes to build/logs/ and its last lines are shown
+when it fails; the others run all the same. The last line is the sum, alone: `N passed, N failed`. A test case counts as one, and so
+does a stage that is no suite of tests; a molecule scenario is one, plus its testinfra tests. A suite without a test is a failure.
+
+    tests/run.py --list                 what there is
+    tests/run.py --only lint            one group
+    tests/run.py --only unit,next/unit  some stages
+    tests/run.py --fast                 all but molecule
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOGS = ROOT / "build" / "logs"
+MAIN = ROOT / ".venv"
+NEXT = ROOT / ".venv-next"
+
+# In the order in which they run: `default` makes the hosts that all of them use, the last ones leave them in pieces.
+SCENARIOS = (
+    "default",
+    "preflight",
+    "nvidia_driver",
+    "docker",
+    "nvidia_container_toolkit",
+    "images",
+    "models",
+    "cluster",
+    "ray",
+    "vllm",
+    "rebuild",
+)
+
+MINUTE = 60
+HEARTBEAT_SECONDS = 60
+SHOWN_LINES = 60
+# Of what stands above the last lines, these are shown too.
+ERROR = re.compile(r"^(ERROR|FAILED|FATAL|fatal:)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    """One thing to run. Its name is `group` or `group/what`."""
+
+    name: str
+    command: tuple[str, ...]
+    venv: Path = MAIN
+    limit_seconds: int = 10 * MINUTE
+    # Its output must hold this, with a number above zero in the group: proof that it looked at something.
+    counted: str = ""
+    # It runs pytest, whose cases are counted.
+    suite: bool = False
+    # The stage itself counts as one as well.
+    itself: bool = True
+    # Set-up or tear-down: only a failure counts.
+    silent: bool = False
+
+    @property
+    def group(self) -> str:
+        return self.name.partition("/")[0]
+
+    @property
+    def log(self) -> Path:
+        return LOGS / (self.name.replace("/", "-") + ".log")
+
+    @property
+    def results(self) -> Path:
+        return LOGS / (self.name.replace("/", "-") + "-junit")
+
+
+@dataclasses.dataclass
+class Result:
+    stage: Stage
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    why: str = ""
+
+
+def playbooks() -> tuple[str, ...]:
+    return tuple(sorted(str(path.relative_to(ROOT)) for path in (ROOT / "playbooks").glob("*.yml")))
+
+
+def lint(group: str, venv: Path) -> Iterator[Stage]:
+    """The checks that both supported releases of ansible-core get."""
+    yield Stage(
+        f"{group}/ansible-lint",
+        ("ansible-lint", "--offline", "--profile", "production", "--nocolor"),
+        venv=venv,
+        counted=r"in (\d+) files processed",
+    )
+    yield Stage(
+        f"{group}/syntax", ("ansible-playbook", "--syntax-check", "--inventory", "localhost,", *playbooks()), venv=venv
+    )
+
+
+def unit(name: str, venv: Path) -> Stage:
+    return Stage(name, ("python", "-m", "pytest", "tests"), venv=venv, suite=True, itself=False)
+
+
+def scenarios() -> Iterator[Stage]:
+    found = {path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml")}
+    for name in sorted(found - set(SCENARIOS)):
+        yield Stage(
+            f"molecule/{name}",
+            ("sh", "-c", f"echo 'molecule/{name} has no place in SCENARIOS of tests/run.py'; exit 1"),
+        )
+    for name in SCENARIOS:
+        if name in found:
+            yield Stage(
+                f"molecule/{name}",
+                # The hosts stay for the next scenario.
+                ("molecule", "test", "--scenario-name", name, "--destroy", "never"),
+                limit_seconds=25 * MINUTE,
+                suite=True,
+            )
+    if found:
+        yield Stage("molecule/destroy", ("molecule", "destroy", "--scenario-name", "default"), silent=True)
+
+
+def stages() -> list[Stage]:
+    return [
+        *lint("lint", MAIN),
+        Stage("lint/yamllint", ("yamllint", "--strict", ".")),
+        Stage(
+            "lint/shellcheck",
+            (
+                "sh",
+                "-c",
+                "git ls-files -z --cached --others --exclude-standard -- '*.sh' .ci/run | xargs -0 shellcheck",
+            ),
+        ),
+        Stage("lint/ruff", ("ruff", "check", ".")),
+        Stage("lint/ruff-format", ("ruff", "format", "--check", ".")),
+        Stage(
+            "lint/mypy",
+            ("mypy", "-p", "ansible_collections.baremetal.llm.plugins", "-p", "lab", "-m", "tests.run"),
+            counted=r"in (\d+) source files",
+        ),
+        Stage("lint/docs", ("tests/unpacked.sh", "antsibull-docs", "lint-collection-docs", "--plugin-docs", ".")),
+        Stage("lint/changelog", ("antsibull-changelog", "lint")),
+        Stage("sanity", ("tests/sanity/run.sh",), limit_seconds=15 * MINUTE, counted=r"Running sanity test .*()"),
+        unit("unit", MAIN),
+        unit("next/unit", NEXT),
+        *lint("next", NEXT),
+        Stage("package", ("tests/package.sh",)),
+        *scenarios(),
+    ]
+
+
+def chosen(only: list[str], fast: bool) -> list[Stage]:
+    everything = stages()
+    wanted = {name for names in only for name in names.split(",") if name}
+    unknown = wanted - {stage.name for stage in everything} - {stage.group for stage in everything}
+    if unknown:
+        sys.exit(f"no stage or group is named {', '.join(sorted(unknown))}; --list names them")
+    picked = [stage for stage in everything if not wanted or stage.name in wanted or stage.group in wanted]
+    return [stage for stage in picked if not (fast and stage.group == "molecule")]
+
+
+def environment(stage: Stage) -> dict[str, str]:
+    # What the person who runs this has set for Ansible, Python or pytest must not decide what the tests say.
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ANSIBLE_", "MOLECULE_", "PYTEST_", "PYTHON"))
+    }
+    # testinfra runs somewhere below molecule: options for pytest reach it only through the environment.
+    if stage.suite:
+        kept["PYTEST_ADDOPTS"] = "-p count_cases"
+        kept["PYTHONPATH"] = str(ROOT / "tests" / "support")
+        kept["COUNT_CASES_IN"] = str(stage.results)
+    return kept | {
+        "PATH": f"{stage.venv / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "VIRTUAL_ENV": str(stage.venv),
+        "LC_ALL": "C.UTF-8",
+        "NO_COLOR": "1",
+        "ANSIBLE_NOCOLOR": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def last_line(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1][:100] if lines else ""
+
+
+def run_command(stage: Stage) -> str:
+    """Run it with its output in its log. Returns what went wrong, or nothing."""
+    started = time.monotonic()
+    with stage.log.open("w") as log:
+        try:
+            process = subprocess.Popen(
+                stage.command,
+                cwd=ROOT,
+                env=environment(stage),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            log.write(f"{error}\n")
+            return f"could not be started: {error}"
+        try:
+            while True:
+                try:
+                    status = process.wait(HEARTBEAT_SECONDS)
+                    return f"exit status {status}" if status else ""
+                except subprocess.TimeoutExpired:
+                    seconds = time.monotonic() - started
+                    if seconds > stage.limit_seconds:
+                        return f"not done after {stage.limit_seconds // MINUTE} minutes"
+                    print(f"\n          {seconds:5.0f} s  {last_line(stage.log)}", end=" ", flush=True)
+        finally:
+            # What it left behind when it ran out of time or was interrupted.
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+                try:
+                    process.wait(30)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+
+
+def count_cases(result: Result) -> None:
+    for report in sorted(result.stage.results.glob("*.xml")):
+        for suite in xml.etree.ElementTree.parse(report).getroot().iter("testsuite"):
+            tests, failures, errors, skipped = (
+                int(suite.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")
+            )
+            result.failed += failures + errors
+            result.skipped += skipped
+            result.passed += tests - failures - errors - skipped
+
+
+def run(stage: Stage) -> Result:
+    result = Result(stage)
+    shutil.rmtree(stage.results, ignore_errors=True)
+    started = time.monotonic()
+    result.why = run_command(stage)
+    result.seconds = time.monotonic() - started
+    if stage.counted and not result.why:
+        found = re.search(stage.counted, stage.log.read_text(errors="replace"))
+        if not found or found.group(1) == "0":
+            result.why = "it looked at nothing"
+    if stage.suite:
+        count_cases(result)
+        if not result.why and result.failed:
+            result.why = "failed cases"
+        if not result.why and not result.passed:
+            result.why = "not one test passed or none was found"
+    if result.why and (stage.itself or not result.failed):
+        result.failed += 1
+    elif not result.why and stage.itself and not stage.silent:
+        result.passed += 1
+    return result
+
+
+def show_failure(result: Result) -> None:
+    lines = result.stage.log.read_text(errors="replace").splitlines()
+    print(f"          {result.why}; from {result.stage.log.relative_to(ROOT)}:")
+    for line in [line for line in lines[:-SHOWN_LINES] if ERROR.search(line)][-SHOWN_LINES:] + lines[-SHOWN_LINES:]:
+        print(f"          | {line}")
+
+
+def table(results: list[Result]) -> None:
+    width = max(len(result.stage.name) for result in results)
+    print(f"\n{'stage':{width}}  {'passed':>6}  {'failed':>6}  {'skipped':>7}  {'seconds':>7}")
+    for result in results:
+        print(
+            f"{result.stage.name:{width}}  {result.passed:6}  {result.failed:6}  {result.skipped:7}  {result.seconds:7.0f}"
+            + (f"  {result.why}" if result.why else "")
+        )
+    total = sum(result.seconds for result in results)
+    print(f"\n{len(results)} stages in {total / MINUTE:.1f} minutes; logs in {LOGS.relative_to(ROOT)}/\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="NAME[,NAME]", help="only these groups or stages"
+    )
+    parser.add_argument("--fast", action="store_true", help="all but the molecule scenarios")
+    parser.add_argument("--list", action="store_true", help="name the stages and stop")
+    arguments = parser.parse_args()
+    picked = chosen(arguments.only, arguments.fast)
+    if arguments.list:
+        for stage in picked:
+            print(f"{stage.name:32} {' '.join(stage.command)}")
+        return 0
+
+    LOGS.mkdir(parents=True, exist_ok=True)
+    results: list[Result] = []
+    for number, stage in enumerate(picked, 1):
+        print(f"[{number:2}/{len(picked)}] {stage.name:34}", end=" ", flush=True)
+        result = run(stage)
+        results.append(result)
+        print(f"{'FAILED' if result.why else 'ok':6} {result.seconds:5.0f} s", flush=True)
+        if result.why:
+            show_failure(result)
+    table(results)
+    passed, failed = (sum(getattr(result, key) for result in results) for key in ("passed", "failed"))
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
