@@ -1,0 +1,491 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every text that this collection says to people, in English and Chinese, in one place.
+
+A problem is refused with four things: what is wrong, the value, where to set it, and what is allowed. So a problem
+code has two entries here: ``<code>`` says what, ``<code>_allowed`` says what is allowed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+LANGUAGES = ("en", "zh")
+
+MESSAGES: dict[str, dict[str, str]] = {
+    # How problems are printed
+    "problems_header_one": {
+        "en": "One problem in the inventory. No host has been touched.",
+        "zh": "清单中有 1 个问题。尚未改动任何主机。",
+    },
+    "problems_header": {
+        "en": "{count} problems in the inventory. No host has been touched.",
+        "zh": "清单中有 {count} 个问题。尚未改动任何主机。",
+    },
+    "label_value": {"en": "value:", "zh": "当前值："},
+    "label_where": {"en": "set in:", "zh": "设置位置："},
+    "label_allowed": {"en": "allowed:", "zh": "允许："},
+    "nothing": {"en": "(not set)", "zh": "（未设置）"},
+    "nothing_there": {"en": "(none)", "zh": "（无）"},
+    "and_more": {"en": "{names} and {count} more", "zh": "{names} 等，另有 {count} 个"},
+    "where_inventory": {"en": "the inventory", "zh": "清单文件"},
+    "where_group": {"en": "group_vars/{group}.yml", "zh": "group_vars/{group}.yml"},
+    "where_host": {"en": "host_vars/{host}.yml", "zh": "host_vars/{host}.yml"},
+    "where_known": {"en": "{origin}", "zh": "{origin}"},
+    "where_group_of_inventory": {
+        "en": "the inventory, group {group}",
+        "zh": "清单文件，组 {group}",
+    },
+    "where_hosts_network": {
+        "en": "the network configuration of the hosts",
+        "zh": "主机的网络配置",
+    },
+    "unresolved": {
+        "en": "Not checked, because it cannot be evaluated before the hosts are known: {name} of {hosts} ({reason})",
+        "zh": "未检查（在获取主机信息之前无法求值）：{hosts} 的 {name}（{reason}）",
+    },
+    "inventory_not_parsed": {
+        "en": "The inventory could not be read again to find the groups: {reason}",
+        "zh": "无法再次读取清单以查找各组：{reason}",
+    },
+    # Types, as people write them
+    "type_str": {"en": "text", "zh": "文本"},
+    "type_path": {"en": "a path", "zh": "路径"},
+    "type_int": {"en": "a whole number", "zh": "整数"},
+    "type_float": {"en": "a number", "zh": "数字"},
+    "type_bool": {"en": "true or false", "zh": "true 或 false"},
+    "type_list": {"en": "a list", "zh": "列表"},
+    "type_dict": {"en": "a mapping (key: value)", "zh": "映射（键: 值）"},
+    # Deployments
+    "no_deployments_group": {
+        "en": "The inventory has no group llm_deployments, so there is no model to serve.",
+        "zh": "清单中没有 llm_deployments 组，因此没有可供服务的模型。",
+    },
+    "no_deployments_group_near": {
+        "en": "The inventory has no group llm_deployments. Is it the group {nearest}, misspelled?",
+        "zh": "清单中没有 llm_deployments 组。是否把它误写成了 {nearest}？",
+    },
+    "no_deployments_group_near_allowed": {
+        "en": "a group llm_deployments whose children are the deployments: one group per model, holding its hosts",
+        "zh": "需要一个 llm_deployments 组，其子组即为各个部署：每个模型一个组，包含为其服务的主机",
+    },
+    "no_deployments_group_allowed": {
+        "en": "a group llm_deployments whose children are the deployments: one group per model, holding the hosts that serve it",
+        "zh": "需要一个 llm_deployments 组，其子组即为各个部署：每个模型一个组，包含为其服务的主机",
+    },
+    "no_deployment": {
+        "en": "The group llm_deployments has no child group, so there is no model to serve.",
+        "zh": "llm_deployments 组没有子组，因此没有可供服务的模型。",
+    },
+    "no_deployment_allowed": {
+        "en": "one child group per model under 'children:' of llm_deployments, holding the hosts that serve it",
+        "zh": "在 llm_deployments 的 children: 下为每个模型设置一个子组，包含为其服务的主机",
+    },
+    "hosts_outside_deployments": {
+        "en": "Hosts are in llm_deployments itself but in none of its child groups, so it is not said what they serve.",
+        "zh": "有主机直接位于 llm_deployments 组中，但不在其任何子组中，因此不知道它们应服务哪个模型。",
+    },
+    "hosts_outside_deployments_allowed": {
+        "en": "move them into a child group of llm_deployments; there are: {deployments}",
+        "zh": "将它们移入 llm_deployments 的某个子组；现有子组：{deployments}",
+    },
+    "deployment_without_host": {
+        "en": "The deployment {deployment} has no host.",
+        "zh": "部署 {deployment} 没有主机。",
+    },
+    "deployment_without_host_allowed": {
+        "en": "at least one host in the group {deployment}, or no such group",
+        "zh": "组 {deployment} 中至少要有一台主机，否则请删除该组",
+    },
+    "host_in_two_deployments": {
+        "en": "The host {host} is in more than one deployment.",
+        "zh": "主机 {host} 同时属于多个部署。",
+    },
+    "host_in_two_deployments_allowed": {
+        "en": "one deployment per host: its GPUs serve one model",
+        "zh": "每台主机只能属于一个部署：它的 GPU 只服务一个模型",
+    },
+    "duplicate_address": {
+        "en": "The hosts {hosts} have the same address, so they are one machine under several names.",
+        "zh": "主机 {hosts} 的地址相同，即同一台机器有多个名称。",
+    },
+    "duplicate_address_allowed": {
+        "en": "another ansible_host for every host",
+        "zh": "每台主机的 ansible_host 必须各不相同",
+    },
+    "head_not_in_deployment": {
+        "en": "ray_head_host of the deployment {deployment} is not one of its hosts.",
+        "zh": "部署 {deployment} 的 ray_head_host 不是它的主机。",
+    },
+    "head_not_in_deployment_allowed": {
+        "en": "one of {hosts}; left out, it is the first of them",
+        "zh": "可选：{hosts}；不设置时为其中第一台",
+    },
+    "settings_differ": {
+        "en": "{name} is not the same on all hosts of the deployment {deployment}, which serve one model together.",
+        "zh": "部署 {deployment} 的各主机共同服务一个模型，但它们的 {name} 不一致。",
+    },
+    "settings_differ_allowed": {
+        "en": "one value, set once for the group {deployment}",
+        "zh": "为组 {deployment} 统一设置一个值",
+    },
+    "served_name_two_models": {
+        "en": "The deployments {deployments} have the same served model name but not the same model.",
+        "zh": "部署 {deployments} 的服务模型名称相同，但模型不同。",
+    },
+    "served_name_two_models_allowed": {
+        "en": "the same vllm_model for all replicas of '{served}', or another vllm_served_model_name",
+        "zh": "“{served}” 的所有副本使用同一个 vllm_model，或更换 vllm_served_model_name",
+    },
+    "too_few_gpus": {
+        "en": "The deployment {deployment} asks for {wanted} GPUs (tensor parallel {tensor} x pipeline parallel {pipeline}),"
+        " but its hosts declare {declared}.",
+        "zh": "部署 {deployment} 需要 {wanted} 块 GPU（张量并行 {tensor} × 流水线并行 {pipeline}），但其主机只声明了 {declared} 块。",
+    },
+    "too_few_gpus_allowed": {
+        "en": "vllm_tensor_parallel_size x vllm_pipeline_parallel_size of at most {declared}, or more GPUs in llm_gpus; declared: {per_host}",
+        "zh": "vllm_tensor_parallel_size × vllm_pipeline_parallel_size 不超过 {declared}，或在 llm_gpus 中声明更多 GPU；当前声明：{per_host}",
+    },
+    # Variables
+    "unknown_variable": {
+        "en": "Unknown variable {name} on {hosts}. Did you mean {nearest}?",
+        "zh": "{hosts} 上有未知变量 {name}。您是否想写 {nearest}？",
+    },
+    "unknown_variable_allowed": {
+        "en": "a variable of this collection; if {name} belongs to something else, list it in llm_foreign_variables",
+        "zh": "本集合的变量；如果 {name} 属于其他软件，请将其列入 llm_foreign_variables",
+    },
+    "unknown_variable_no_hint": {
+        "en": "Unknown variable {name} on {hosts}; names that begin with {prefix} belong to this collection.",
+        "zh": "{hosts} 上有未知变量 {name}；以 {prefix} 开头的名称属于本集合。",
+    },
+    "unknown_variable_no_hint_allowed": {
+        "en": "a variable of this collection; if {name} belongs to something else, list it in llm_foreign_variables",
+        "zh": "本集合的变量；如果 {name} 属于其他软件，请将其列入 llm_foreign_variables",
+    },
+    "unknown_vllm_variable": {
+        "en": "Unknown variable {name} on {hosts}.",
+        "zh": "{hosts} 上有未知变量 {name}。",
+    },
+    "unknown_vllm_variable_allowed": {
+        "en": "a variable of this collection; an engine option without one goes into vllm_options, here as {option}:",
+        "zh": "本集合的变量；没有专门变量的引擎选项应写入 vllm_options，此处为 {option}:",
+    },
+    "suspicious_variable": {
+        "en": "The variable {name} on {hosts} is used by nothing here and looks like {nearest}.",
+        "zh": "{hosts} 上的变量 {name} 未被使用，且与 {nearest} 非常相似。",
+    },
+    "suspicious_variable_allowed": {
+        "en": "{nearest}; if {name} is meant for something else, list it in llm_foreign_variables",
+        "zh": "{nearest}；如果 {name} 另有用途，请将其列入 llm_foreign_variables",
+    },
+    "missing_variable": {
+        "en": "{name} is not set for the deployment {deployment}.",
+        "zh": "部署 {deployment} 没有设置 {name}。",
+    },
+    "missing_variable_allowed": {
+        "en": "{example}",
+        "zh": "{example}",
+    },
+    "example_vllm_model": {
+        "en": "the model's name or its directory on the hosts, for example Qwen/Qwen2.5-14B-Instruct",
+        "zh": "模型名称或其在主机上的目录，例如 Qwen/Qwen2.5-14B-Instruct",
+    },
+    "example_vllm_version": {
+        "en": 'the vLLM release to run, in quotes, for example "0.8.5.post1"',
+        "zh": '要运行的 vLLM 版本，需加引号，例如 "0.8.5.post1"',
+    },
+    "wrong_type": {
+        "en": "{name} on {hosts} has the wrong type.",
+        "zh": "{hosts} 上的 {name} 类型不正确。",
+    },
+    "wrong_type_allowed": {"en": "{expected}", "zh": "{expected}"},
+    "not_a_choice": {
+        "en": "{name} on {hosts} has a value that does not exist.",
+        "zh": "{hosts} 上的 {name} 的取值无效。",
+    },
+    "not_a_choice_allowed": {"en": "one of {choices}", "zh": "可选值：{choices}"},
+    "not_a_choice_near": {
+        "en": "{name} on {hosts} has a value that does not exist. Did you mean {nearest}?",
+        "zh": "{hosts} 上的 {name} 的取值无效。您是否想写 {nearest}？",
+    },
+    "not_a_choice_near_allowed": {"en": "one of {choices}", "zh": "可选值：{choices}"},
+    "out_of_range": {
+        "en": "{name} on {hosts} is out of range.",
+        "zh": "{hosts} 上的 {name} 超出范围。",
+    },
+    "out_of_range_allowed": {"en": "{range}", "zh": "{range}"},
+    "range_from": {"en": "{low} or more", "zh": "不小于 {low}"},
+    "range_between": {"en": "{low} to {high}", "zh": "{low} 到 {high}"},
+    "range_above": {"en": "more than {low}, up to {high}", "zh": "大于 {low}，不超过 {high}"},
+    "unknown_key": {
+        "en": "{name} on {hosts} has an unknown key {key}.",
+        "zh": "{hosts} 上的 {name} 含有未知的键 {key}。",
+    },
+    "unknown_key_allowed": {"en": "the keys {keys}", "zh": "允许的键：{keys}"},
+    "missing_key": {
+        "en": "{name} on {hosts} lacks the key {key}.",
+        "zh": "{hosts} 上的 {name} 缺少键 {key}。",
+    },
+    "missing_key_allowed": {"en": "the keys {keys}", "zh": "允许的键：{keys}"},
+    "version_not_quoted": {
+        "en": "{name} on {hosts} is a number, not text: YAML drops its last zero, so 0.10 becomes 0.1.",
+        "zh": "{hosts} 上的 {name} 是数字而不是文本：YAML 会去掉末尾的零，0.10 会变成 0.1。",
+    },
+    "version_not_quoted_allowed": {
+        "en": 'the version in quotes, for example {name}: "0.10.0"',
+        "zh": '带引号的版本号，例如 {name}: "0.10.0"',
+    },
+    "version_malformed": {
+        "en": "{name} on {hosts} is not a version.",
+        "zh": "{hosts} 上的 {name} 不是版本号。",
+    },
+    "version_malformed_allowed": {
+        "en": 'a release\'s full version without a leading v, for example "0.8.5.post1"',
+        "zh": '完整的版本号，不带前缀 v，例如 "0.8.5.post1"',
+    },
+    "model_is_url": {
+        "en": "vllm_model of the deployment {deployment} is a URL.",
+        "zh": "部署 {deployment} 的 vllm_model 是一个 URL。",
+    },
+    "model_is_url_allowed": {
+        "en": "the model's name alone ({suggestion}) or its directory on the hosts",
+        "zh": "仅填写模型名称（{suggestion}）或其在主机上的目录",
+    },
+    "option_has_variable": {
+        "en": "vllm_options of {hosts} sets {key}, which has a variable of its own.",
+        "zh": "{hosts} 的 vllm_options 设置了 {key}，但它有专门的变量。",
+    },
+    "option_has_variable_allowed": {
+        "en": "set {variable} instead and take {key} out of vllm_options",
+        "zh": "请改为设置 {variable}，并从 vllm_options 中删除 {key}",
+    },
+    "option_spelling": {
+        "en": "vllm_options of {hosts} has the key {key}; options are written with underscores and without dashes before them.",
+        "zh": "{hosts} 的 vllm_options 含有键 {key}；选项应使用下划线，且前面不加短横线。",
+    },
+    "option_spelling_allowed": {"en": "{suggestion}", "zh": "{suggestion}"},
+    "gpus_malformed": {
+        "en": "llm_gpus of {hosts} is malformed: {detail}.",
+        "zh": "{hosts} 的 llm_gpus 格式不正确：{detail}。",
+    },
+    "gpus_malformed_allowed": {
+        "en": "a list with one entry per GPU, as nvidia-smi reports them:"
+        ' {{name: Tesla V100-PCIE-16GB, memory_mib: 16384, compute_capability: "7.0"}}',
+        "zh": "每块 GPU 一项的列表，内容与 nvidia-smi 的输出一致："
+        '{{name: Tesla V100-PCIE-16GB, memory_mib: 16384, compute_capability: "7.0"}}',
+    },
+    "gpus_not_a_list": {"en": "it is not a list", "zh": "不是列表"},
+    "gpus_entry_not_a_mapping": {"en": "entry {index} is not a mapping", "zh": "第 {index} 项不是映射"},
+    "gpus_key_missing": {"en": "entry {index} lacks {key}", "zh": "第 {index} 项缺少 {key}"},
+    "gpus_key_unknown": {"en": "entry {index} has the unknown key {key}", "zh": "第 {index} 项含有未知的键 {key}"},
+    "gpus_name_bad": {"en": "name of entry {index} is not text", "zh": "第 {index} 项的 name 不是文本"},
+    "gpus_memory_bad": {
+        "en": "memory_mib of entry {index} is not a number of MiB of at least 1024",
+        "zh": "第 {index} 项的 memory_mib 不是以 MiB 为单位且不小于 1024 的整数",
+    },
+    "gpus_capability_bad": {
+        "en": 'compute_capability of entry {index} is not like "7.0"',
+        "zh": '第 {index} 项的 compute_capability 不是 "7.0" 这样的形式',
+    },
+    # Network
+    "network_header": {
+        "en": "The hosts of the deployment cannot agree on a network.",
+        "zh": "该部署的各主机无法就网络达成一致。",
+    },
+    "network_malformed": {
+        "en": "{name} is not a network.",
+        "zh": "{name} 不是网络地址。",
+    },
+    "network_malformed_allowed": {
+        "en": "a network in CIDR form, for example {suggestion}; left out, the subnet that all hosts share is found",
+        "zh": "CIDR 形式的网络，例如 {suggestion}；不设置时会自动查找所有主机共有的子网",
+    },
+    "interface_missing": {
+        "en": "The interface {interface} is not on the host {host}.",
+        "zh": "主机 {host} 上没有网络接口 {interface}。",
+    },
+    "interface_missing_allowed": {
+        "en": "an interface that {host} has: {interfaces}",
+        "zh": "主机 {host} 上现有的接口：{interfaces}",
+    },
+    "interface_unusable": {
+        "en": "The interface {interface} of the host {host} is down or has no address to use.",
+        "zh": "主机 {host} 的网络接口 {interface} 未启用或没有可用地址。",
+    },
+    "interface_unusable_allowed": {
+        "en": "an interface that is up and has an address: {interfaces}",
+        "zh": "已启用且有地址的接口：{interfaces}",
+    },
+    "interface_outside_network": {
+        "en": "The interface {interface} of the host {host} has no address in {network}.",
+        "zh": "主机 {host} 的网络接口 {interface} 没有属于 {network} 的地址。",
+    },
+    "interface_outside_network_allowed": {
+        "en": "an interface with an address in {network}: {interfaces}",
+        "zh": "地址属于 {network} 的接口：{interfaces}",
+    },
+    "no_shared_network": {
+        "en": "The hosts of the deployment share no subnet, so they cannot form a cluster.",
+        "zh": "该部署的主机没有共同的子网，无法组成集群。",
+    },
+    "no_shared_network_allowed": {
+        "en": "a subnet on which every host has an address; where hosts reach each other through a router, name the network that"
+        " holds all their addresses in llm_cluster_network",
+        "zh": "每台主机都有地址的共同子网；如果主机之间经路由器互通，请在 llm_cluster_network 中写出包含全部地址的网络",
+    },
+    "no_shared_network_wanted": {
+        "en": "The interfaces chosen for the hosts share no subnet, so the hosts cannot form a cluster.",
+        "zh": "为各主机选定的接口没有共同的子网，无法组成集群。",
+    },
+    "no_shared_network_wanted_allowed": {
+        "en": "interfaces on one subnet, or none, so that they are found; where hosts reach each other through a router, name the"
+        " network that holds all their addresses in llm_cluster_network",
+        "zh": "同一子网上的接口，或者不指定而由程序自动查找；如果主机之间经路由器互通，请在 llm_cluster_network 中写出包含全部地址的网络",
+    },
+    "not_in_network": {
+        "en": "The host {host} has no address in {network}.",
+        "zh": "主机 {host} 没有属于 {network} 的地址。",
+    },
+    "not_in_network_allowed": {
+        "en": "an address in {network} on every host, or another llm_cluster_network",
+        "zh": "每台主机都要有属于 {network} 的地址，否则请更改 llm_cluster_network",
+    },
+    "same_address": {
+        "en": "The hosts {hosts} have the same address {address}.",
+        "zh": "主机 {hosts} 的地址相同：{address}。",
+    },
+    "same_address_allowed": {
+        "en": "another address for every host on {network}",
+        "zh": "在 {network} 上每台主机的地址必须各不相同",
+    },
+    # Bundle
+    "bundle_dir_missing": {
+        "en": "llm_offline is true but llm_bundle_dir is not set, so there is nothing to install from.",
+        "zh": "llm_offline 为 true，但没有设置 llm_bundle_dir，因此没有安装来源。",
+    },
+    "bundle_dir_missing_allowed": {
+        "en": "llm_bundle_dir: the bundle's directory on this machine, the one that holds manifest.yml",
+        "zh": "llm_bundle_dir：本机上的离线包目录，其中包含 manifest.yml",
+    },
+    "bundle_missing": {
+        "en": "llm_offline is true but there is no bundle: {path} does not exist.",
+        "zh": "llm_offline 为 true，但没有离线包：{path} 不存在。",
+    },
+    "bundle_missing_allowed": {
+        "en": "the directory of a bundle made by playbooks/bundle.yml and copied to this machine",
+        "zh": "由 playbooks/bundle.yml 制作并复制到本机的离线包目录",
+    },
+    "bundle_unreadable": {
+        "en": "The bundle's manifest cannot be used: {reason}.",
+        "zh": "无法使用离线包的清单文件：{reason}。",
+    },
+    "bundle_unreadable_allowed": {
+        "en": "a manifest.yml of schema {schema}, as playbooks/bundle.yml writes it; copy the bundle again",
+        "zh": "由 playbooks/bundle.yml 生成的 schema {schema} 格式的 manifest.yml；请重新复制离线包",
+    },
+    "bundle_not_a_mapping": {"en": "it is not a mapping", "zh": "不是映射"},
+    "bundle_schema": {"en": "its schema is {found}", "zh": "其 schema 为 {found}"},
+    "bundle_without_model": {
+        "en": "The bundle does not hold the model of the deployment {deployment}.",
+        "zh": "离线包中没有部署 {deployment} 的模型。",
+    },
+    "bundle_without_model_allowed": {
+        "en": "a model of the bundle {path}: {models}; or add the model to the bundle with playbooks/bundle.yml",
+        "zh": "离线包 {path} 中的模型：{models}；或用 playbooks/bundle.yml 将该模型加入离线包",
+    },
+    "bundle_without_image": {
+        "en": "The bundle does not hold the image of the deployment {deployment}.",
+        "zh": "离线包中没有部署 {deployment} 的镜像。",
+    },
+    "bundle_without_image_allowed": {
+        "en": "an image of the bundle {path}: {images}; or add the image to the bundle with playbooks/bundle.yml",
+        "zh": "离线包 {path} 中的镜像：{images}；或用 playbooks/bundle.yml 将该镜像加入离线包",
+    },
+    "bundle_without_version": {
+        "en": "The bundle holds no image with the vLLM release of the deployment {deployment}.",
+        "zh": "离线包中没有包含部署 {deployment} 所需 vLLM 版本的镜像。",
+    },
+    "bundle_without_version_allowed": {
+        "en": "a release in the bundle {path}: {images}; or add the image to the bundle with playbooks/bundle.yml",
+        "zh": "离线包 {path} 中的版本：{images}；或用 playbooks/bundle.yml 将该镜像加入离线包",
+    },
+    "image_of_other_version": {
+        "en": "vllm_image of the deployment {deployment} holds vLLM {found}, not vllm_version {wanted}.",
+        "zh": "部署 {deployment} 的 vllm_image 中是 vLLM {found}，而不是 vllm_version 指定的 {wanted}。",
+    },
+    "image_of_other_version_allowed": {
+        "en": 'vllm_version: "{found}", or another vllm_image',
+        "zh": 'vllm_version: "{found}"，或更换 vllm_image',
+    },
+}
+
+_NAMES_SHOWN = 8
+_VALUE_SHOWN = 200
+
+
+def language(value: Any) -> str:
+    """The language to speak: the value if it is one of ours, else English."""
+    return value if isinstance(value, str) and value in LANGUAGES else "en"
+
+
+def message(code: str, lang: str = "en", **values: Any) -> str:
+    """The text of a code in a language, its placeholders filled in."""
+    return MESSAGES[code][language(lang)].format(**values)
+
+
+def names(items: Sequence[Any], lang: str = "en", limit: int = _NAMES_SHOWN) -> str:
+    """A list of names as people write it, cut where it would fill the screen."""
+    texts = [str(item) for item in items]
+    if not texts:
+        return message("nothing_there", lang)
+    if len(texts) <= limit:
+        return ", ".join(texts)
+    return message("and_more", lang, names=", ".join(texts[:limit]), count=len(texts) - limit)
+
+
+def shown(value: Any, lang: str = "en") -> str:
+    """A value as it would stand in an inventory, in one line."""
+    if value is None or value == "":
+        return message("nothing", lang)
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    elif isinstance(value, str):
+        text = '"{0}"'.format(value)
+    elif isinstance(value, Mapping):
+        text = "{" + ", ".join("{0}: {1}".format(key, shown(item, lang)) for key, item in value.items()) + "}"
+    elif isinstance(value, (list, tuple)):
+        text = "[" + ", ".join(shown(item, lang) for item in value) + "]"
+    else:
+        text = str(value)
+    text = " ".join(text.split())
+    return text if len(text) <= _VALUE_SHOWN else text[: _VALUE_SHOWN - 3] + "..."
+
+
+def problem(code: str, lang: str = "en", value: str = "", where: str = "", **values: Any) -> dict[str, str]:
+    """A refusal: its code and the four things that it has to say. ``value`` and ``where`` are texts already."""
+    return {
+        "code": code,
+        "what": message(code, lang, **values),
+        "value": value or message("nothing", lang),
+        "where": where or message("where_inventory", lang),
+        "allowed": message(code + "_allowed", lang, **values),
+    }
+
+
+def render(problems: Sequence[Mapping[str, str]], lang: str = "en", header: str | None = None) -> str:
+    """All problems as one text of several lines, for a terminal."""
+    if header is None:
+        code = "problems_header_one" if len(problems) == 1 else "problems_header"
+        header = MESSAGES[code][language(lang)].format(count=len(problems))
+    labels = [(key, message("label_" + key, lang)) for key in ("value", "where", "allowed")]
+    width = max(len(label) for _key, label in labels)
+    lines: list[str] = [header]
+    for number, entry in enumerate(problems, start=1):
+        mark = "{0}. ".format(number)
+        indent = " " * len(mark)
+        lines += ["", mark + entry["what"]]
+        for key, label in labels:
+            pad = "　" if language(lang) == "zh" else " "
+            lines.append(indent + label + pad * (width - len(label)) + (" " if pad == " " else "") + entry[key])
+    return "\n".join(lines)
