@@ -1,0 +1,83 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter plan_deployment: a thin wrapper around the planner."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: plan_deployment
+author: baremetal.llm contributors (@baremetal)
+short_description: Choose how to serve a model on the GPUs of some hosts
+version_added: 0.1.0
+description:
+  - Chooses tensor and pipeline parallel sizes, dtype, context and memory settings, and explains the choice.
+  - Tensor parallel stays inside a host and the pipeline goes across hosts, unless the request says otherwise.
+positional: nodes, request
+options:
+  _input:
+    description:
+      - The model, either the content of its C(config.json) as a dictionary, or C(config) with that content and C(tensors) with
+        the entries of its safetensors headers (name to C(dtype) and C(shape)).
+    type: dict
+    required: true
+  nodes:
+    description: "Hosts in rank order, the head first; each with C(host) and C(gpus). GPUs as nvidia-smi reports them, each with C(name), C(memory_mib) (the total) and C(compute_capability)."
+    type: list
+    elements: dict
+    required: true
+  request:
+    description:
+      - What the user wants, any of the settings of C(predict_start), kept as they are.
+      - C(objective) is C(throughput), C(latency) or C(context); C(interconnect) is C(slow) or C(fast) between hosts.
+      - C(observations) holds past starts (C(gpu), C(model), C(vllm_version), C(prediction), C(truth)) that correct the figures.
+    type: dict
+    default: {}
+seealso:
+  - plugin: baremetal.llm.vllm_arguments
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Plan a model on two hosts with one V100 each
+  ansible.builtin.set_fact:
+    plan: "{{ config | baremetal.llm.plan_deployment(nodes, {'vllm_version': '0.8.5.post1', 'max_model_len': 4096}) }}"
+  vars:
+    v100: {name: Tesla V100-PCIE-16GB, memory_mib: 16384, compute_capability: "7.0"}
+    nodes:
+      - {host: gpu01, gpus: ["{{ v100 }}"]}
+      - {host: gpu02, gpus: ["{{ v100 }}"]}
+
+- name: Show the command line of the plan
+  ansible.builtin.debug:
+    msg: "{{ plan.settings | baremetal.llm.vllm_arguments('0.8.5.post1') | join(' ') }}"
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(ok), C(settings) (options of the release), C(nodes) (C(host) and C(ranks) in rank order), C(predicted) (as from
+      C(predict_start)), C(alternatives) (the ladder of nearest plans with what each costs and gains, rejected ones with
+      their error), C(reasons), C(vllm_version) and C(executor) (C(uni), C(mp) or C(ray)).
+  type: dict
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.baremetal.llm.plugins.module_utils.planner import plan as core
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+
+
+def plan_deployment(model: Any, nodes: Any, request: Any = None) -> dict[str, Any]:
+    try:
+        return core.plan_deployment(model, nodes, request)
+    except InputError as error:
+        raise AnsibleFilterError("plan_deployment: {0}".format(error)) from error
+
+
+class FilterModule:
+    """Ansible's entry point."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"plan_deployment": plan_deployment}

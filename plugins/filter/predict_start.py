@@ -1,0 +1,78 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter predict_start: a thin wrapper around the planner."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: predict_start
+author: baremetal.llm contributors (@baremetal)
+short_description: Say what a start of vLLM would do
+version_added: 0.1.0
+description:
+  - Predicts the outcome of starting vLLM with a model on given GPUs, with the memory of every rank.
+  - Knows the rules and defaults of each release from 0.2.7 on; nothing is started and no host is reached.
+positional: gpus, settings
+options:
+  _input:
+    description:
+      - The model, either the content of its C(config.json) as a dictionary, or C(config) with that content and C(tensors) with
+        the entries of its safetensors headers (name to C(dtype) and C(shape)).
+    type: dict
+    required: true
+  gpus:
+    description: "GPUs as nvidia-smi reports them, each with C(name), C(memory_mib) (the total) and C(compute_capability). One entry for each rank, in rank order."
+    type: list
+    elements: dict
+    required: true
+  settings:
+    description:
+      - vLLM's options with underscores, plus C(vllm_version) and, when known, C(nodes) (the number of ranks on each node).
+      - An option left out takes that release's own default.
+      - C(compute_capabilities) names the CUDA code that a self-built image holds; C(environment) holds environment variables
+        of the engine; C(free_memory_mib) what is free on each rank before the start.
+    type: dict
+    required: true
+seealso:
+  - plugin: baremetal.llm.plan_deployment
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Predict a start on two V100
+  ansible.builtin.debug:
+    msg: >-
+      {{ lookup('ansible.builtin.file', 'config.json') | from_json
+      | baremetal.llm.predict_start([v100, v100], {'vllm_version': '0.8.5.post1', 'tensor_parallel_size': 2, 'dtype': 'half'}) }}
+  vars:
+    v100: {name: Tesla V100-PCIE-16GB, memory_mib: 16384, compute_capability: "7.0"}
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(ok), C(error) (null, or C(code), C(message), C(remedy)), C(dtype), C(ranks) (C(weights_gib), C(activation_gib),
+      C(non_torch_gib), C(cudagraph_gib), C(kv_cache_gib) of each), C(kv_cache_tokens), C(max_concurrency), C(warnings).
+  type: dict
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.baremetal.llm.plugins.module_utils.planner import predict as core
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+
+
+def predict_start(model: Any, gpus: Any, settings: Any) -> dict[str, Any]:
+    try:
+        return core.predict_start(model, gpus, settings)
+    except InputError as error:
+        raise AnsibleFilterError("predict_start: {0}".format(error)) from error
+
+
+class FilterModule:
+    """Ansible's entry point."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"predict_start": predict_start}

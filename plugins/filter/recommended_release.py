@@ -1,0 +1,56 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter recommended_release: a thin wrapper around the planner."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: recommended_release
+author: baremetal.llm contributors (@baremetal)
+short_description: Name the vLLM release that serves a GPU best
+version_added: 0.1.0
+description:
+  - Names the release for a GPU, with the reason, and the limits of driver, kernel modules and CUDA of its generation.
+options:
+  _input:
+    description: A GPU, given by its name, by its compute capability, or as a dictionary with C(name) or C(compute_capability).
+    type: raw
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show the release for a V100
+  ansible.builtin.debug:
+    msg: "{{ ('Tesla V100-PCIE-16GB' | baremetal.llm.recommended_release).vllm_version }}"
+    # 0.8.5.post1
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - C(vllm_version), C(reason), C(generation), C(compute_capability), C(dtype), C(cuda), C(cuda_last), C(driver_minimum),
+      C(driver_branch_recommended), C(driver_branch_last), C(kernel_modules), C(first_official_image),
+      C(last_official_image), C(alternatives).
+  type: dict
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.baremetal.llm.plugins.module_utils.planner import release as core
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+
+
+def recommended_release(gpu: Any) -> dict[str, Any]:
+    try:
+        return core.recommended_release(gpu)
+    except InputError as error:
+        raise AnsibleFilterError("recommended_release: {0}".format(error)) from error
+
+
+class FilterModule:
+    """Ansible's entry point."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"recommended_release": recommended_release}

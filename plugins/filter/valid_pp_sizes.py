@@ -1,0 +1,64 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter valid_pp_sizes: a thin wrapper around the planner."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: valid_pp_sizes
+author: baremetal.llm contributors (@baremetal)
+short_description: List the pipeline sizes that a model allows
+version_added: 0.1.0
+description:
+  - Lists every pipeline_parallel_size up to a number of stages that the release allows for this model.
+positional: max_nodes, vllm_version
+options:
+  _input:
+    description:
+      - The model, either the content of its C(config.json) as a dictionary, or C(config) with that content and C(tensors) with
+        the entries of its safetensors headers (name to C(dtype) and C(shape)).
+    type: dict
+    required: true
+  max_nodes:
+    description: The largest size to look at.
+    type: int
+    required: true
+  vllm_version:
+    description: The vLLM release.
+    type: str
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show the pipeline sizes for up to four hosts
+  ansible.builtin.debug:
+    msg: "{{ config | baremetal.llm.valid_pp_sizes(4, '0.8.5.post1') }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The sizes, in rising order.
+  type: list
+  elements: int
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.baremetal.llm.plugins.module_utils.planner import predict as core
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+
+
+def valid_pp_sizes(model: Any, max_nodes: Any, vllm_version: Any) -> list[int]:
+    try:
+        return core.valid_pp_sizes(model, max_nodes, vllm_version)
+    except InputError as error:
+        raise AnsibleFilterError("valid_pp_sizes: {0}".format(error)) from error
+
+
+class FilterModule:
+    """Ansible's entry point."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"valid_pp_sizes": valid_pp_sizes}

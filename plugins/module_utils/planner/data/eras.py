@@ -1,0 +1,98 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What changed between releases, as [first release, value] rows.
+
+Source: the release trees named in docs/reference (vllm/config, vllm/worker, vllm/v1/worker, vllm/engine/arg_utils.py),
+read release by release; "measured" means logged by a real engine (tests/data/planner).
+"""
+
+from __future__ import annotations
+
+GIB = 1024**3
+
+# Which engine runs by default, and on which compute capabilities V1 refuses and falls back to V0.
+ENGINE: list[tuple[str, str]] = [("0.2.7", "V0"), ("0.8.0", "V1")]
+V1_LOWEST_CAPABILITY: list[tuple[str, tuple[int, int]]] = [("0.2.7", (8, 0)), ("0.10.2", (0, 0))]
+V0_LAST = "0.10.2"
+
+# Default of gpu_memory_utilization.
+UTILIZATION: list[tuple[str, float]] = [("0.2.7", 0.90), ("0.20.0", 0.92)]
+
+# The budget of the KV cache (vllm/worker/worker.py, vllm/v1/worker/gpu_worker.py).
+#   growth      total * U - what the device lost since the worker started (the allocator's reserved peak)
+#   peak        total * U - (torch's allocated peak + everything else on the device)
+#   accounted   total * U - (weights + peak increase + non-torch increase)
+#   snapshot    the same from 0.27 on, counted from free memory
+BUDGET_V0: list[tuple[str, str]] = [("0.2.7", "device"), ("0.3.1", "growth"), ("0.6.4", "peak"), ("0.6.5", "accounted")]
+BUDGET_V1: list[tuple[str, str]] = [("0.2.7", "peak"), ("0.9.1", "accounted"), ("0.27.0", "snapshot")]
+
+# The start is refused when less than total * U is free (V1).
+FREE_MEMORY_CHECK: list[tuple[str, bool]] = [("0.2.7", False), ("0.9.1", True)]
+# Whether NCCL's base buffers lie inside the budget (V1: the snapshot is taken after NCCL from 0.11.0 on).
+NCCL_INSIDE_BUDGET: list[tuple[str, bool]] = [("0.2.7", True), ("0.11.0", False)]
+
+# CUDA graphs: whether an estimate is taken off the budget.
+CUDAGRAPH_IN_BUDGET: list[tuple[str, bool]] = [("0.2.7", False), ("0.20.0", True), ("0.22.0", False)]
+
+# V0: max_num_batched_tokens when not given: (with chunked prefill, floor without it).
+V0_BATCHED_TOKENS: list[tuple[str, tuple[int | None, int]]] = [
+    ("0.2.7", (None, 2048)),
+    ("0.4.2", (512, 2048)),
+    ("0.6.5", (2048, 2048)),
+]
+# V0: chunked prefill comes on by itself above this context.
+V0_AUTO_CHUNKED_ABOVE: list[tuple[str, int | None]] = [("0.2.7", None), ("0.5.3", 32768)]
+V0_SEQS = 256
+# V1, OpenAI server: (device memory GiB at least, batched tokens, sequences), largest tier that fits; A100 small from 0.9.
+V1_TIERS: list[tuple[str, list[tuple[float, int, int]]]] = [
+    ("0.2.7", [(0, 2048, 256), (70, 8192, 1024)]),
+    ("0.28.0", [(0, 2048, 256), (70, 8192, 1024), (160, 16384, 1024)]),
+]
+V1_TIERS_SMALL_NAMES: list[tuple[str, tuple[str, ...]]] = [
+    ("0.2.7", ()),
+    ("0.9.0", ("A100",)),
+    ("0.33.0", ("A100", "GB10")),
+]
+
+# Pipeline parallel.
+PP_REMAINDER: list[tuple[str, str]] = [("0.2.7", "divisible"), ("0.5.1", "last"), ("0.8.0", "middle")]
+PP_SINCE: list[tuple[str, str]] = [("0.2.7", "none"), ("0.5.1", "list"), ("0.6.3", "interface")]
+
+# More ranks than GPUs of a node without naming an executor.
+AUTO_EXECUTOR: list[tuple[str, str]] = [
+    ("0.2.7", "ray"),
+    ("0.5.0", "mp_then_ray"),
+    ("0.11.1", "mp_only"),
+]
+EXECUTOR_OPTION_SINCE = "0.4.3"
+MP_SINCE = "0.4.3"
+MP_NODES_SINCE = "0.11.1"
+
+# dtype auto with a bf16 checkpoint on a GPU without bf16: refuse, or fall back to float16.
+AUTO_DTYPE_FALLS_BACK: list[tuple[str, bool]] = [("0.2.7", False), ("0.9.1", True)]
+# Model types that refuse float16 (numerically unstable).
+FLOAT16_REFUSED: list[tuple[str, tuple[str, ...]]] = [
+    ("0.2.7", ()),
+    ("0.9.1", ("gemma2", "gemma3", "gemma3_text", "plamo2", "glm4")),
+]
+
+# V0 with a pipeline: one request may use only blocks // pp (checked at start from 0.8.0 on, true in every V0 release).
+V0_PP_SPLITS_CHECK: list[tuple[str, bool]] = [("0.2.7", False), ("0.8.0", True)]
+# V1: the start-up check reserves the null block.
+NULL_BLOCK_CHECKED: list[tuple[str, bool]] = [("0.2.7", False), ("0.29.0", True)]
+
+# MLA: latent cache (one vector a token) or one key and value per head.
+MLA_LATENT: list[tuple[str, bool]] = [("0.2.7", False), ("0.7.1", True)]
+# MLA: the absorbed copies of kv_b are kept next to kv_b, or replace it.
+MLA_ABSORBED_COPIES: list[tuple[str, str]] = [("0.2.7", "none"), ("0.7.1", "kept")]
+
+# fp8 KV cache.
+FP8_KV_SINCE = "0.3.0"
+
+# How torch's caching allocator counts an allocation ("Model loading took"): sizes of 10 MiB and more take whole 2 MiB, and
+# a rest of more than 1 MiB is given back. From 0.20 on vLLM loads with max_split_size_mb 20: allocations of this many
+# bytes and more keep the rest (vllm/v1/worker/gpu_worker.py load_model).
+ALLOCATOR_KEEPS_REST_FROM: list[tuple[str, int | None]] = [("0.2.7", None), ("0.20.0", 20 * 1024**2)]
+
+# The max_model_len "auto" value.
+AUTO_MAX_MODEL_LEN_SINCE = "0.14.0"

@@ -1,0 +1,99 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GPU generations: the release that serves each best, and the limits of driver, kernel modules and CUDA.
+
+Source: data/releases.py for images; NVIDIA's driver release notes (R580 is the last branch for Maxwell, Pascal and Volta),
+CUDA 13 release notes (compute capability 7.5 is the lowest), NVIDIA's open kernel modules (Turing and later only).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# (lowest capability, highest capability, facts); `release` null means the newest examined one.
+GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...] = (
+    (
+        (7, 0),
+        (7, 4),
+        {
+            "name": "Volta",
+            "release": "0.8.5.post1",
+            "reason": "the last release whose official image runs a V100 on the V0 engine with xFormers by default, which serves it "
+            "well; 0.9.0 to 0.10.1.1 hold a torch without code for 7.0, 0.10.2 to 0.19.1 run but on slow attention "
+            "kernels (FlexAttention, Triton), and 0.20.0 and later are built with CUDA 13, which cannot compile for 7.0",
+            "driver_branch": "570",
+            "driver_last": "580",
+            "cuda_last": "12.9",
+            "kernel_modules": "proprietary",
+            "alternatives": [
+                {
+                    "vllm_version": "0.10.2",
+                    "note": "with VLLM_USE_V1=0: the V0 engine with newer models (gpt-oss and MLA excepted)",
+                },
+                {
+                    "vllm_version": "0.19.1",
+                    "note": "the last official image with code for 7.0; V1 with Triton attention, slow",
+                },
+                {"vllm_version": "0.6.6.post1", "note": "older drivers: CUDA 12.1 image"},
+            ],
+        },
+    ),
+    (
+        (7, 5),
+        (7, 9),
+        {
+            "name": "Turing",
+            "release": None,
+            "reason": "the newest image still holds code for 7.5",
+            "driver_branch": "580",
+            "driver_last": None,
+            "cuda_last": None,
+            "kernel_modules": "open",
+            "alternatives": [
+                {"vllm_version": "0.8.5.post1", "note": "drivers before R580 (CUDA 12.4), V0 engine with xFormers"}
+            ],
+        },
+    ),
+    (
+        (8, 0),
+        (8, 9),
+        {
+            "name": "Ampere or Ada",
+            "release": None,
+            "reason": "the newest release serves it in full",
+            "driver_branch": "580",
+            "driver_last": None,
+            "cuda_last": None,
+            "kernel_modules": "open",
+            "alternatives": [{"vllm_version": "0.19.1", "note": "drivers before R580: the last CUDA 12 image"}],
+        },
+    ),
+    (
+        (9, 0),
+        (9, 9),
+        {
+            "name": "Hopper",
+            "release": None,
+            "reason": "the newest release serves it in full",
+            "driver_branch": "580",
+            "driver_last": None,
+            "cuda_last": None,
+            "kernel_modules": "open",
+            "alternatives": [{"vllm_version": "0.19.1", "note": "drivers before R580: the last CUDA 12 image"}],
+        },
+    ),
+    (
+        (10, 0),
+        (12, 9),
+        {
+            "name": "Blackwell",
+            "release": None,
+            "reason": "the newest release serves it in full; it needs the open kernel modules",
+            "driver_branch": "580",
+            "driver_last": None,
+            "cuda_last": None,
+            "kernel_modules": "open",
+            "alternatives": [],
+        },
+    ),
+)

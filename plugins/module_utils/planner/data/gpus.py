@@ -1,0 +1,55 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GPUs by name: compute capability, and how much more nvidia-smi reports than CUDA (memory.total minus
+torch's total_memory, MiB). Limits of driver and CUDA per generation.
+
+Source: NVIDIA's table of CUDA GPUs for capabilities. The difference: nvidia-smi reports the framebuffer with what the
+driver keeps for itself; Tesla V100-PCIE-16GB prints 16384 MiB (R450 and later) against 15.77 GiB in torch's messages,
+A100-SXM4-80GB 81920 against 79.15-79.25 GiB, H100 80GB 81559 against 79.18 to 79.65 GiB, T4 15360 against 14.56-14.75 GiB,
+RTX 3090 24576 against 23.57-23.69, RTX 4090 24564 against 23.53-23.65, A10G 23028 against 21.99-22.06,
+L40S 46068 against 44.40-44.53, H200 143771 against 139.80, RTX 2080 Ti 22 GB 22528 against 21.48-21.66 (see tests/data/planner).
+"""
+
+from __future__ import annotations
+
+# (part of the name, compute capability, MiB that CUDA does not count); the first match counts.
+GPUS: tuple[tuple[str, tuple[int, int], int], ...] = (
+    ("V100-PCIE-16GB", (7, 0), 235),
+    ("V100-SXM2-16GB", (7, 0), 235),
+    ("V100-SXM2-32GB", (7, 0), 267),
+    ("V100-PCIE-32GB", (7, 0), 267),
+    ("V100", (7, 0), 235),
+    ("TITAN V", (7, 0), 235),
+    ("P100", (6, 0), 100),
+    ("P40", (6, 1), 100),
+    ("T4", (7, 5), 270),
+    ("RTX 8000", (7, 5), 600),
+    ("RTX 6000 Ada", (8, 9), 600),
+    ("RTX 2080", (7, 5), 360),
+    ("RTX 4000 SFF", (8, 9), 400),
+    ("A100", (8, 0), 780),
+    ("A800", (8, 0), 780),
+    ("A30", (8, 0), 370),
+    ("A10G", (8, 6), 480),
+    ("A10", (8, 6), 480),
+    ("A16", (8, 6), 360),
+    ("A40", (8, 6), 600),
+    ("A2", (8, 6), 360),
+    ("RTX A", (8, 6), 500),
+    ("RTX 30", (8, 6), 350),
+    ("L40", (8, 9), 500),
+    ("L4", (8, 9), 460),
+    ("L20", (8, 9), 500),
+    ("RTX 40", (8, 9), 400),
+    ("GH200", (9, 0), 600),
+    ("H200", (9, 0), 616),
+    ("H100", (9, 0), 480),
+    ("H800", (9, 0), 480),
+    ("H20", (9, 0), 500),
+    ("B200", (10, 0), 1000),
+    ("GB200", (10, 0), 1000),
+    ("B300", (10, 3), 1000),
+    ("GB10", (12, 1), 1000),
+    ("RTX 50", (12, 0), 450),
+    ("RTX PRO 6000", (12, 0), 900),
+)

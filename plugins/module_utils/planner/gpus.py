@@ -1,0 +1,64 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""GPUs as nvidia-smi reports them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.module_utils.planner import fields
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.gpus import GPUS
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+
+MIB = 1024**2
+
+
+class Gpu(NamedTuple):
+    """One GPU. `total` is what CUDA reports: a little less than nvidia-smi's figure on some drivers."""
+
+    name: str
+    total: int
+    capability: tuple[int, int]
+
+    @property
+    def capability_text(self) -> str:
+        return "{0}.{1}".format(*self.capability)
+
+
+def known(name: str) -> tuple[tuple[int, int], int] | None:
+    """Capability and bytes that nvidia-smi's total exceeds CUDA's by, for a GPU that the table knows by name."""
+    upper = name.upper()
+    for pattern, compute, reserved_mib in GPUS:
+        if pattern.upper() in upper:
+            return compute, reserved_mib * MIB
+    return None
+
+
+def read_gpu(value: Any, field: str) -> Gpu:
+    """One GPU from {name, memory_mib, compute_capability}."""
+    entry = fields.mapping(value, field)
+    name = str(entry.get("name") or "GPU")
+    memory = fields.number(entry, "memory_mib", field, 1, 4 * 1024**2)
+    if memory is None:
+        raise InputError("{0}.memory_mib".format(field), "is missing: a GPU without memory cannot be planned")
+    if memory < 64:
+        raise InputError("{0}.memory_mib".format(field), "{0} MiB is absurd; the unit is MiB".format(memory))
+    found = known(name)
+    if entry.get("compute_capability") is not None:
+        compute = fields.capability(entry["compute_capability"], "{0}.compute_capability".format(field))
+    elif found:
+        compute = found[0]
+    else:
+        raise InputError(
+            "{0}.compute_capability".format(field), "is missing, and the table does not know {0!r}".format(name)
+        )
+    reserved = found[1] if found else 0
+    return Gpu(name, int(memory * MIB) - reserved, compute)
+
+
+def read_gpus(value: Any, field: str = "gpus") -> list[Gpu]:
+    """All GPUs of a list; equal entries are read once."""
+    entries = fields.listing(value, field)
+    if not entries:
+        raise InputError(field, "holds no GPU")
+    return [read_gpu(entry, "{0}[{1}]".format(field, index)) for index, entry in enumerate(entries)]
