@@ -11,7 +11,7 @@ RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 CHECK := $(RUN) python tests/run.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-fast lint sanity unit unit-next molecule build bench-planner changelog lock clean
+.PHONY: help demo demo-down test test-fast lint format sanity unit unit-next molecule build bench-planner changelog lock clean
 
 help: ## this list
 	@echo "baremetal.llm: from bare GPU hosts to a served language model"
@@ -34,6 +34,9 @@ test-fast: $(VENV)/.made $(VENV_NEXT)/.made ## all but the molecule scenarios
 
 lint: $(VENV)/.made ## ansible-lint, yamllint, ruff, mypy, docs and changelog
 	@$(CHECK) --only lint $(ARGS)
+
+format: $(VENV)/.made ## let ruff rewrite the Python files as lint wants them
+	@$(CHECK) --format
 
 sanity: $(VENV)/.made ## ansible-test sanity on what the tarball holds
 	@$(CHECK) --only sanity $(ARGS)

@@ -9,6 +9,7 @@ does a stage that is no suite of tests; a molecule scenario is one, plus its tes
     tests/run.py --only lint            one group
     tests/run.py --only unit,next/unit  some stages
     tests/run.py --fast                 all but molecule
+    tests/run.py --format               rewrite the Python files as ruff wants them
 """
 
 from __future__ import annotations
@@ -97,6 +98,20 @@ def playbooks() -> tuple[str, ...]:
     return tuple(sorted(str(path.relative_to(ROOT)) for path in (ROOT / "playbooks").glob("*.yml")))
 
 
+def scripts(interpreter: str) -> tuple[str, ...]:
+    """The files of the checkout whose first line starts this interpreter, whatever their name ends in."""
+    git = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    found = []
+    for name in subprocess.run(git, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0"):
+        path = ROOT / name
+        if name and path.is_file():
+            with path.open("rb") as file:
+                first = file.readline(100).split()
+            if first and first[0].startswith(b"#!") and Path(first[-1].decode()).name.startswith(interpreter):
+                found.append(name)
+    return tuple(sorted(found))
+
+
 def lint(group: str, venv: Path) -> Iterator[Stage]:
     """The checks that both supported releases of ansible-core get."""
     yield Stage(
@@ -138,16 +153,9 @@ def stages() -> list[Stage]:
     return [
         *lint("lint", MAIN),
         Stage("lint/yamllint", ("yamllint", "--strict", ".")),
-        Stage(
-            "lint/shellcheck",
-            (
-                "sh",
-                "-c",
-                "git ls-files -z --cached --others --exclude-standard -- '*.sh' .ci/run | xargs -0 shellcheck",
-            ),
-        ),
-        Stage("lint/ruff", ("ruff", "check", ".")),
-        Stage("lint/ruff-format", ("ruff", "format", "--check", ".")),
+        Stage("lint/shellcheck", ("shellcheck", *scripts("bash"), *scripts("sh"))),
+        Stage("lint/ruff", ("ruff", "check", ".", *scripts("python"))),
+        Stage("lint/ruff-format", ("ruff", "format", "--check", ".", *scripts("python"))),
         Stage(
             "lint/mypy",
             ("mypy", "-p", "ansible_collections.baremetal.llm.plugins", "-p", "lab", "-m", "tests.run"),
@@ -299,7 +307,14 @@ def main() -> int:
     )
     parser.add_argument("--fast", action="store_true", help="all but the molecule scenarios")
     parser.add_argument("--list", action="store_true", help="name the stages and stop")
+    parser.add_argument(
+        "--format", action="store_true", help="let ruff rewrite the Python files instead of checking them"
+    )
     arguments = parser.parse_args()
+    if arguments.format:
+        files = (".", *scripts("python"))
+        fixed = subprocess.run((MAIN / "bin" / "ruff", "check", "--fix", *files), cwd=ROOT)
+        return fixed.returncode or subprocess.run((MAIN / "bin" / "ruff", "format", *files), cwd=ROOT).returncode
     picked = chosen(arguments.only, arguments.fast)
     if arguments.list:
         for stage in picked:
