@@ -8,7 +8,7 @@ tarball=$(tests/build.sh "$place" | tail -n 1)
 
 echo "== nothing but the collection is in the tarball"
 # What a user cannot use, or what only one machine has, shows a hole in galaxy.yml's build_ignore.
-unwanted=$(tar --list --gzip --file "$tarball" | grep -E '^(\.|lab/|molecule/|build/|requirements/|tests/[^s])|__pycache__|\.pyc$' || true)
+unwanted=$(tar --list --gzip --file "$tarball" | grep -E '^(\.|lab/|molecule/|build/|requirements/|tests/([^s]|s[^a]|.*\.sh))|__pycache__|\.pyc$' || true)
 if [ -n "$unwanted" ]; then
     echo "the tarball holds what is no part of the collection:"
     echo "$unwanted"
