@@ -21,6 +21,7 @@ from ansible.plugins.action import ActionBase
 from ansible.template import Templar
 from ansible.vars.manager import VariableManager
 from ansible_collections.baremetal.llm.plugins.module_utils.inventory import (
+    COMMAND_LINE,
     MANIFEST_NAME,
     ROOT_GROUP,
     SERVICE_GROUPS,
@@ -181,9 +182,10 @@ class _Inventory:
             return Unresolved(reason, text if isinstance(text, str) else "***")
         return value
 
-    @staticmethod
-    def origin(name: str, raw: Mapping[str, Any]) -> str:
+    def origin(self, name: str, raw: Mapping[str, Any]) -> str:
         """The file and line that set a variable, where Ansible tells."""
+        if name in self.manager.extra_vars:
+            return COMMAND_LINE
         if Origin is None:
             return ""
         tag = Origin.get_tag(raw[name])
@@ -241,9 +243,8 @@ class ActionModule(ActionBase):
             bundle_required=arguments["bundle_required"],
             lang=lang,
         )
-        warnings = inventory.warnings(lang)
-        if warnings:
-            result["warnings"] = warnings
+        for warning in inventory.warnings(lang):
+            self._display.warning(warning)
         result["changed"] = False
         result["problems"] = [entry["code"] for entry in found["problems"]]
         if found["problems"]:

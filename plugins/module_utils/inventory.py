@@ -10,6 +10,7 @@ is never judged.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import fnmatch
 import ipaddress
@@ -23,6 +24,8 @@ ROOT_GROUP = "llm_deployments"
 SERVICE_GROUPS = ("llm_gateway", "llm_monitoring")
 MANIFEST_NAME = "manifest.yml"
 MANIFEST_SCHEMA = 1
+# As an origin: set on the command line.
+COMMAND_LINE = "-e"
 
 # The longest first: a name belongs to the longest prefix that it has.
 PREFIXES = (
@@ -100,15 +103,12 @@ _GPU_KEYS = ("name", "memory_mib", "compute_capability")
 _LEAST_GPU_MEMORY_MIB = 1024
 
 
+@dataclasses.dataclass(frozen=True)
 class Unresolved:
     """Stands for a value that cannot be known yet: why, and what to print in its place (never a secret)."""
 
-    def __init__(self, reason: str = "", text: str = "***") -> None:
-        self.reason = reason
-        self.text = text
-
-    def __repr__(self) -> str:
-        return f"Unresolved({self.reason!r})"
+    reason: str = ""
+    text: str = "***"
 
 
 UNRESOLVED = Unresolved()
@@ -288,7 +288,7 @@ class _Check:
         """Where a variable is set, or where it should be."""
         origin = self.origins.get(host, {}).get(name)
         if origin:
-            return origin
+            return message("where_command_line", self.lang) if origin == COMMAND_LINE else origin
         if not deployment:
             deployment = next((group for group, members in self.deployments.items() if host in members), "")
         if name in ("llm_gpus", "ansible_host"):
@@ -410,19 +410,17 @@ class _Check:
         return "unknown_vllm_variable" if prefix == "vllm_" else "unknown_variable_no_hint"
 
     def name_finding(self, code: str, name: str, value: Any) -> tuple[str, str, dict[str, Any]]:
+        secret = bool(re.search(r"(password|passwd|secret|token|api_?key)$", name.lower()))
         values: dict[str, Any] = {"name": name}
         if code == "suspicious_variable":
             values["nearest"] = looks_like(name, self.known)
         elif code == "unknown_variable":
             values["nearest"] = nearest_variable(name, self.known)
         elif code == "unknown_vllm_variable":
-            values["option"] = name[len("vllm_") :]
+            values["option"] = "{}: {}".format(name[len("vllm_") :], "***" if secret else self.text(value))
         else:
             values["prefix"] = prefix_of(name)
-        nearest = values.get("nearest", "")
-        secret = bool(self.known.get(nearest, {}).get("no_log")) or bool(
-            re.search(r"(password|passwd|secret|token|api_?key)$", name.lower())
-        )
+        secret = secret or bool(self.known.get(values.get("nearest", ""), {}).get("no_log"))
         return code, "***" if secret else self.text(value), values
 
     def text(self, value: Any) -> str:
@@ -534,8 +532,10 @@ class _Check:
                         deployment=deployment,
                         example=message("example_" + name, self.lang),
                     )
-            self.check_agreement(deployment, members)
-            self.check_head(deployment, members)
+            # A host in two deployments has the settings of one of them, which says nothing about the other.
+            own = [host for host in members if sum(host in others for others in self.deployments.values()) == 1]
+            self.check_agreement(deployment, own)
+            self.check_head(deployment, own)
             model = self.get(members[0], "vllm_model")
             if isinstance(model, str) and "://" in model:
                 path = [part for part in model.split("://", 1)[1].split("/")[1:] if part]
@@ -567,13 +567,14 @@ class _Check:
 
     def check_head(self, deployment: str, members: Sequence[str]) -> None:
         wanted = next((self.get(host, "ray_head_host") for host in members if self.get(host, "ray_head_host")), None)
-        if wanted is not None and not isinstance(wanted, (Mapping, list)) and str(wanted) not in members:
+        everybody = self.deployments[deployment]
+        if wanted is not None and not isinstance(wanted, (Mapping, list)) and str(wanted) not in everybody:
             self.add(
                 "head_not_in_deployment",
                 value=self.text(wanted),
                 where=self.where("ray_head_host", members[0], deployment),
                 deployment=deployment,
-                hosts=names(members, self.lang),
+                hosts=names(everybody, self.lang),
             )
 
     def head(self, members: Sequence[str]) -> str:
@@ -752,17 +753,11 @@ class _Check:
                     self.add("bundle_missing", value=self.text(directory), where=where, path=path)
 
     def check_bundle(self, deployment: str, head: str, directory: str, manifest: Mapping[str, Any]) -> None:
-        files = [entry for entry in manifest.get("files") or () if isinstance(entry, Mapping)]
+        files = _mappings(manifest.get("files"))
         models = sorted(
             {str(entry.get("model")) for entry in files if entry.get("kind") == "model" and entry.get("model")}
         )
-        images = [
-            image
-            for entry in files
-            if entry.get("kind") == "image"
-            for image in entry.get("images") or ()
-            if isinstance(image, Mapping)
-        ]
+        images = [image for entry in files if entry.get("kind") == "image" for image in _mappings(entry.get("images"))]
         model = self.get(head, "vllm_model")
         if (
             isinstance(model, str)
@@ -814,6 +809,10 @@ class _Check:
                     path=directory,
                     images=names(releases, self.lang),
                 )
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, (list, tuple)) else []
 
 
 def cidr_fault(value: Any) -> tuple[bool, str]:

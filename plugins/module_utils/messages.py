@@ -23,7 +23,7 @@ MESSAGES: dict[str, dict[str, str]] = {
         "zh": "清单中有 {count} 个问题。尚未改动任何主机。",
     },
     "label_value": {"en": "value:", "zh": "当前值："},
-    "label_where": {"en": "set in:", "zh": "设置位置："},
+    "label_where": {"en": "where:", "zh": "设置位置："},
     "label_allowed": {"en": "allowed:", "zh": "允许："},
     "nothing": {"en": "(not set)", "zh": "（未设置）"},
     "nothing_there": {"en": "(none)", "zh": "（无）"},
@@ -31,7 +31,7 @@ MESSAGES: dict[str, dict[str, str]] = {
     "where_inventory": {"en": "the inventory", "zh": "清单文件"},
     "where_group": {"en": "group_vars/{group}.yml", "zh": "group_vars/{group}.yml"},
     "where_host": {"en": "host_vars/{host}.yml", "zh": "host_vars/{host}.yml"},
-    "where_known": {"en": "{origin}", "zh": "{origin}"},
+    "where_command_line": {"en": "the command line (-e)", "zh": "命令行（-e）"},
     "where_group_of_inventory": {
         "en": "the inventory, group {group}",
         "zh": "清单文件，组 {group}",
@@ -168,8 +168,8 @@ MESSAGES: dict[str, dict[str, str]] = {
         "zh": "{hosts} 上有未知变量 {name}。",
     },
     "unknown_vllm_variable_allowed": {
-        "en": "a variable of this collection; an engine option without one goes into vllm_options, here as {option}:",
-        "zh": "本集合的变量；没有专门变量的引擎选项应写入 vllm_options，此处为 {option}:",
+        "en": "a variable of this collection; an engine option without one goes into vllm_options, here '{option}'",
+        "zh": "本集合的变量；没有专门变量的引擎选项应写入 vllm_options，此处为 “{option}”",
     },
     "suspicious_variable": {
         "en": "The variable {name} on {hosts} is used by nothing here and looks like {nearest}.",

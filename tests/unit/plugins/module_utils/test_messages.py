@@ -1,0 +1,103 @@
+"""The catalogue of messages: complete in both languages, and readable."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import (
+    LANGUAGES,
+    MESSAGES,
+    language,
+    message,
+    names,
+    problem,
+    render,
+    shown,
+)
+
+
+def placeholders(text: str) -> set[str]:
+    return {field for _text, field, _spec, _conversion in string.Formatter().parse(text) if field is not None}
+
+
+@pytest.mark.parametrize("code", sorted(MESSAGES))
+def test_both_languages_say_it_with_the_same_values(code: str) -> None:
+    texts = MESSAGES[code]
+    assert set(texts) == set(LANGUAGES)
+    assert all(text.strip() for text in texts.values())
+    assert placeholders(texts["en"]) == placeholders(texts["zh"])
+    assert "" not in placeholders(texts["en"]), "placeholders have names"
+
+
+@pytest.mark.parametrize("code", sorted(code for code in MESSAGES if code + "_allowed" in MESSAGES))
+def test_a_problem_says_four_things(code: str) -> None:
+    fields = placeholders(MESSAGES[code]["en"]) | placeholders(MESSAGES[code + "_allowed"]["en"])
+    for lang in LANGUAGES:
+        entry = problem(code, lang, value="x", where="y", **dict.fromkeys(fields, "z"))
+        assert list(entry) == ["code", "what", "value", "where", "allowed"]
+        assert all(entry.values())
+        assert "{" not in entry["what"]
+
+
+def test_every_text_of_what_is_allowed_belongs_to_a_problem() -> None:
+    allowed = [code for code in MESSAGES if code.endswith("_allowed") and code != "label_allowed"]
+    assert [code for code in allowed if code[: -len("_allowed")] not in MESSAGES] == []
+
+
+def test_chinese_is_chinese() -> None:
+    assert "清单" in message("problems_header", "zh", count=2)
+
+
+@pytest.mark.parametrize(
+    ("value", "lang"), [("zh", "zh"), ("en", "en"), ("fr", "en"), (None, "en"), (["zh"], "en"), ("", "en")]
+)
+def test_an_unknown_language_is_english(value: object, lang: str) -> None:
+    assert language(value) == lang
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "(not set)"),
+        ("", "(not set)"),
+        (True, "true"),
+        (0, "0"),
+        ("8000", '"8000"'),
+        ({"a": [1, "b"]}, '{a: [1, "b"]}'),
+        ("a\nb", '"a b"'),
+    ],
+)
+def test_values_are_shown_as_an_inventory_has_them(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_a_long_value_is_cut() -> None:
+    assert len(shown("x" * 5000)) == 200
+
+
+def test_many_names_are_cut() -> None:
+    assert names([f"gpu{number}" for number in range(10)], limit=3) == "gpu0, gpu1, gpu2 and 7 more"
+    assert names([]) == "(none)"
+
+
+def test_rendered_problems_stand_one_below_the_other() -> None:
+    entries = [
+        problem("model_is_url", value="v1", where="w1", deployment="one", suggestion="a/b"),
+        problem("deployment_without_host", value="v2", where="w2", deployment="two"),
+    ]
+    assert render(entries).splitlines() == [
+        "2 problems in the inventory. No host has been touched.",
+        "",
+        "1. vllm_model of the deployment one is a URL.",
+        "   value:   v1",
+        "   where:   w1",
+        "   allowed: the model's name alone (a/b) or its directory on the hosts",
+        "",
+        "2. The deployment two has no host.",
+        "   value:   v2",
+        "   where:   w2",
+        "   allowed: at least one host in the group two, or no such group",
+    ]
+    assert render(entries[:1]).startswith("One problem in the inventory.")
+    assert render(entries, header="No").startswith("No\n\n1. ")
