@@ -1,3 +1,5 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
 """The GPUs of a lab host: what /etc/lab/hardware.json and the PCI part of sysfs hold.
 
 Everything follows from the host's name: a host that is built again has the same GPUs (UUIDs, serial numbers, bus ids).
@@ -12,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 HARDWARE_PATH = "/etc/lab/hardware.json"
-SYSFS_ROOT = "/etc/lab/sys"
 
 # PCI buses of the slots, in the order in which NVIDIA's driver counts the cards.
 _BUSES = (0x3B, 0x5E, 0x86, 0xAF, 0xB1, 0xD8, 0xDA, 0xDC, 0xE1, 0xE3, 0xE5, 0xE7, 0xE9, 0xEB, 0xED, 0xEF)
@@ -161,7 +162,7 @@ def hardware_json(content: dict[str, Any]) -> str:
 
 
 def pci_tree(content: dict[str, Any]) -> dict[str, str]:
-    """Return the files (absolute path: text) that stand for /sys/bus/pci/devices, which a container cannot write."""
+    """Return the files of /sys/bus/pci/devices (path: text). No container can write there: they belong below /etc/lab."""
     files: dict[str, str] = {}
     for gpu in content["gpus"]:
         domain, rest = gpu["bus_id"].lower().split(":", 1)
@@ -180,7 +181,7 @@ def pci_tree(content: dict[str, Any]) -> dict[str, str]:
             "numa_node": str(gpu.get("numa_node", 0)),
         }
         for name, value in values.items():
-            files[f"{SYSFS_ROOT}/bus/pci/devices/{domain[-4:]}:{rest}/{name}"] = value + "\n"
+            files[f"/sys/bus/pci/devices/{domain[-4:]}:{rest}/{name}"] = value + "\n"
     return files
 
 

@@ -1,3 +1,5 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
 """Builds a stand-in for NVIDIA's driver installer, NVIDIA-Linux-x86_64-<version>.run.
 
 Like the real one it is a shell script with an archive behind it, takes the same options and checks its own integrity; what it

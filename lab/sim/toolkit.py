@@ -1,3 +1,5 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
 """Builds a stand-in for NVIDIA's container toolkit: a tarball with its programs under usr/bin.
 
 The same version gives the same bytes (of the archive; gzip's depend on the zlib that compresses).
