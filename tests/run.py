@@ -131,6 +131,10 @@ def unit(name: str, venv: Path) -> Stage:
 
 def scenarios() -> Iterator[Stage]:
     found = {path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml")}
+    destroy = ("molecule", "destroy", "--scenario-name", "default")
+    if found:
+        # Hosts that an earlier run left behind are no bare ones, and molecule would take them as they are.
+        yield Stage("molecule/clear", destroy, silent=True)
     for name in sorted(found - set(SCENARIOS)):
         yield Stage(
             f"molecule/{name}",
@@ -146,7 +150,7 @@ def scenarios() -> Iterator[Stage]:
                 suite=True,
             )
     if found:
-        yield Stage("molecule/destroy", ("molecule", "destroy", "--scenario-name", "default"), silent=True)
+        yield Stage("molecule/destroy", destroy, silent=True)
 
 
 def stages() -> list[Stage]:

@@ -108,12 +108,13 @@ def test_a_scenario_that_is_not_listed_fails(monkeypatch: pytest.MonkeyPatch, tm
         (tmp_path / "molecule" / name / "molecule.yml").touch()
     found = list(run.scenarios())
     assert [stage.name for stage in found] == [
+        "molecule/clear",
         "molecule/forgotten",
         "molecule/default",
         "molecule/docker",
         "molecule/destroy",
     ]
-    assert found[0].command[-1].endswith("exit 1")
+    assert found[1].command[-1].endswith("exit 1")
 
 
 def test_an_unknown_stage_is_refused() -> None:
