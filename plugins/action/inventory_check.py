@@ -9,6 +9,7 @@ is a child of which, which templates cannot see.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ from typing import Any
 import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.inventory.manager import InventoryManager
+from ansible.parsing.vault import b_HEADER, is_encrypted
 from ansible.plugins.action import ActionBase
 from ansible.template import Templar
 from ansible.vars.manager import VariableManager
@@ -64,16 +66,31 @@ def known_variables(roles: str = ROLES) -> dict[str, dict[str, Any]]:
     return known
 
 
+@functools.cache
+def _encrypted_file(path: str) -> bool:
+    try:
+        with open(path, "rb") as stream:
+            return bool(is_encrypted(stream.read(len(b_HEADER))))
+    except OSError:
+        return False
+
+
 def _encrypted(value: Any) -> bool:
+    """Whether a value was encrypted, alone or with the file that holds it: then it must never be printed."""
     if type(value).__name__ in ("EncryptedString", "AnsibleVaultEncryptedUnicode"):
         return True
-    return VaultedValue is not None and bool(VaultedValue.is_tagged_on(value))
+    if Origin is None:
+        return False
+    if VaultedValue.is_tagged_on(value):
+        return True
+    tag = Origin.get_tag(value)
+    return tag is not None and bool(tag.path) and _encrypted_file(str(tag.path))
 
 
 def _plain(value: Any) -> Any:
-    """A copy of a value without anything of Ansible's in it."""
+    """A copy of a value without anything of Ansible's in it, and without secrets."""
     if _encrypted(value):
-        return Unresolved("vault")
+        return Unresolved("secret")
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):

@@ -65,7 +65,7 @@ _OTHER_NAMES = {
 
 REQUIRED = ("vllm_model", "vllm_version")
 # What the hosts of a deployment must agree on.
-_SHARED = (
+SHARED = (
     "vllm_model",
     "vllm_version",
     "vllm_image",
@@ -548,7 +548,7 @@ class _Check:
                 )
 
     def check_agreement(self, deployment: str, members: Sequence[str]) -> None:
-        for name in _SHARED:
+        for name in SHARED:
             if any(self.is_open(host, name) for host in members):
                 continue
             values: dict[str, list[str]] = {}

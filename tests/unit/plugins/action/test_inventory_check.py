@@ -1,0 +1,434 @@
+"""The action plugin, run by ansible-playbook on inventories as people write them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.baremetal.llm.plugins.action import inventory_check as plugin
+from ansible_collections.baremetal.llm.plugins.module_utils.inventory import REQUIRED, SHARED, prefix_of
+from ansible_collections.baremetal.llm.plugins.modules import inventory_check as documentation
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+
+SPECS = {
+    "common": {
+        "llm_bundle_dir": {"type": "path"},
+        "llm_offline": {"type": "bool", "default": False},
+        "llm_cluster_network": {"type": "str"},
+        "llm_gpus": {"type": "list", "elements": "dict"},
+        "llm_language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
+        "llm_foreign_variables": {"type": "list", "elements": "str"},
+    },
+    "ray": {"ray_head_host": {"type": "str"}, "vllm_port": {"type": "str"}},
+    "vllm": {
+        "vllm_model": {"type": "str", "required": True},
+        "vllm_version": {"type": "str", "required": True},
+        "vllm_port": {"type": "int", "default": 8000},
+        "vllm_max_model_len": {"type": "int"},
+        "vllm_enforce_eager": {"type": "bool"},
+        "vllm_tensor_parallel_size": {"type": "int"},
+        "vllm_api_key": {"type": "str", "no_log": True},
+    },
+}
+
+PLAYBOOK = """
+- name: Validate the inventory
+  hosts: localhost,all
+  gather_facts: false
+  tasks:
+    - name: Before
+      ansible.builtin.set_fact:
+        vllm_made_by_a_task: 1
+      when: set_facts | default(false) | bool
+    - name: Inventory | Check without touching a host
+      baremetal.llm.inventory_check: {arguments}
+      run_once: true
+      register: __validate
+    - name: Inventory | Remember the deployments for the plays that follow
+      ansible.builtin.set_fact:
+        llm_inventory: "{{ __validate.inventory }}"
+      run_once: true
+      delegate_to: localhost
+      delegate_facts: true
+- name: Use it
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Write
+      ansible.builtin.copy:
+        content: "{{ hostvars['localhost']['llm_inventory'] | to_json }}"
+        dest: "{{ playbook_dir }}/result.json"
+      run_once: true
+      delegate_to: localhost
+"""
+
+HOSTS = """
+all:
+  children:
+    llm_deployments:
+      children:
+        qwen:
+          hosts: {gpu01: {ansible_host: 192.0.2.1}, gpu02: {ansible_host: 192.0.2.2}}
+"""
+QWEN = """
+vllm_model: Qwen/Qwen2.5-14B-Instruct
+vllm_version: "0.8.5.post1"
+"""
+GOOD = {"deployments": {"qwen": {"hosts": ["gpu01", "gpu02"], "head": "gpu01"}}, "hosts": ["gpu01", "gpu02"]}
+
+
+@dataclass
+class Run:
+    rc: int
+    out: str
+    result: dict[str, Any] | None
+
+    @property
+    def codes(self) -> list[str]:
+        (line,) = [line for line in self.out.splitlines() if line.startswith("fatal: ")]
+        failed = json.loads(line.split("=> ", 1)[1])
+        assert failed["changed"] is False
+        return list(failed["problems"])
+
+
+class Workplace:
+    """A directory with a collection that has this checkout's plugins and the argument specs above."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        collection = root / "collections/ansible_collections/baremetal/llm"
+        collection.mkdir(parents=True)
+        (collection / "plugins").symlink_to(REPOSITORY / "plugins")
+        for role, options in SPECS.items():
+            self.write(
+                f"collections/ansible_collections/baremetal/llm/roles/{role}/meta/argument_specs.yml",
+                json.dumps({"argument_specs": {"main": {"options": options}}}),
+            )
+        self.write("ansible.cfg", "")
+        self.playbook()
+        self.write("inventory/hosts.yml", HOSTS)
+        self.write("inventory/group_vars/qwen.yml", QWEN)
+
+    def write(self, path: str, text: str) -> None:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(textwrap.dedent(text), encoding="utf-8")
+
+    def playbook(self, arguments: str = "{}") -> None:
+        self.write("play.yml", PLAYBOOK.replace("{arguments}", arguments))
+
+    def run(self, *arguments: str, inventory: str = "inventory", **environment: str) -> Run:
+        result = self.root / "result.json"
+        result.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "ansible", "playbook", "-i", inventory, "play.yml", *arguments]
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+        variables |= {
+            "ANSIBLE_COLLECTIONS_PATH": str(self.root / "collections"),
+            "ANSIBLE_CONFIG": str(self.root / "ansible.cfg"),
+            "ANSIBLE_HOME": str(self.root / "home"),
+            "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+            "COLUMNS": "200",
+            "LC_ALL": "C.UTF-8",
+            **environment,
+        }
+        done = subprocess.run(
+            command,
+            cwd=self.root,
+            env=variables,
+            text=True,
+            check=False,
+            timeout=120,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        found = json.loads(result.read_text(encoding="utf-8")) if result.exists() else None
+        return Run(done.returncode, done.stdout, found)
+
+    def good(self, *arguments: str, **more: str) -> Run:
+        run = self.run(*arguments, **more)
+        assert run.rc == 0, run.out
+        return run
+
+    def bad(self, *arguments: str, **more: str) -> Run:
+        run = self.run(*arguments, **more)
+        assert run.rc == 2, run.out
+        assert run.result is None
+        assert "Traceback" not in run.out
+        return run
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> Workplace:
+    return Workplace(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--limit", "gpu02"),
+        ("--limit", "qwen:!gpu01"),
+        ("--check",),
+        ("--limit", "localhost,gpu01"),
+        ("-e", "set_facts=yes"),
+    ],
+    ids=" ".join,
+)
+def test_a_good_inventory(workplace: Workplace, arguments: tuple[str, ...]) -> None:
+    run = workplace.good(*arguments)
+    if "--check" not in arguments:
+        assert run.result == GOOD
+    assert "[WARNING]" not in run.out
+
+
+def test_the_printed_error_is_readable(workplace: Workplace) -> None:
+    workplace.write(
+        "inventory/group_vars/qwen.yml", 'vllm_modle: "a"\nvllm_version: 0.10\nvllm_enforce_eager: perhaps\n'
+    )
+    run = workplace.bad("-e", "vllm_port=70000")
+    text = """
+    [ERROR]: Task failed: 5 problems in the inventory. No host has been touched.
+
+    1. vllm_model is not set for the deployment qwen.
+       value:   (not set)
+       where:   group_vars/qwen.yml
+       allowed: the model's name or its directory on the hosts, for example Qwen/Qwen2.5-14B-Instruct
+
+    2. vllm_enforce_eager on gpu01, gpu02 has the wrong type.
+       value:   "perhaps"
+       where:   inventory/group_vars/qwen.yml:3
+       allowed: true or false
+
+    3. Unknown variable vllm_modle on gpu01, gpu02. Did you mean vllm_model?
+       value:   "a"
+       where:   inventory/group_vars/qwen.yml:1
+       allowed: a variable of this collection; if vllm_modle belongs to something else, list it in llm_foreign_variables
+
+    4. vllm_port on gpu01, gpu02 is out of range.
+       value:   "70000"
+       where:   the command line (-e)
+       allowed: 1 to 65535
+
+    5. vllm_version on gpu01, gpu02 is a number, not text: YAML drops its last zero, so 0.10 becomes 0.1.
+       value:   0.1
+       where:   inventory/group_vars/qwen.yml:2
+       allowed: the version in quotes, for example vllm_version: "0.10.0"
+    """
+    assert textwrap.dedent(text).strip() in run.out
+
+
+def test_the_whole_inventory_counts_when_the_run_is_limited(workplace: Workplace) -> None:
+    workplace.write("inventory/host_vars/gpu02.yml", "vllm_modle: a\n")
+    assert workplace.bad("--limit", "gpu01").codes == ["unknown_variable"]
+
+
+def test_the_error_speaks_chinese(workplace: Workplace) -> None:
+    run = workplace.bad("-e", "llm_language=zh", "-e", "vllm_modle=a")
+    assert "未知变量 vllm_modle" in run.out
+    assert "命令行（-e）" in run.out
+
+
+@pytest.mark.parametrize(
+    ("hosts", "codes"),
+    [
+        ("all: {hosts: {gpu01: }}", ["no_deployments_group"]),
+        ("all: {children: {llm_deployment: {children: {qwen: {hosts: {gpu01: }}}}}}", ["no_deployments_group_near"]),
+        ("all: {children: {llm_deployments: {hosts: {gpu01: }}}}", ["no_deployment"]),
+        ("all: {children: {llm_deployments: {children: {qwen: }}}}", ["deployment_without_host"]),
+        (
+            "all: {children: {llm_deployments: {children: {qwen: {hosts: {gpu01: }}, b: {hosts: {gpu01: }}}}}}",
+            ["host_in_two_deployments"],
+        ),
+        ("", ["no_deployments_group"]),
+    ],
+)
+def test_broken_groups(workplace: Workplace, hosts: str, codes: list[str]) -> None:
+    workplace.write("inventory/hosts.yml", hosts)
+    assert workplace.bad().codes == codes
+
+
+def test_an_ini_inventory_and_groups_below_a_deployment(workplace: Workplace) -> None:
+    workplace.write(
+        "hosts.ini",
+        """
+        [llm_deployments:children]
+        qwen
+        [qwen:children]
+        rack1
+        rack2
+        [rack1]
+        gpu02
+        [rack2]
+        gpu01
+        [qwen:vars]
+        vllm_model=lab/tiny
+        vllm_version="0.8.5"
+        """,
+    )
+    run = workplace.good(inventory="hosts.ini")
+    assert run.result == {
+        "deployments": {"qwen": {"hosts": ["gpu02", "gpu01"], "head": "gpu02"}},
+        "hosts": ["gpu02", "gpu01"],
+    }
+
+
+def test_an_inventory_program_and_several_sources(workplace: Workplace) -> None:
+    groups = {
+        "llm_deployments": {"children": ["other"]},
+        "other": {"hosts": ["gpu09"], "vars": {"vllm_modle": 1}},
+        "_meta": {"hostvars": {}},
+    }
+    workplace.write("dynamic.py", f"#!{sys.executable}\nprint('''{json.dumps(groups)}''')\n")
+    (workplace.root / "dynamic.py").chmod(0o755)
+    run = workplace.bad("-i", "dynamic.py")
+    assert run.codes == ["missing_variable", "missing_variable", "unknown_variable"]
+
+
+def test_templates_are_evaluated_and_those_that_cannot_be_are_left_alone(workplace: Workplace) -> None:
+    workplace.write(
+        "inventory/group_vars/qwen.yml",
+        QWEN
+        + """
+chosen_port: 70000
+vllm_port: "{{ chosen_port }}"
+vllm_max_model_len: "{{ ansible_facts['memtotal_mb'] }}"
+vllm_tensor_parallel_size: "{{ nowhere }}"
+vllm_enforce_eager: "{{ 1 / 0 }}"
+llm_cluster_network: "{{ hostvars['gpu01']['ansible_host'] }}"
+""",
+    )
+    run = workplace.bad()
+    assert run.codes == ["out_of_range", "network_malformed"]
+    warnings = [line for line in run.out.splitlines() if line.startswith("[WARNING]")]
+    assert len(warnings) == 2
+    assert "vllm_tensor_parallel_size of gpu01, gpu02 ('nowhere' is undefined)" in run.out
+    assert "vllm_enforce_eager of gpu01, gpu02" in run.out
+
+
+def test_secrets_are_not_looked_at(workplace: Workplace) -> None:
+    workplace.write("password", "open sesame\n")
+    vault = [sys.executable, "-m", "ansible", "vault", "encrypt_string", "--vault-password-file", "password", "hunter2"]
+    secret = subprocess.run(vault, cwd=workplace.root, capture_output=True, text=True, check=True).stdout
+    workplace.write(
+        "inventory/group_vars/qwen.yml",
+        QWEN + f"vllm_api_key: {secret}\nvllm_api_kye: {secret}\nllm_cluster_network: {secret}\nmine: {secret}\n",
+    )
+    for arguments in ((), ("--vault-password-file", "password")):
+        run = workplace.bad(*arguments)
+        assert run.codes == ["unknown_variable"]
+        assert "hunter2" not in run.out
+    workplace.write(
+        "inventory/group_vars/qwen.yml", QWEN + f"vllm_api_key: {secret}\nvllm_model: '{{{{ nowhere }}}}'\n"
+    )
+    assert "nowhere" in workplace.good().out
+
+
+def test_an_encrypted_file_is_read_but_not_shown(workplace: Workplace) -> None:
+    workplace.write("password", "open sesame\n")
+    workplace.write(
+        "inventory/group_vars/all/vault.yml", "vllm_api_key: hunter2\nvllm_secert: hunter2\nllm_language: hunter2\n"
+    )
+    vault = [sys.executable, "-m", "ansible", "vault", "encrypt", "--vault-password-file", "password"]
+    subprocess.run([*vault, "inventory/group_vars/all/vault.yml"], cwd=workplace.root, capture_output=True, check=True)
+    run = workplace.bad("--vault-password-file", "password")
+    assert run.codes == ["unknown_vllm_variable"]
+    assert "hunter2" not in run.out
+
+
+def test_facts_and_what_tasks_set_are_no_inventory(workplace: Workplace) -> None:
+    workplace.write("facts/gpu01", json.dumps({"vllm_cached": 1, "distribution": "Debian"}))
+    run = workplace.good(
+        "-e", "set_facts=true", ANSIBLE_CACHE_PLUGIN="jsonfile", ANSIBLE_CACHE_PLUGIN_CONNECTION="facts"
+    )
+    assert run.result == GOOD
+
+
+def test_a_bundle(workplace: Workplace) -> None:
+    workplace.write("inventory/group_vars/all.yml", "llm_offline: true\n")
+    assert workplace.bad().codes == ["bundle_dir_missing"]
+    workplace.write(
+        "inventory/group_vars/all.yml", 'llm_offline: true\nllm_bundle_dir: "{{ inventory_dir }}/../bundle"\n'
+    )
+    run = workplace.bad()
+    assert run.codes == ["bundle_missing"]
+    assert "manifest.yml does not exist" in run.out
+    workplace.write("bundle/manifest.yml", "schema: [1\n")
+    assert workplace.bad().codes == ["bundle_unreadable"]
+    workplace.write("bundle/manifest.yml", "")
+    assert workplace.bad().codes == ["bundle_unreadable"]
+    workplace.write("bundle/manifest.yml", "{schema: 1, files: []}\n")
+    assert workplace.bad().codes == ["bundle_without_model", "bundle_without_version"]
+    workplace.write(
+        "bundle/manifest.yml",
+        """
+        schema: 1
+        created: 2026-11-21T12:00:00Z
+        files:
+          - {path: qwen, kind: model, model: Qwen/Qwen2.5-14B-Instruct}
+          - {path: images.tar, kind: image, images: [{reference: "vllm:1", vllm_version: 0.8.5.post1}]}
+        """,
+    )
+    assert workplace.good().result == GOOD
+    (workplace.root / "bundle/manifest.yml").unlink()
+    workplace.playbook("{bundle_required: false}")
+    assert workplace.good().result == GOOD
+
+
+def test_an_unknown_argument_is_refused(workplace: Workplace) -> None:
+    workplace.playbook("{bundel_required: false}")
+    run = workplace.run()
+    assert run.rc == 2
+    assert "bundel_required" in run.out
+
+
+def test_hosts_added_while_running(workplace: Workplace) -> None:
+    text = (workplace.root / "play.yml").read_text(encoding="utf-8")
+    add = """
+- name: Add
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Add
+      ansible.builtin.add_host: {name: gpu03, groups: [qwen], vllm_modle: a}
+"""
+    workplace.write("play.yml", add + text)
+    assert workplace.bad().codes == ["unknown_variable"]
+
+
+# Parts
+
+
+def test_the_owner_of_a_variable_describes_it(workplace: Workplace) -> None:
+    known = plugin.known_variables(str(workplace.root / "collections/ansible_collections/baremetal/llm/roles"))
+    assert known["vllm_port"]["type"] == "int"
+    assert set(known) == {name for options in SPECS.values() for name in options}
+
+
+def test_without_roles_nothing_is_known(tmp_path: Path) -> None:
+    assert plugin.known_variables(str(tmp_path / "nowhere")) == {}
+
+
+@pytest.mark.skipif(not (REPOSITORY / "roles").is_dir(), reason="no role is there yet")
+def test_the_roles_describe_every_variable_that_is_checked() -> None:
+    known = plugin.known_variables()
+    checked = {*REQUIRED, *SHARED, *SPECS["common"], "vllm_options"}
+    assert sorted(checked - set(known)) == []
+    assert [name for name in known if not name.startswith("_") and not prefix_of(name)] == []
+
+
+def test_the_example_is_what_is_tested_here() -> None:
+    (example,) = yaml.safe_load(documentation.EXAMPLES)
+    tested = yaml.safe_load(PLAYBOOK.replace("{arguments}", ""))[0]
+    del tested["tasks"][0]
+    assert example == tested
+    assert "inventory_check" in yaml.safe_load(documentation.DOCUMENTATION)["module"]
