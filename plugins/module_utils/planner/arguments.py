@@ -12,11 +12,14 @@ from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.options
     DESCRIPTIVE,
     NO_FORM_SINCE,
     ON_BY_DEFAULT,
-    OPTIONS,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.releases import RELEASES
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.settings import normalise, unknown_option
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.settings import (
+    normalise,
+    option_type,
+    unknown_option,
+)
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.versions import release_key, resolve_release
 
 # Order of the planned options on the command line; all others follow in alphabetical order.
@@ -58,7 +61,7 @@ def vllm_arguments(settings: Any, vllm_version: Any) -> list[str]:
 
 def _one(name: str, value: Any, key: tuple[int, ...]) -> list[str]:
     option = "--" + name.replace("_", "-")
-    kind = OPTIONS[name][0]
+    kind = option_type(name)
     if kind == "bool":
         return _boolean(name, option, fields.truth(value, "settings.{0}".format(name)), key)
     if isinstance(value, bool):

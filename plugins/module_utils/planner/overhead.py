@@ -17,7 +17,7 @@ def non_torch(shard: Shard, settings: Settings) -> int:
     """Bytes that the device loses to libraries and communicators between the baseline and the end of the profile run."""
     nccl_inside = at(eras.NCCL_INSIDE_BUDGET, settings.release.key)
     if settings.engine == "V1" and not nccl_inside:
-        if shard.tp > 1 and (shard.pp == 1 or shard.first):
+        if shard.tp > 1 and shard.last:
             return int(0.54 * GIB)
         return int((0.06 if shard.tp * shard.pp > 1 else 0.22) * GIB)
     if shard.tp * shard.pp == 1:

@@ -111,9 +111,10 @@ def _memory(
         gpu = gpus[index % len(gpus)]
         shard = stages[index // settings.tp]
         free = settings.free[index] if settings.free and index < len(settings.free) else None
-        memo = (shard.stage, gpu, free)
+        first = settings.engine == "V1" or index % settings.tp == 0
+        memo = (shard.stage, gpu, free, first)
         if memo not in seen:
-            rank = _rank(model, shard, gpu, settings, dtype, expert_parallel)
+            rank = _rank(model, shard, gpu, settings, dtype, expert_parallel, 0 if first else 1)
             store = kv.cache(model, shard, settings, dtype)
             seen[memo] = (rank, kv.blocks(store, max(rank.available, 0)))
         ranks.append(seen[memo][0])
@@ -126,10 +127,14 @@ def _memory(
     return _capacity(model, settings, dtype, ranks, stores, smallest, refusals, warnings)
 
 
-def _rank(model: Model, shard: Shard, gpu: Gpu, settings: Settings, dtype: str, expert_parallel: int) -> Rank:
+def _rank(
+    model: Model, shard: Shard, gpu: Gpu, settings: Settings, dtype: str, expert_parallel: int, tensor_rank: int
+) -> Rank:
     key = settings.release.key
-    held = weights.rank_weights(model, shard, dtype, key, expert_parallel, settings.cpu_offload)
-    peak = activation.peak(model, shard, settings, dtype, gpu.capability)
+    held = weights.rank_weights(
+        model, shard, dtype, key, expert_parallel, settings.cpu_offload, gpu.capability, settings.lora
+    )
+    peak = activation.peak(model, shard, settings, dtype, gpu.capability, tensor_rank)
     outside = overhead.non_torch(shard, settings)
     graphs = overhead.graphs(model, shard, settings)
     budget = int(gpu.total * settings.utilization)
@@ -202,7 +207,7 @@ def _capacity(
     if settings.auto_max_model_len and longest:
         length = min(length, longest)
         needed = max(kv.request_blocks(store, length, settings.batched_tokens) for store in stores)
-    tokens = _tokens(stores, blocks, settings)
+    tokens = kv.printed_tokens(stores, blocks, settings)
     concurrency = round(blocks / needed, 2)
     if settings.engine == "V0":
         concurrency = round(blocks * settings.block_size / length, 2)
@@ -220,15 +225,6 @@ def _capacity(
     return Prediction(
         error, tuple(refusals), dtype, tuple(ranks), tokens, concurrency, longest, settings, tuple(warnings)
     )
-
-
-def _tokens(stores: list[kv.Cache], blocks: int, settings: Settings) -> int:
-    """Tokens as the engine prints them."""
-    groups = max(len(store.groups) for store in stores)
-    if settings.engine == "V0" or groups <= 1:
-        return blocks * settings.block_size
-    needed = max(kv.request_blocks(store, settings.max_model_len, settings.batched_tokens) for store in stores)
-    return int(blocks / needed * settings.max_model_len)
 
 
 def _longest(stores: list[kv.Cache], usable: int, settings: Settings) -> int:

@@ -12,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.options
     DESCRIPTIVE,
     NEVER_EXISTED,
     OPTIONS,
+    SAMPLED,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError, Refusal
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.gpus import MIB, Gpu
@@ -78,19 +79,19 @@ def unknown_option(name: str, release: Release) -> Refusal | None:
     if name in DESCRIPTIVE or name == "model":
         return None
     row = OPTIONS.get(name)
+    if row is None and name in SAMPLED:
+        return _sampled_option(name, release)
     if row is None:
         instead = NEVER_EXISTED.get(name)
         if instead:
-            return Refusal(
-                "unknown_option", "no vLLM release ever had the option {0}".format(name), "use {0}".format(instead)
-            )
+            return Refusal("unknown_option", f"no vLLM release ever had the option {name}", f"use {instead}")
         import difflib  # only needed for an error
 
-        near = difflib.get_close_matches(name, OPTIONS, 1)
+        near = difflib.get_close_matches(name, [*OPTIONS, *SAMPLED], 1)
         return Refusal(
             "unknown_option",
-            "no examined vLLM release has the option {0}".format(name),
-            "did you mean {0}?".format(near[0]) if near else "remove it",
+            f"no examined vLLM release has the option {name}",
+            f"did you mean {near[0]}?" if near else "remove it",
         )
     _, since, last, replaced = row
     if within(release.key, since, last):
@@ -110,6 +111,28 @@ def unknown_option(name: str, release: Release) -> Refusal | None:
         ),
         "use {0}".format(replaced) if replaced else "remove it: nothing replaced it",
     )
+
+
+def _sampled_option(name: str, release: Release) -> Refusal | None:
+    _, first, before, last, after = SAMPLED[name]
+    if before is not None and release.key <= release_key(before):
+        return Refusal(
+            "unknown_option",
+            f"vLLM {release.asked} does not know the option {name}; the first examined release that has it is {first}",
+            f"remove it, or use vLLM {first} or later",
+        )
+    if after is not None and release.key >= release_key(after):
+        return Refusal(
+            "unknown_option",
+            f"vLLM {release.asked} does not know the option {name} any more; the last examined release that has it is {last}",
+            "remove it",
+        )
+    return None
+
+
+def option_type(name: str) -> str:
+    """The type of an option's value: bool, int, float, str, list or json."""
+    return OPTIONS[name][0] if name in OPTIONS else SAMPLED[name][0]
 
 
 def normalise(raw: Any, field: str = "settings") -> dict[str, Any]:

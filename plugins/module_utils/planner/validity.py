@@ -247,6 +247,15 @@ def tensor_parallel(model: Model, settings: Settings) -> Iterator[Refusal]:
             "{0} attention heads are not divisible by tensor_parallel_size {1}".format(heads, tp),
             "use a tensor_parallel_size out of {0}".format(_divisors(heads)),
         )
+    padded = padded_vocabulary(model.vocabulary)
+    if padded % tp:
+        yield Refusal(
+            "vocab_not_divisible",
+            "the vocabulary of {0}, padded to {1}, is not divisible by tensor_parallel_size {2}".format(
+                model.vocabulary, padded, tp
+            ),
+            "use a power of two up to 64",
+        )
     seen = set()
     for layer in model.layers:
         spec = layer.attention
@@ -260,15 +269,6 @@ def tensor_parallel(model: Model, settings: Settings) -> Iterator[Refusal]:
                 "{0} KV heads cannot be shared by tensor_parallel_size {1}: one must divide the other".format(kv, tp),
                 "use a tensor_parallel_size that divides {0} or is a multiple of it".format(kv),
             )
-    padded = padded_vocabulary(model.vocabulary)
-    if padded % tp:
-        yield Refusal(
-            "vocab_not_divisible",
-            "the vocabulary of {0}, padded to {1}, is not divisible by tensor_parallel_size {2}".format(
-                model.vocabulary, padded, tp
-            ),
-            "use a power of two up to 64",
-        )
     yield from _intermediate(model, settings)
     yield from _groups(model, settings)
 

@@ -14,7 +14,8 @@ Traits
   qk_norm     null, "head" (one vector of the head's size for q and one for k) or "full" (the whole projection)
   mlp         "gated" (gate_up and down) or "plain" (up and down)
   positions   "rope", "learned" or "none"
-  hidden_held how many tensors of the hidden size live at the peak of a layer's MLP besides the MLP's own
+  mlp_keeps   the MLP's code holds gate_up while down_proj runs (its names are not reused)
+  norm_copies tensors of the hidden size that norms out of place leave alive
   tied        default of tie_word_embeddings
 """
 
@@ -35,7 +36,8 @@ DEFAULTS: dict[str, Any] = {
     "mlp": "gated",
     "positions": "rope",
     "tied": False,
-    "hidden_held": 3,
+    "mlp_keeps": False,
+    "norm_copies": 0,
     "attention": "gqa",
     "layout": "dense",
     "vision": False,
@@ -66,13 +68,13 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "DeciLMForCausalLM": {"base": "LlamaForCausalLM"},
     "GraniteForCausalLM": {"base": "LlamaForCausalLM", "since": "0.6.0", "tied": True},
     "TeleChat2ForCausalLM": {"base": "LlamaForCausalLM", "since": "0.6.5"},
-    "Qwen2ForCausalLM": {"pp": "0.5.1", "qkv_bias": "config:qkv_bias:true", "hidden_held": 4},
+    "Qwen2ForCausalLM": {"pp": "0.5.1", "qkv_bias": "config:qkv_bias:true", "mlp_keeps": True},
     "Qwen3ForCausalLM": {
         "since": "0.8.4",
         "qkv_bias": "config:attention_bias:false",
         "o_bias": "config:attention_bias:false",
         "qk_norm": "head",
-        "hidden_held": 4,
+        "mlp_keeps": True,
     },
     "QWenLMHeadModel": {
         "qkv_bias": True,
@@ -84,7 +86,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "pp": "0.5.1",
         "qkv_bias": "config:qkv_bias:true",
         "layout": "moe",
-        "hidden_held": 4,
+        "mlp_keeps": True,
         "shared_gate": True,
     },
     "Qwen3MoeForCausalLM": {
@@ -92,7 +94,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "qkv_bias": "config:attention_bias:false",
         "qk_norm": "head",
         "layout": "moe",
-        "hidden_held": 4,
+        "mlp_keeps": True,
     },
     "MixtralForCausalLM": {"pp": "0.5.1", "layout": "moe_all"},
     "PhiMoEForCausalLM": {
@@ -108,14 +110,22 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "DeepseekV3ForCausalLM": {"base": "DeepseekV2ForCausalLM", "since": "0.6.6", "pp": "0.6.6", "router_bias": "noaux"},
     "DeepseekV32ForCausalLM": {"base": "DeepseekV3ForCausalLM", "since": "0.11.0", "indexer": True},
     "KimiK2ForCausalLM": {"base": "DeepseekV3ForCausalLM"},
-    "Gemma2ForCausalLM": {"since": "0.5.1", "norms": 4, "tied": True, "hidden_held": 5, "windows": "alternate"},
+    "Gemma2ForCausalLM": {
+        "since": "0.5.1",
+        "norms": 4,
+        "tied": True,
+        "mlp_keeps": True,
+        "norm_copies": 1,
+        "windows": "alternate",
+    },
     "GemmaForCausalLM": {"since": "0.3.2", "tied": True},
     "Gemma3ForCausalLM": {
         "since": "0.8.0",
         "norms": 4,
         "qk_norm": "head",
         "tied": True,
-        "hidden_held": 5,
+        "mlp_keeps": True,
+        "norm_copies": 1,
         "windows": "pattern",
     },
     "Gemma3ForConditionalGeneration": {"base": "Gemma3ForCausalLM", "vision": True},
@@ -180,7 +190,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "mlp_bias": "config:use_bias:true",
     },
     "GlmForCausalLM": {"since": "0.6.5", "qkv_bias": "config:attention_bias:true"},
-    "Glm4ForCausalLM": {"since": "0.8.5", "norms": 4, "qkv_bias": "config:attention_bias:true", "hidden_held": 4},
+    "Glm4ForCausalLM": {"since": "0.8.5", "norms": 4, "qkv_bias": "config:attention_bias:true", "mlp_keeps": True},
     "Glm4MoeForCausalLM": {
         "since": "0.10.0",
         "layout": "moe",
@@ -208,7 +218,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "qk_norm": "head",
         "shared_gate": True,
         "output_gate": True,
-        "hidden_held": 4,
+        "mlp_keeps": True,
     },
     "Qwen3_5ForConditionalGeneration": {
         "since": "0.16.0",
@@ -216,7 +226,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "qk_norm": "head",
         "output_gate": True,
         "vision": True,
-        "hidden_held": 4,
+        "mlp_keeps": True,
     },
     "Qwen3_5MoeForConditionalGeneration": {
         "base": "Qwen3_5ForConditionalGeneration",
@@ -228,7 +238,8 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "norms": 4,
         "qk_norm": "head",
         "tied": True,
-        "hidden_held": 5,
+        "mlp_keeps": True,
+        "norm_copies": 1,
         "windows": "types",
         "vision": True,
         "layout": "gemma4",

@@ -83,16 +83,36 @@ NULL_BLOCK_CHECKED: list[tuple[str, bool]] = [("0.2.7", False), ("0.29.0", True)
 
 # MLA: latent cache (one vector a token) or one key and value per head.
 MLA_LATENT: list[tuple[str, bool]] = [("0.2.7", False), ("0.7.1", True)]
-# MLA: the absorbed copies of kv_b are kept next to kv_b, or replace it.
-MLA_ABSORBED_COPIES: list[tuple[str, str]] = [("0.2.7", "none"), ("0.7.1", "kept")]
+# MLA: the absorbed matrices are copies (16 bit) next to kv_b, or views of it when kv_b is not quantised.
+MLA_ABSORBED: list[tuple[str, str]] = [("0.2.7", "none"), ("0.7.1", "copies"), ("0.8.0", "views")]
 
 # fp8 KV cache.
 FP8_KV_SINCE = "0.3.0"
 
-# How torch's caching allocator counts an allocation ("Model loading took"): sizes of 10 MiB and more take whole 2 MiB, and
-# a rest of more than 1 MiB is given back. From 0.20 on vLLM loads with max_split_size_mb 20: allocations of this many
-# bytes and more keep the rest (vllm/v1/worker/gpu_worker.py load_model).
-ALLOCATOR_KEEPS_REST_FROM: list[tuple[str, int | None]] = [("0.2.7", None), ("0.20.0", 20 * 1024**2)]
+# max_split_size of torch's allocator while the weights load (vllm/v1/worker/gpu_worker.py load_model).
+MAX_SPLIT_SIZE: list[tuple[str, int | None]] = [("0.2.7", None), ("0.21.0", 20 * 1024**2)]
+
+# MLA rope caches stay float32 where FlashInfer's rope kernel is used.
+MLA_ROPE_FLOAT32: list[tuple[str, bool]] = [("0.2.7", False), ("0.11.0", True)]
 
 # The max_model_len "auto" value.
 AUTO_MAX_MODEL_LEN_SINCE = "0.14.0"
+
+# Marlin serves AWQ and GPTQ on compute capability 8.0 and higher (7.5 from 0.14 on).
+MARLIN_SINCE: list[tuple[str, bool]] = [("0.2.7", False), ("0.4.3", True)]
+MARLIN_CAPABILITY: list[tuple[str, tuple[int, int]]] = [("0.2.7", (8, 0)), ("0.14.0", (7, 5))]
+# AWQ is unpacked to int32 and packed anew before Marlin repacks it.
+AWQ_CONVERTED_FIRST: list[tuple[str, bool]] = [("0.2.7", False), ("0.24.0", True)]
+
+# MXFP4 experts are padded to this many (the kernel's block).
+MXFP4_PADDING: list[tuple[str, int]] = [("0.2.7", 64)]
+
+# Methods whose linear layers run on Machete on Hopper.
+MACHETE_METHODS: list[tuple[str, tuple[str, ...]]] = [("0.2.7", ()), ("0.6.6", ("gptq",)), ("0.19.0", ("gptq", "awq"))]
+
+# V1: layers with and without a window in groups of one size (before: the window was ignored).
+HYBRID_GROUPS: list[tuple[str, bool]] = [("0.2.7", False), ("0.9.1", True)]
+# V1: the printed tokens are the concurrency times max_model_len (before: blocks by groups).
+TOKENS_FROM_CONCURRENCY: list[tuple[str, bool]] = [("0.2.7", False), ("0.22.0", True)]
+# Head size to which DeepSeek's keys and values were padded before the latent cache.
+MLA_PADDED_HEAD = 256

@@ -1,0 +1,70 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the profile run executes and keeps, by release.
+
+Source: vllm/worker/model_runner.py (V0), vllm/v1/worker/gpu_model_runner.py and vllm/v1/worker/gpu/model_runner.py (V1 and V2
+model runner), vllm/v1/sample/ops, vllm/model_executor/layers/fused_moe of the examined releases. Bytes an entry of the sampler
+are counted from that code and agree with what engines logged (tests/data/planner): 38 in V0 0.6 to 0.8 and V1 to 0.16, 14
+with the Triton top-k/top-p kernel, 6 in the V2 runner.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MIB = 1024**2
+
+
+class V2Rule(NamedTuple):
+    """When the V2 model runner is chosen by itself."""
+
+    dense: bool
+    quantised: bool
+    architectures: frozenset[str]
+    everything: bool = False
+
+
+V2_RUNNER: list[tuple[str, V2Rule]] = [
+    ("0.22.0", V2Rule(False, False, frozenset({"Qwen3ForCausalLM"}))),
+    (
+        "0.25.0",
+        V2Rule(True, True, frozenset({"DeepseekV2ForCausalLM", "Qwen2MoeForCausalLM", "GraniteMoeForCausalLM"})),
+    ),
+    (
+        "0.28.0",
+        V2Rule(True, True, frozenset({"DeepseekV2ForCausalLM", "Qwen2MoeForCausalLM", "GraniteMoeForCausalLM"})),
+    ),
+    ("0.33.0", V2Rule(True, True, frozenset(), everything=True)),
+]
+
+# Bytes an entry of (rows x vocabulary) at the sampler's fullest moment with 16-bit logits, and whether a float32 row of the
+# vocabulary for each multiprocessor is kept beside (the Triton kernel's buffer).
+SAMPLER: dict[str, list[tuple[str, tuple[int, bool]]]] = {
+    "v0": [("0.2.7", (38, False))],
+    "v1": [("0.2.7", (38, False)), ("0.18.0", (14, True))],
+    "v2": [("0.2.7", (6, False)), ("0.33.0", (14, True))],
+}
+
+# The experts' intermediate results: three tensors; two (first and last share one); or one workspace that is never freed.
+MOE_BUFFERS: list[tuple[str, str]] = [("0.2.7", "separate"), ("0.8.4", "shared"), ("0.13.0", "workspace")]
+MOE_CHUNK: list[tuple[str, int]] = [("0.2.7", 65536), ("0.8.0", 32768), ("0.13.0", 2**30)]
+
+# MLA: the profile run allocates what the decompression of the chunked context would take.
+MLA_CONTEXT_IMITATED: list[tuple[str, bool]] = [("0.2.7", False), ("0.8.0", True)]
+
+# torch.compile (V1 without enforce_eager): buffers beside the layers' own; measured on 0.25.1, two models.
+COMPILED_EXTRA = 57 * MIB
+
+
+def cublas_workspace(capability: tuple[int, int]) -> int:
+    """torch's cuBLAS workspace: CUBLAS_WORKSPACE_CONFIG :4096:2:16:8, and 32 MiB on Hopper and later."""
+    return 32 * MIB if capability >= (9, 0) else 8 * MIB + 128 * 1024
+
+
+def processors(capability: tuple[int, int]) -> int:
+    """Streaming multiprocessors of the generation's data-centre GPU."""
+    return {7: 80, 8: 108, 9: 132, 10: 148, 12: 170}.get(capability[0], 108)
+
+
+# Schemes whose linear layers do not use cuBLAS (Marlin, Machete, exllama, CUTLASS kernels).
+OWN_KERNELS = frozenset({"int4", "int8", "int8_channel", "fp8_tensor", "fp8_channel", "fp8_block", "nvfp4"})
