@@ -1,0 +1,77 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a site would download before it makes its bundle: packages, engine, driver, toolkit, model. Cached by content."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import docker
+from docker.errors import ContainerError
+
+from lab.config import CACHE, LAB, STATE, Config, digest
+from lab.progress import LabError, step
+from lab.sim.runfile import build_runfile
+from lab.sim.toolkit import build_toolkit
+
+FILES = LAB / "files"
+ARTEFACTS = STATE / "artefacts"
+
+
+def ensure_artefacts(client: docker.DockerClient, config: Config, host: str, vllm: str) -> None:
+    """Fill .lab/artefacts: links into the cache, under the names that inventories/lab uses."""
+    shutil.rmtree(ARTEFACTS, ignore_errors=True)
+    ARTEFACTS.mkdir(parents=True)
+
+    def debian(out: Path) -> None:
+        with step("fetching Debian packages for offline hosts, and Docker Engine"):
+            _run(client, host, ["/lab/debian_artefacts.sh", "/out", *config.os_packages], out)
+
+    def model(out: Path) -> None:
+        with step("writing a tiny Qwen2 model"):
+            _run(client, vllm, ["/lab/make_model.py", "/out"], out, entrypoint=["python3"])
+
+    def driver(out: Path) -> None:
+        build_runfile(config.driver_version, out / f"NVIDIA-Linux-x86_64-{config.driver_version}.run")
+
+    def toolkit(out: Path) -> None:
+        build_toolkit(config.toolkit_version, out / f"nvidia-container-toolkit_{config.toolkit_version}.tar.gz")
+
+    _cached("debian", debian, FILES / "debian_artefacts.sh", config.os_packages, host)
+    _cached("model", model, FILES / "make_model.py", client.images.get(vllm).id)
+    _cached("driver", driver, LAB / "sim", config.driver_version)
+    _cached("toolkit", toolkit, LAB / "sim", config.toolkit_version)
+
+
+def _cached(name: str, make: Callable[[Path], None], *inputs: object) -> None:
+    """Link .lab/artefacts/NAME to the cached folder, made when its inputs are new; never a half-made one."""
+    folder = CACHE / f"{name}-{digest(*inputs)}"
+    if not folder.exists():
+        unfinished = folder.with_suffix(".part")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        make(unfinished)
+        unfinished.rename(folder)
+    (ARTEFACTS / name).symlink_to(folder)
+
+
+def _run(
+    client: docker.DockerClient, image: str, command: list[str], out: Path, entrypoint: list[str] | None = None
+) -> None:
+    """Run a script of lab/files in a container, as this user, and keep what it writes to /out."""
+    volumes = {
+        str(FILES): {"bind": "/lab", "mode": "ro"},
+        str(out): {"bind": "/out", "mode": "rw"},
+    }
+    try:
+        client.containers.run(
+            image, command, entrypoint=entrypoint, network_mode="host", volumes=volumes, remove=True, stderr=True
+        )
+        owner = f"{os.getuid()}:{os.getgid()}"
+        client.containers.run(image, ["-R", owner, "/out"], entrypoint=["chown"], volumes=volumes, remove=True)
+    except ContainerError as error:
+        log = (error.stderr or b"").decode(errors="replace")
+        raise LabError(f"{' '.join(command)} failed:\n{log[-3000:]}") from error

@@ -1,0 +1,72 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""lab.yml as typed values, and where the lab keeps its files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+LAB = Path(__file__).resolve().parent
+CHECKOUT = LAB.parent
+STATE = CHECKOUT / ".lab"
+# Shared by all checkouts of a user: everything in it is named by a hash of what made it.
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "baremetal-llm-lab"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One host of the lab."""
+
+    name: str
+    mgmt: str
+    data: str
+    gpu: str
+    gpus: int
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole of lab.yml."""
+
+    name: str
+    base_image: str
+    debian_release: str
+    networks: dict[str, str]
+    nodes: dict[str, Node]
+    shm_size: str
+    vllm_version: str
+    driver_version: str
+    toolkit_version: str
+    os_packages: list[str]
+
+    @property
+    def vllm_image(self) -> str:
+        """Reference of the lab's vLLM image, as the inventory names it."""
+        return f"{self.name}/vllm-openai:v{self.vllm_version}-cpu"
+
+
+def load() -> Config:
+    """Read lab.yml."""
+    raw: dict[str, Any] = yaml.safe_load((LAB / "lab.yml").read_text())
+    raw["nodes"] = {name: Node(name=name, **values) for name, values in raw["nodes"].items()}
+    return Config(**raw)
+
+
+def digest(*inputs: object) -> str:
+    """Short hash of files, folders and plain values: the name of whatever is made from them."""
+    result = hashlib.sha256()
+    for item in inputs:
+        if isinstance(item, Path):
+            files = sorted(path for path in item.rglob("*") if path.is_file()) if item.is_dir() else [item]
+            for path in files:
+                if path.suffix != ".pyc":
+                    result.update(str(path.relative_to(item.parent)).encode() + b"\0" + path.read_bytes() + b"\0")
+        else:
+            result.update(repr(item).encode() + b"\0")
+    return result.hexdigest()[:12]

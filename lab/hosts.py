@@ -1,0 +1,186 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Networks and bare hosts: made, reached by ssh, removed."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+from pathlib import Path
+
+import docker
+from docker.errors import NotFound
+from docker.models.containers import Container
+from docker.types import EndpointConfig, IPAMConfig, IPAMPool
+
+from lab.config import STATE, Config, Node, digest
+from lab.progress import LabError, step
+from lab.sim.hardware import hardware, pci_tree
+
+SSH = STATE / "ssh"
+KEY, KNOWN_HOSTS = SSH / "id_ed25519", SSH / "known_hosts"
+BOOT_SECONDS = 60
+LABEL = "baremetal.llm.lab"
+
+
+def ensure_networks(client: docker.DockerClient, config: Config) -> None:
+    """Two networks without a way out."""
+    for name, subnet in config.networks.items():
+        if not client.networks.list(names=[f"^{config.name}-{name}$"]):
+            client.networks.create(
+                f"{config.name}-{name}",
+                internal=True,
+                labels={LABEL: config.name},
+                ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=subnet)]),
+            )
+
+
+def ensure_hosts(client: docker.DockerClient, config: Config, image: str) -> None:
+    """Every host of lab.yml runs, is this checkout's, and answers ssh."""
+    _ensure_key()
+    ensure_networks(client, config)
+    for node in config.nodes.values():
+        container = _find(client, config, node)
+        if container and container.labels.get(LABEL) != _made_from(node, image):
+            remove_host(client, config, node)
+            container = None
+        if not container:
+            create_host(client, config, node, image)
+            trust_host(node)
+        elif container.status != "running":
+            container.start()
+    for node in config.nodes.values():
+        wait_for_ssh(node)
+
+
+def create_host(client: docker.DockerClient, config: Config, node: Node, image: str) -> None:
+    """A bare host, fresh from its installer: its own ssh host key, an empty disk."""
+    with step(f"making host {node.name} ({node.gpus} x {node.gpu})"):
+        container = client.containers.create(
+            image,
+            name=f"{config.name}-{node.name}",
+            hostname=node.name,
+            labels={LABEL: _made_from(node, image)},
+            # What systemd and a nested engine need. Not privileged: some machines cannot grant that.
+            cap_add=["ALL"],
+            cap_drop=["SYS_RESOURCE"],
+            security_opt=["seccomp=unconfined", "apparmor=unconfined", "systempaths=unconfined"],
+            cgroupns="host" if client.info().get("CgroupVersion") == "2" else None,
+            tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},
+            shm_size=config.shm_size,
+            volumes={
+                "/sys/fs/cgroup": {"bind": "/sys/fs/cgroup", "mode": "rw"},
+                _volume(config, node): {"bind": "/var/lib/docker", "mode": "rw"},
+            },
+            network=f"{config.name}-mgmt",
+            networking_config={f"{config.name}-mgmt": EndpointConfig("1.41", ipv4_address=node.mgmt)},
+        )
+        client.networks.get(f"{config.name}-data").connect(container, ipv4_address=node.data)
+        container.put_archive("/", _files(node))
+        container.start()
+
+
+def remove_host(client: docker.DockerClient, config: Config, node: Node) -> None:
+    """The host and its disk are gone."""
+    container = _find(client, config, node)
+    if container:
+        container.remove(force=True, v=True)
+    try:
+        client.volumes.get(_volume(config, node)).remove()
+    except NotFound:
+        pass
+
+
+def remove_hosts(client: docker.DockerClient, config: Config) -> None:
+    """All hosts and their disks are gone."""
+    for node in config.nodes.values():
+        remove_host(client, config, node)
+
+
+def remove_all(client: docker.DockerClient, config: Config) -> None:
+    """Hosts, networks and this checkout's keys; the built images stay for the next time."""
+    remove_hosts(client, config)
+    for network in client.networks.list(filters={"label": f"{LABEL}={config.name}"}):
+        network.remove()
+    shutil.rmtree(STATE, ignore_errors=True)
+
+
+def trust_host(node: Node) -> None:
+    """Write the host's key, read from the host itself, into the lab's known_hosts."""
+    public = (_host_key_folder(node) / "ssh_host_ed25519_key.pub").read_text().split()
+    lines = KNOWN_HOSTS.read_text().splitlines() if KNOWN_HOSTS.exists() else []
+    lines = [line for line in lines if not line.startswith(f"{node.mgmt} ")]
+    KNOWN_HOSTS.write_text("\n".join([*lines, f"{node.mgmt} {public[0]} {public[1]}"]) + "\n")
+
+
+def _find(client: docker.DockerClient, config: Config, node: Node) -> Container | None:
+    try:
+        return client.containers.get(f"{config.name}-{node.name}")
+    except NotFound:
+        return None
+
+
+def _volume(config: Config, node: Node) -> str:
+    return f"{config.name}-{node.name}"
+
+
+def _made_from(node: Node, image: str) -> str:
+    """What the host was made from: a change of any of it, or another checkout's key, means a new host."""
+    return digest(image, node, KEY.with_suffix(".pub"), hardware(node.name, node.gpu, node.gpus))
+
+
+def _ensure_key() -> None:
+    if not KEY.exists():
+        SSH.mkdir(parents=True, exist_ok=True)
+        SSH.chmod(0o700)
+        _keygen(KEY, "baremetal.llm lab")
+
+
+def _keygen(path: Path, comment: str) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", path], check=True)
+
+
+def _host_key_folder(node: Node) -> Path:
+    return SSH / "hosts" / node.name
+
+
+def _files(node: Node) -> bytes:
+    """What an administrator and the hardware bring: ssh keys and the simulated GPUs."""
+    folder = _host_key_folder(node)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    _keygen(folder / "ssh_host_ed25519_key", f"root@{node.name}")
+    gpus = hardware(node.name, node.gpu, node.gpus)
+    files = {
+        "root/.ssh/authorized_keys": (KEY.with_suffix(".pub").read_bytes(), 0o600),
+        "etc/ssh/ssh_host_ed25519_key": ((folder / "ssh_host_ed25519_key").read_bytes(), 0o600),
+        "etc/ssh/ssh_host_ed25519_key.pub": ((folder / "ssh_host_ed25519_key.pub").read_bytes(), 0o644),
+        "etc/lab/hardware.json": (json.dumps(gpus, indent=2).encode(), 0o644),
+    }
+    for path, content in pci_tree(gpus).items():
+        files[f"etc/lab/{path.lstrip('/')}"] = (content.encode(), 0o644)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for path, (content, mode) in files.items():
+            info = tarfile.TarInfo(path)
+            info.size, info.mode, info.mtime = len(content), mode, int(time.time())
+            tar.addfile(info, io.BytesIO(content))
+    return archive.getvalue()
+
+
+def wait_for_ssh(node: Node) -> None:
+    """The host has booted when sshd greets; systemd starts it last."""
+    deadline = time.monotonic() + BOOT_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            with socket.create_connection((node.mgmt, 22), timeout=2) as connection:
+                if connection.recv(4).startswith(b"SSH"):
+                    return
+        except OSError:
+            time.sleep(0.2)
+    raise LabError(f"{node.name} ({node.mgmt}) did not answer ssh within {BOOT_SECONDS} s: see 'docker logs'.")
