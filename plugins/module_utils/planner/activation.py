@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.data import profile
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.data import eras, profile
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.model import Attention, Layer, Model
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.parallel import Shard
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.settings import Settings
@@ -172,6 +172,15 @@ def peak(
     model: Model, shard: Shard, settings: Settings, dtype: str, capability: tuple[int, int], tensor_rank: int = 0
 ) -> int:
     """Bytes of the profile run's peak on one rank."""
+    own = _allocated_peak(model, shard, settings, dtype, capability, tensor_rank)
+    if settings.engine == "V0" and at(eras.BUDGET_V0, settings.release.key) in ("device", "growth"):
+        return int(own * eras.RESERVED_OVER_ALLOCATED)
+    return own
+
+
+def _allocated_peak(
+    model: Model, shard: Shard, settings: Settings, dtype: str, capability: tuple[int, int], tensor_rank: int
+) -> int:
     context = Context(model, shard, settings, DTYPE_BYTES[dtype], capability, tensor_rank)
     tokens = settings.batched_tokens
     layers = set(model.layers[shard.first_layer : shard.last_layer])

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data import eras
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.data import overhead as facts
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.parallel import Shard
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.settings import Settings
@@ -13,16 +15,33 @@ from ansible_collections.baremetal.llm.plugins.module_utils.planner.versions imp
 GIB = 1024**3
 
 
-def non_torch(shard: Shard, settings: Settings) -> int:
-    """Bytes that the device loses to libraries and communicators between the baseline and the end of the profile run."""
-    nccl_inside = at(eras.NCCL_INSIDE_BUDGET, settings.release.key)
-    if settings.engine == "V1" and not nccl_inside:
-        if shard.tp > 1 and shard.last:
-            return int(0.54 * GIB)
-        return int((0.06 if shard.tp * shard.pp > 1 else 0.22) * GIB)
-    if shard.tp * shard.pp == 1:
-        return int(0.09 * GIB)
-    return int(0.4 * GIB)
+def budget_rule(settings: Settings) -> str:
+    """How the release computes the KV budget."""
+    return at(eras.BUDGET_V1 if settings.engine == "V1" else eras.BUDGET_V0, settings.release.key)
+
+
+def non_torch(shard: Shard, settings: Settings, gpu: Gpu) -> int:
+    """Bytes that the device loses to libraries and communicators, as far as the release counts them."""
+    key = settings.release.key
+    if budget_rule(settings) == "allocated":
+        return 0
+    alone = shard.tp * shard.pp == 1
+    if settings.engine == "V1" and not at(eras.NCCL_INSIDE_BUDGET, key):
+        if alone:
+            return int(at(facts.SINGLE["V1"], key) * GIB)
+        gathers = shard.tp > 1 and shard.last
+        return int((facts.GATHERS if gathers else facts.AMONG_OTHERS) * GIB)
+    total = at(facts.SINGLE[settings.engine], key)
+    if budget_rule(settings) in ("peak", "device"):
+        total += facts.CONTEXT
+    if not alone:
+        linked = any(name in gpu.name for name in facts.NVLINK_NAMES)
+        share = 0.0
+        for ranks, pcie, nvlink in facts.COMMUNICATORS:
+            if shard.tp >= ranks:
+                share = nvlink if linked else pcie
+        total += share + (facts.PIPELINE if shard.pp > 1 else 0.0)
+    return int(total * GIB)
 
 
 def graph_batches(settings: Settings) -> list[int]:
@@ -33,15 +52,18 @@ def graph_batches(settings: Settings) -> list[int]:
         return list(settings.graph_sizes)
     if settings.engine == "V1":
         largest = min(2 * settings.sequences, 512)
-        sizes = [1, 2, 4, *range(8, min(largest + 1, 256), 8), *range(256, largest + 1, 16)]
+        sizes = [1, 2, 4, *range(8, 256, 8), *range(256, 513, 16)]
         return [size for size in sizes if size <= min(largest, settings.batched_tokens)]
-    return [size for size in (1, 2, 4, *range(8, 257, 8)) if size <= max(settings.sequences, 1)] or [1]
+    sizes = [1, 2, 4, *range(8, 257, 8)]
+    return [size for size in sizes if size < settings.sequences + 8]
 
 
 def graphs(model: Model, shard: Shard, settings: Settings) -> int:
-    """Bytes of captured CUDA graphs."""
+    """Bytes of captured CUDA graphs: an estimate."""
     batches = graph_batches(settings)
     if not batches:
         return 0
     layers = shard.last_layer - shard.first_layer
-    return int((0.1 + 0.0004 * layers * len(batches)) * GIB)
+    widest = max((layer.mlp.intermediate or layer.mlp.expert_intermediate) for layer in model.layers) / shard.tp
+    captured = len(batches) * layers * facts.GRAPH_PER_LAYER[settings.engine] * GIB
+    return int(captured + sum(batches) * widest * facts.GRAPH_BYTES)

@@ -135,7 +135,7 @@ def _rank(
         model, shard, dtype, key, expert_parallel, settings.cpu_offload, gpu.capability, settings.lora
     )
     peak = activation.peak(model, shard, settings, dtype, gpu.capability, tensor_rank)
-    outside = overhead.non_torch(shard, settings)
+    outside = overhead.non_torch(shard, settings, gpu)
     graphs = overhead.graphs(model, shard, settings)
     budget = int(gpu.total * settings.utilization)
     available = budget - held - peak - outside

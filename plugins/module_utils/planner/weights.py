@@ -59,6 +59,7 @@ class Layout:
             self.marlin and capability == (9, 0) and model.quantization.method in at(eras.MACHETE_METHODS, key)
         )
         self.lora = max_lora
+        self.capability = capability
         self._layers: dict[tuple[Layer, frozenset[str]], tuple[list[Module], list[Module]]] = {}
         self._plain: frozenset[str] = frozenset()
 
@@ -125,7 +126,12 @@ class Layout:
         found.append(self._linear("kv_b_proj", spec.kv_lora, heads * (spec.nope_dim + spec.value_dim)))
         found.append(self._linear("o_proj", heads * spec.value_dim, hidden, whole=spec.heads * spec.value_dim))
         absorbed = at(eras.MLA_ABSORBED, self.key)
-        if absorbed == "copies" or (absorbed == "views" and self.model.quantization.method != "none"):
+        if absorbed == "absorbed":
+            each = 1 if self.model.quantization.scheme.startswith("fp8") else width
+            inputs = spec.q_lora or hidden
+            found.append(self._own(inputs * heads * spec.kv_lora * each, heads * spec.kv_lora * hidden * each))
+            found.append(self._own(inputs * heads * spec.rope_dim * width))
+        elif absorbed == "views" and self.model.quantization.method != "none":
             found.append(self._own(heads * (spec.nope_dim + spec.value_dim) * spec.kv_lora * width))
         if spec.indexer:
             count, size = spec.indexer
@@ -179,9 +185,9 @@ class Layout:
         scheme = NONE if "experts" in self._plain else self.model.quantization
         inner, outer = part, hidden
         if scheme.scheme == "mxfp4":  # padded for the kernels
-            unit = at(eras.MXFP4_PADDING, self.key)
+            unit, outer_unit = [pads for least, pads in eras.MXFP4_PADDING if self.capability >= least][-1]
             inner = -(-part // unit) * unit
-            outer = -(-hidden // unit) * unit
+            outer = -(-hidden // outer_unit) * outer_unit
         for one in linear_bytes(scheme, outer, 2 * inner, width):
             found.append(self._own(count * one))
         for one in linear_bytes(scheme, inner, outer, width):

@@ -24,7 +24,7 @@ from __future__ import annotations
 from typing import Any
 
 DEFAULTS: dict[str, Any] = {
-    "since": "0.2.7",
+    "since": "0.0",
     "pp": "0.6.3",
     "qkv_bias": False,
     "o_bias": False,
@@ -105,7 +105,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "norm_bias": True,
         "lm_head_bias": "config:lm_head_bias:false",
     },
-    "DeepseekForCausalLM": {"layout": "moe", "since": "0.2.7"},
+    "DeepseekForCausalLM": {"layout": "moe", "since": "0.0"},
     "DeepseekV2ForCausalLM": {"since": "0.5.1", "pp": "0.5.1", "attention": "mla", "layout": "moe"},
     "DeepseekV3ForCausalLM": {"base": "DeepseekV2ForCausalLM", "since": "0.6.6", "pp": "0.6.6", "router_bias": "noaux"},
     "DeepseekV32ForCausalLM": {"base": "DeepseekV3ForCausalLM", "since": "0.11.0", "indexer": True},

@@ -23,7 +23,16 @@ UTILIZATION: list[tuple[str, float]] = [("0.2.7", 0.90), ("0.20.0", 0.92)]
 #   peak        total * U - (torch's allocated peak + everything else on the device)
 #   accounted   total * U - (weights + peak increase + non-torch increase)
 #   snapshot    the same from 0.27 on, counted from free memory
-BUDGET_V0: list[tuple[str, str]] = [("0.2.7", "device"), ("0.3.1", "growth"), ("0.6.4", "peak"), ("0.6.5", "accounted")]
+BUDGET_V0: list[tuple[str, str]] = [
+    ("0.0", "allocated"),
+    ("0.2.6", "device"),
+    ("0.3.1", "growth"),
+    ("0.6.4", "peak"),
+    ("0.6.5", "accounted"),
+]
+# Where the device is looked at, what torch has reserved counts and not what it has handed out: the peak grows by fragments.
+# Fitted on three published starts of 0.5 and 0.6 (1.6-1.85).
+RESERVED_OVER_ALLOCATED = 1.6
 BUDGET_V1: list[tuple[str, str]] = [("0.2.7", "peak"), ("0.9.1", "accounted"), ("0.27.0", "snapshot")]
 
 # The start is refused when less than total * U is free (V1).
@@ -83,8 +92,9 @@ NULL_BLOCK_CHECKED: list[tuple[str, bool]] = [("0.2.7", False), ("0.29.0", True)
 
 # MLA: latent cache (one vector a token) or one key and value per head.
 MLA_LATENT: list[tuple[str, bool]] = [("0.2.7", False), ("0.7.1", True)]
-# MLA: the absorbed matrices are copies (16 bit) next to kv_b, or views of it when kv_b is not quantised.
-MLA_ABSORBED: list[tuple[str, str]] = [("0.2.7", "none"), ("0.7.1", "copies"), ("0.8.0", "views")]
+# MLA: products of q with kv_b and of kv_b with o are kept beside the parts (0.7); later only the parts of kv_b, as views of it
+# when it is not quantised and as 16-bit copies when it is.
+MLA_ABSORBED: list[tuple[str, str]] = [("0.2.7", "none"), ("0.7.1", "absorbed"), ("0.8.0", "views")]
 
 # fp8 KV cache.
 FP8_KV_SINCE = "0.3.0"
@@ -104,8 +114,12 @@ MARLIN_CAPABILITY: list[tuple[str, tuple[int, int]]] = [("0.2.7", (8, 0)), ("0.1
 # AWQ is unpacked to int32 and packed anew before Marlin repacks it.
 AWQ_CONVERTED_FIRST: list[tuple[str, bool]] = [("0.2.7", False), ("0.24.0", True)]
 
-# MXFP4 experts are padded to this many (the kernel's block).
-MXFP4_PADDING: list[tuple[str, int]] = [("0.2.7", 64)]
+# MXFP4 experts: by compute capability, what the inner and the hidden size are padded to.
+MXFP4_PADDING: list[tuple[tuple[int, int], tuple[int, int]]] = [
+    ((0, 0), (128, 256)),  # Marlin: inner and hidden size
+    ((9, 0), (256, 32)),  # Triton on Hopper; logged
+    ((10, 0), (256, 256)),
+]
 
 # Methods whose linear layers run on Machete on Hopper.
 MACHETE_METHODS: list[tuple[str, tuple[str, ...]]] = [("0.2.7", ()), ("0.6.6", ("gptq",)), ("0.19.0", ("gptq", "awq"))]
