@@ -82,6 +82,8 @@ class Model(NamedTuple):
     quantization: Quantization
     tensors: Mapping[str, Any] | None
     warnings: tuple[str, ...]
+    name: str = ""
+    uniform: bool = False  # all layers are alike
 
     @property
     def heads(self) -> int:
@@ -208,6 +210,8 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
         quantization=quantization,
         tensors=tensors,
         warnings=tuple(warnings),
+        name=str(outer.get("_name_or_path") or ""),
+        uniform=all(layer is layers[0] or layer == layers[0] for layer in layers),
     )
 
 

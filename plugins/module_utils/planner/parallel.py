@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data import eras
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.versions import at
 
 
@@ -53,3 +54,11 @@ def shards(
         result.append(Shard(tp, pp, stage, start, start + count))
         start += count
     return result
+
+
+def divides_heads(model: Model, tp: int) -> bool:
+    """Whether attention heads and KV heads can be shared by `tp` ranks at all."""
+    if model.heads % tp:
+        return False
+    kv = {layer.attention.kv_heads for layer in model.layers if layer.attention.kind == "gqa"}
+    return all(not (heads % tp if heads >= tp else tp % heads) for heads in kv)

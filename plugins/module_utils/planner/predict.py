@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Dict, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import (
     activation,
@@ -26,6 +26,10 @@ from ansible_collections.baremetal.llm.plugins.module_utils.planner.versions imp
 
 GIB = 1024**3
 MAX_PARALLEL = 4096
+# What CUDA itself takes on a device that a process uses, outside every budget.
+CONTEXT_BYTES = int(0.3 * 1024**3)
+# The estimate of graphs is rough: within this much only a warning.
+GRAPH_DOUBT_BYTES = 1024**3 // 2
 
 
 class Rank(NamedTuple):
@@ -84,8 +88,14 @@ def predict_start(model: Any, gpus: Any, settings: Any) -> dict[str, Any]:
     return predict(read_model(model), read_gpus(gpus), settings).as_dict()
 
 
-def predict(model: Model, gpus: list[Gpu], raw: Any) -> Prediction:
+Memo = Dict[Any, Any]  # noqa: UP006 (evaluated, and Python 3.8 has no dict[...])
+
+
+def predict(model: Model, gpus: list[Gpu], raw: Any, memo: Memo | None = None, correction: int = 0) -> Prediction:
+    """Predict with facts already read. `memo` keeps weights between predictions of one model; `correction` is added to
+    what every rank holds beside the model (learnt from past starts)."""
     settings = resolve(model, gpus, raw)
+    memo = {} if memo is None else memo
     used = gpus[: settings.tp * settings.pp] or gpus
     dtype, dtype_warnings, dtype_refusal = validity.resolve_dtype(model, settings, used)
     refusals = validity.check(model, settings, gpus, dtype_refusal)
@@ -95,11 +105,18 @@ def predict(model: Model, gpus: list[Gpu], raw: Any) -> Prediction:
         return Prediction(refusals[0], tuple(refusals), dtype, (), None, None, None, settings, tuple(warnings))
     scheme = validity.effective_quantization(model, settings)
     model = model._replace(quantization=scheme)
-    return _memory(model, used, settings, dtype, refusals, warnings)
+    return _memory(model, used, settings, dtype, refusals, warnings, memo, correction)
 
 
 def _memory(
-    model: Model, gpus: list[Gpu], settings: Settings, dtype: str, refusals: list[Refusal], warnings: list[str]
+    model: Model,
+    gpus: list[Gpu],
+    settings: Settings,
+    dtype: str,
+    refusals: list[Refusal],
+    warnings: list[str],
+    memo: Memo,
+    correction: int,
 ) -> Prediction:
     key = settings.release.key
     stages = shards(len(model.layers), settings.tp, settings.pp, key, settings.layer_partition)
@@ -107,35 +124,68 @@ def _memory(
     ranks: list[Rank] = []
     rank_blocks: list[int] = []
     seen: dict[tuple[Any, ...], tuple[Rank, int]] = {}
+    alike: dict[Any, kv.Cache] = {}
+    signatures = [_signature(model, shard) for shard in stages]
+    for signature, shard in zip(signatures, stages):
+        if signature not in alike:
+            alike[signature] = kv.cache(model, shard, settings, dtype)
+    stores = [alike[signature] for signature in signatures]
     for index in range(settings.tp * settings.pp):
         gpu = gpus[index % len(gpus)]
         shard = stages[index // settings.tp]
         free = settings.free[index] if settings.free and index < len(settings.free) else None
         first = settings.engine == "V1" or index % settings.tp == 0
-        memo = (shard.stage, gpu, free, first)
-        if memo not in seen:
-            rank = _rank(model, shard, gpu, settings, dtype, expert_parallel, 0 if first else 1)
-            store = kv.cache(model, shard, settings, dtype)
-            seen[memo] = (rank, kv.blocks(store, max(rank.available, 0)))
-        ranks.append(seen[memo][0])
-        rank_blocks.append(seen[memo][1])
-        refusals.extend(_loading(seen[memo][0], gpu, free, settings, index))
+        kind = (signatures[shard.stage], gpu, free, first)
+        if kind not in seen:
+            held = _weights(model, shard, gpu, settings, dtype, expert_parallel, memo)
+            rank = _rank(model, shard, gpu, settings, dtype, held, 0 if first else 1, correction)
+            seen[kind] = (rank, kv.blocks(stores[shard.stage], max(rank.available, 0)))
+            refusals.extend(_loading(rank, gpu, free, settings, index))
+        ranks.append(seen[kind][0])
+        rank_blocks.append(seen[kind][1])
     smallest = min(rank_blocks) if rank_blocks else 0
     if settings.blocks_override:
         smallest = settings.blocks_override
-    stores = [kv.cache(model, shard, settings, dtype) for shard in stages]
     return _capacity(model, settings, dtype, ranks, stores, smallest, refusals, warnings)
 
 
+def _signature(model: Model, shard: Shard) -> tuple[Any, ...]:
+    """Equal for stages that hold the same: most stages of a long pipeline."""
+    part: Any = (shard.first_layer, shard.last_layer)
+    if model.uniform and not model.quantization.ignored:
+        part = shard.last_layer - shard.first_layer
+    return (shard.first, shard.last, part)
+
+
+def _weights(
+    model: Model, shard: Shard, gpu: Gpu, settings: Settings, dtype: str, expert_parallel: int, memo: Memo
+) -> int:
+    key = settings.release.key
+    known = (
+        model.quantization,
+        shard.tp,
+        _signature(model, shard),
+        dtype,
+        key,
+        expert_parallel,
+        settings.cpu_offload,
+        gpu.capability,
+        settings.lora,
+    )
+    if known not in memo:
+        memo[known] = weights.rank_weights(
+            model, shard, dtype, key, expert_parallel, settings.cpu_offload, gpu.capability, settings.lora
+        )
+    held: int = memo[known]
+    return held
+
+
 def _rank(
-    model: Model, shard: Shard, gpu: Gpu, settings: Settings, dtype: str, expert_parallel: int, tensor_rank: int
+    model: Model, shard: Shard, gpu: Gpu, settings: Settings, dtype: str, held: int, tensor_rank: int, correction: int
 ) -> Rank:
     key = settings.release.key
-    held = weights.rank_weights(
-        model, shard, dtype, key, expert_parallel, settings.cpu_offload, gpu.capability, settings.lora
-    )
     peak = activation.peak(model, shard, settings, dtype, gpu.capability, tensor_rank)
-    outside = overhead.non_torch(shard, settings, gpu)
+    outside = overhead.non_torch(shard, settings, gpu) + correction
     graphs = overhead.graphs(model, shard, settings)
     budget = int(gpu.total * settings.utilization)
     available = budget - held - peak - outside
@@ -173,6 +223,19 @@ def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: 
             )
         )
     return found
+
+
+def _graphs_fit(rank: Rank, settings: Settings, cached: int, warnings: list[str]) -> Refusal | None:
+    """CUDA graphs are captured after the KV cache: they live in what the budget leaves."""
+    left = max(rank.total - CONTEXT_BYTES - rank.weights - rank.non_torch - cached, 0)
+    if rank.graphs <= left:
+        return None
+    said = f"CUDA graphs take about {rank.graphs / GIB:.2f} GiB beside the KV cache, and {left / GIB:.2f} GiB are left"
+    remedy = "lower gpu_memory_utilization or max_num_seqs, or set enforce_eager"
+    if rank.graphs <= left + GRAPH_DOUBT_BYTES:
+        warnings.append(f"{said}: {remedy} if the start runs out of memory there")
+        return None
+    return Refusal("out_of_memory_cudagraph", said, remedy)
 
 
 def _capacity(
@@ -221,6 +284,11 @@ def _capacity(
                 "lower max_model_len to {0}".format(longest) if longest else "free memory for the KV cache",
             )
         )
+    for rank in {(rank.weights, rank.activation): rank for rank in ranks}.values():
+        refusal = _graphs_fit(rank, settings, blocks * stores[rank.stage].block_bytes, warnings)
+        if refusal:
+            refusals.append(refusal)
+            break
     error = refusals[0] if refusals else None
     return Prediction(
         error, tuple(refusals), dtype, tuple(ranks), tokens, concurrency, longest, settings, tuple(warnings)
@@ -228,6 +296,9 @@ def _capacity(
 
 
 def _longest(stores: list[kv.Cache], usable: int, settings: Settings) -> int:
+    stores = list({store.groups: store for store in stores}.values())
+    if all(len(store.groups) == 1 and store.groups[0].window is None for store in stores):
+        return min(usable * min(store.groups[0].block for store in stores), max(settings.max_model_len, 1))
     low, high = 0, max(settings.max_model_len, 1)
     while low < high:
         middle = (low + high + 1) // 2

@@ -27,8 +27,18 @@ class Release(NamedTuple):
     warnings: tuple[str, ...]
 
 
+_CACHE: dict[str, tuple[int, ...]] = {}
+
+
 def release_key(version: str) -> tuple[int, ...]:
     """A tuple that orders releases; pre-releases and development builds count as the release that they lead to."""
+    known = _CACHE.get(version)
+    if known is None:
+        known = _CACHE[version] = _parse(version)
+    return known
+
+
+def _parse(version: str) -> tuple[int, ...]:
     found = _PATTERN.match(version.strip())
     if not found:
         raise InputError("vllm_version", "{0!r} is not a release number such as 0.8.5.post1".format(version))
