@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import fields
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.gpus import GPUS
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.gpus import GEFORCE_RESERVED, GPUS
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
 
 MIB = 1024**2
@@ -25,11 +25,14 @@ class Gpu(NamedTuple):
         return "{0}.{1}".format(*self.capability)
 
 
-def known(name: str) -> tuple[tuple[int, int], int] | None:
+def known(name: str, memory_mib: float = 0) -> tuple[tuple[int, int], int] | None:
     """Capability and bytes that nvidia-smi's total exceeds CUDA's by, for a GPU that the table knows by name."""
     upper = name.upper()
     for pattern, compute, reserved_mib in GPUS:
         if pattern.upper() in upper:
+            if reserved_mib is None:
+                base, share = GEFORCE_RESERVED
+                reserved_mib = int(base + share * memory_mib)
             return compute, reserved_mib * MIB
     return None
 
@@ -43,7 +46,7 @@ def read_gpu(value: Any, field: str) -> Gpu:
         raise InputError("{0}.memory_mib".format(field), "is missing: a GPU without memory cannot be planned")
     if memory < 64:
         raise InputError("{0}.memory_mib".format(field), "{0} MiB is absurd; the unit is MiB".format(memory))
-    found = known(name)
+    found = known(name, memory)
     if entry.get("compute_capability") is not None:
         compute = fields.capability(entry["compute_capability"], "{0}.compute_capability".format(field))
     elif found:

@@ -28,7 +28,9 @@ GIB = 1024**3
 MAX_PARALLEL = 4096
 # What CUDA itself takes on a device that a process uses, outside every budget.
 CONTEXT_BYTES = int(0.3 * 1024**3)
+# What loading needs beside the weights (context, the reader's buffers).
 # The estimate of graphs is rough: within this much only a warning.
+LOADING_ROOM_BYTES = int(0.35 * 1024**3)
 GRAPH_DOUBT_BYTES = 1024**3 // 2
 
 
@@ -88,7 +90,7 @@ def predict_start(model: Any, gpus: Any, settings: Any) -> dict[str, Any]:
     return predict(read_model(model), read_gpus(gpus), settings).as_dict()
 
 
-Memo = Dict[Any, Any]  # noqa: UP006 (evaluated, and Python 3.8 has no dict[...])
+Memo = Dict[Any, Any]
 
 
 def predict(model: Model, gpus: list[Gpu], raw: Any, memo: Memo | None = None, correction: int = 0) -> Prediction:
@@ -138,7 +140,7 @@ def _memory(
         kind = (signatures[shard.stage], gpu, free, first)
         if kind not in seen:
             held = _weights(model, shard, gpu, settings, dtype, expert_parallel, memo)
-            rank = _rank(model, shard, gpu, settings, dtype, held, 0 if first else 1, correction)
+            rank = _rank(model, shard, gpu, settings, dtype, held, 0 if first else 1, correction, free)
             seen[kind] = (rank, kv.blocks(stores[shard.stage], max(rank.available, 0)))
             refusals.extend(_loading(rank, gpu, free, settings, index))
         ranks.append(seen[kind][0])
@@ -174,19 +176,36 @@ def _weights(
     )
     if known not in memo:
         memo[known] = weights.rank_weights(
-            model, shard, dtype, key, expert_parallel, settings.cpu_offload, gpu.capability, settings.lora
+            model,
+            shard,
+            dtype,
+            key,
+            expert_parallel,
+            settings.cpu_offload,
+            gpu.capability,
+            settings.lora if settings.engine == "V1" else None,
         )
     held: int = memo[known]
     return held
 
 
 def _rank(
-    model: Model, shard: Shard, gpu: Gpu, settings: Settings, dtype: str, held: int, tensor_rank: int, correction: int
+    model: Model,
+    shard: Shard,
+    gpu: Gpu,
+    settings: Settings,
+    dtype: str,
+    held: int,
+    tensor_rank: int,
+    correction: int,
+    free: int | None,
 ) -> Rank:
     key = settings.release.key
     peak = activation.peak(model, shard, settings, dtype, gpu.capability, tensor_rank)
     outside = overhead.non_torch(shard, settings, gpu) + correction
     graphs = overhead.graphs(model, shard, settings)
+    if free is not None and overhead.budget_rule(settings) in ("peak", "device"):
+        outside += gpu.total - free  # what other processes hold counts as this start's
     budget = int(gpu.total * settings.utilization)
     available = budget - held - peak - outside
     if at(eras.CUDAGRAPH_IN_BUDGET, key):
@@ -212,7 +231,7 @@ def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: 
                     ),
                 )
             )
-    if rank.weights + rank.non_torch > usable - int(0.25 * GIB):
+    if rank.weights > usable - LOADING_ROOM_BYTES:
         found.append(
             Refusal(
                 "out_of_memory_loading",

@@ -12,8 +12,11 @@ L40S 46068 against 44.40-44.53, H200 143771 against 139.80, RTX 2080 Ti 22 GB 22
 
 from __future__ import annotations
 
-# (part of the name, compute capability, MiB that CUDA does not count); the first match counts.
-GPUS: tuple[tuple[str, tuple[int, int], int], ...] = (
+# GeForce boards: MiB that CUDA does not count = a base and a share of the memory (8188 MiB: 251, 24564 MiB: 347).
+GEFORCE_RESERVED: tuple[int, float] = (200, 0.006)
+
+# (part of the name, compute capability, MiB that CUDA does not count, or null for the GeForce rule); the first match counts.
+GPUS: tuple[tuple[str, tuple[int, int], int | None], ...] = (
     ("V100-PCIE-16GB", (7, 0), 235),
     ("V100-SXM2-16GB", (7, 0), 235),
     ("V100-SXM2-32GB", (7, 0), 267),
@@ -36,11 +39,11 @@ GPUS: tuple[tuple[str, tuple[int, int], int], ...] = (
     ("A40", (8, 6), 600),
     ("A2", (8, 6), 360),
     ("RTX A", (8, 6), 500),
-    ("RTX 30", (8, 6), 350),
+    ("RTX 30", (8, 6), None),
     ("L40", (8, 9), 500),
     ("L4", (8, 9), 460),
     ("L20", (8, 9), 500),
-    ("RTX 40", (8, 9), 400),
+    ("RTX 40", (8, 9), None),
     ("GH200", (9, 0), 600),
     ("H200", (9, 0), 616),
     ("H100", (9, 0), 480),
@@ -50,6 +53,6 @@ GPUS: tuple[tuple[str, tuple[int, int], int], ...] = (
     ("GB200", (10, 0), 1000),
     ("B300", (10, 3), 1000),
     ("GB10", (12, 1), 1000),
-    ("RTX 50", (12, 0), 450),
+    ("RTX 50", (12, 0), None),
     ("RTX PRO 6000", (12, 0), 900),
 )
