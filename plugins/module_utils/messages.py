@@ -359,6 +359,84 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "another address for every host on {network}",
         "zh": "在 {network} 上每台主机的地址必须各不相同",
     },
+    # Hosts, before they are changed
+    "preflight_header_one": {
+        "en": "One problem with the hosts. Nothing has been changed.",
+        "zh": "主机存在 1 个问题。尚未做任何改动。",
+    },
+    "preflight_header": {
+        "en": "{count} problems with the hosts. Nothing has been changed.",
+        "zh": "主机存在 {count} 个问题。尚未做任何改动。",
+    },
+    "where_nowhere": {"en": "the host itself", "zh": "主机本身"},
+    "system_not_supported": {
+        "en": "The system of {hosts} is not supported.",
+        "zh": "不支持 {hosts} 的操作系统。",
+    },
+    "system_not_supported_allowed": {
+        "en": "{systems}; another one, untested, can be added to preflight_supported_systems",
+        "zh": "{systems}；如需使用其他未经测试的系统，可将其加入 preflight_supported_systems",
+    },
+    "architecture_not_supported": {
+        "en": "The processor architecture of {hosts} is not supported.",
+        "zh": "不支持 {hosts} 的处理器架构。",
+    },
+    "architecture_not_supported_allowed": {
+        "en": "{architectures}; another one, untested, can be added to preflight_supported_architectures",
+        "zh": "{architectures}；如需使用其他未经测试的架构，可将其加入 preflight_supported_architectures",
+    },
+    "bundle_without_system": {
+        "en": "The bundle holds no packages for the system of {hosts}.",
+        "zh": "离线包中没有适用于 {hosts} 操作系统的软件包。",
+    },
+    "bundle_without_system_allowed": {
+        "en": "a system in the bundle {path}: {systems}; or add packages for this one with playbooks/bundle.yml",
+        "zh": "离线包 {path} 中的系统：{systems}；或用 playbooks/bundle.yml 加入适用于该系统的软件包",
+    },
+    "no_gpu_found": {
+        "en": "The host {host} of the deployment {deployment} has no NVIDIA GPU, neither for nvidia-smi nor on the PCI bus.",
+        "zh": "部署 {deployment} 的主机 {host} 没有 NVIDIA GPU：nvidia-smi 和 PCI 总线上均未发现。",
+    },
+    "no_gpu_found_allowed": {
+        "en": "a host with GPUs; 'lspci -d 10de:' on {host} lists the cards that it sees",
+        "zh": "带有 GPU 的主机；在 {host} 上运行 lspci -d 10de: 可列出它识别到的显卡",
+    },
+    "gpu_count_differs": {
+        "en": "The host {host} has {found} GPUs, but llm_gpus declares {declared}.",
+        "zh": "主机 {host} 有 {found} 块 GPU，但 llm_gpus 声明了 {declared} 块。",
+    },
+    "gpu_count_differs_allowed": {
+        "en": "one entry in llm_gpus for each card of {host}, or no llm_gpus: the cards are found without it; there are: {cards}",
+        "zh": "llm_gpus 中为 {host} 的每块显卡写一项，或者不设置 llm_gpus（会自动识别显卡）；现有：{cards}",
+    },
+    "gpu_differs": {
+        "en": "GPU {index} of the host {host} is not the one that llm_gpus declares: {key} is {found}.",
+        "zh": "主机 {host} 的 GPU {index} 与 llm_gpus 的声明不符：{key} 实际为 {found}。",
+    },
+    "gpu_differs_allowed": {
+        "en": "{key}: {found}, or no llm_gpus: the cards are found without it",
+        "zh": "{key}: {found}，或者不设置 llm_gpus（会自动识别显卡）",
+    },
+    "too_few_gpus_found": {
+        "en": "The deployment {deployment} asks for {wanted} GPUs (tensor parallel {tensor} x pipeline parallel {pipeline}),"
+        " but its hosts have {found}.",
+        "zh": "部署 {deployment} 需要 {wanted} 块 GPU（张量并行 {tensor} × 流水线并行 {pipeline}），但其主机只有 {found} 块。",
+    },
+    "too_few_gpus_found_allowed": {
+        "en": "vllm_tensor_parallel_size x vllm_pipeline_parallel_size of at most {found}, or more hosts; there are: {per_host}",
+        "zh": "vllm_tensor_parallel_size × vllm_pipeline_parallel_size 不超过 {found}，或增加主机；现有：{per_host}",
+    },
+    "disk_too_small": {
+        "en": "The disk {mount} of the host {host} is too small for what shall go to {directories}.",
+        "zh": "主机 {host} 的磁盘 {mount} 空间不足，无法容纳要放入 {directories} 的内容。",
+    },
+    "disk_too_small_value": {"en": "{available} free", "zh": "可用 {available}"},
+    "disk_too_small_allowed": {
+        "en": "{needed} free: {parts}, and {reserve} that stay free (preflight_disk_reserve_gib)",
+        "zh": "可用空间不少于 {needed}：{parts}，另保留 {reserve}（preflight_disk_reserve_gib）",
+    },
+    "gpu_text": {"en": "{count} x {name}", "zh": "{count} × {name}"},
+    "gpu_unknown": {"en": "unknown card", "zh": "未知显卡"},
     # Bundle
     "bundle_dir_missing": {
         "en": "llm_offline is true but llm_bundle_dir is not set, so there is nothing to install from.",

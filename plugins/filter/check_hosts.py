@@ -1,0 +1,126 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.baremetal.llm.plugins.module_utils import preflight
+from ansible_collections.baremetal.llm.plugins.module_utils.disks import bundle_systems
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import language as known_language
+
+DOCUMENTATION = r"""
+name: check_hosts
+short_description: What is wrong with the hosts of the deployments, before they are changed
+version_added: 0.1.0
+author:
+  - The baremetal.llm authors (@baremetal-llm)
+description:
+  - Compares what hosts have with what the inventory says and with what their deployments need - system and architecture, the
+    GPUs, the network between them, free disk space - and tells all problems of all hosts at once.
+  - The role P(baremetal.llm.preflight#role) gathers what this filter needs.
+positional: _input, facts
+options:
+  _input:
+    description: The deployments, as M(baremetal.llm.inventory_check) returns them.
+    type: dict
+    required: true
+  facts:
+    description: Per host its C(ansible_facts). A host without facts is not judged.
+    type: dict
+    required: true
+  settings:
+    description:
+      - Per host what its inventory says - C(gpus) (declared), C(interface), C(network), C(tensor_parallel_size),
+        C(pipeline_parallel_size), C(bundle_dir), C(manifest) (the content of that bundle's manifest) - and C(disks), as
+        M(baremetal.llm.disk_facts) returns them.
+    type: dict
+    default: {}
+  systems:
+    description: The supported systems, per distribution its releases.
+    type: dict
+    default: {}
+  architectures:
+    description: The supported architectures.
+    type: list
+    elements: str
+    default: []
+  disk_reserve_gib:
+    description: What has to stay free on each disk.
+    type: float
+    default: 0
+  language:
+    description: The language of the problems' texts.
+    type: str
+    choices: [en, zh]
+    default: en
+"""
+
+EXAMPLES = r"""
+- name: Hosts | Refuse what cannot work
+  ansible.builtin.assert:
+    that: checked.problems | length == 0
+    fail_msg: "{{ checked.message }}"
+  vars:
+    hosts: "{{ llm_inventory.hosts }}"
+    checked: >-
+      {{ llm_inventory.deployments
+         | baremetal.llm.check_hosts(dict(hosts | zip(hosts | map('extract', hostvars, 'ansible_facts'))),
+                                     systems={'Debian': ['12']}, architectures=['x86_64']) }}
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - A mapping with C(problems), a list of mappings with C(code), C(what), C(value), C(where) and C(allowed), C(message), all
+      problems as one text, and C(hosts), per host its C(deployment) and its C(interface) (C(interface), C(address),
+      C(network); V(null) where there is none).
+  type: dict
+"""
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def check_hosts(
+    deployments: Any,
+    facts: Any,
+    settings: Any = None,
+    systems: Any = None,
+    architectures: Any = None,
+    disk_reserve_gib: Any = 0,
+    language: str = "en",
+) -> dict[str, Any]:
+    """The filter; see the documentation above."""
+    given = {"deployments": deployments, "facts": facts, "settings": settings or {}}
+    for name, value in given.items():
+        if not isinstance(value, Mapping):
+            raise AnsibleFilterError(f"check_hosts wants a mapping of {name}, not {type(value).__name__}")
+    mine = _plain(given["settings"])
+    for entry in mine.values():
+        entry["bundle_systems"] = bundle_systems(entry.pop("manifest", None))
+    return preflight.check_hosts(
+        _plain(deployments),
+        _plain(facts),
+        mine,
+        {
+            "systems": _plain(systems or {}),
+            "architectures": _plain(architectures or []),
+            "disk_reserve_gib": disk_reserve_gib,
+        },
+        known_language(language),
+    )
+
+
+class FilterModule:
+    """What Ansible loads."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"check_hosts": check_hosts}
