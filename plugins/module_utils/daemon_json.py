@@ -1,0 +1,96 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of Docker's daemon.json when options are merged into it. Pure: text and dicts in, dicts and text out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Mapping
+
+# The engine refuses options of one logging driver that another one left behind.
+_BELONGS_TO = {"log-opts": "log-driver"}
+_DEFAULT_LOG_DRIVER = "json-file"
+
+_TEXTS: Dict[str, Dict[str, str]] = {
+    "not_json": {
+        "en": "{path} is no valid JSON: line {line}, column {column}: {reason}.\n{shown}\n"
+        "Correct that line on the host, or move the file away, and run this again. Nothing was changed.",
+        "zh": "{path} 不是有效的 JSON：第 {line} 行，第 {column} 列：{reason}。\n{shown}\n"
+        "请在主机上更正这一行，或将该文件移走，然后重新运行。未做任何更改。",
+    },
+    "not_an_object": {
+        "en": "{path} holds {found}, from line {line} on; Docker wants one object there, like {{\"live-restore\": true}}.\n"
+        "Correct it on the host, or move the file away, and run this again. Nothing was changed.",
+        "zh": "{path} 从第 {line} 行起是 {found}；Docker 要求这里是一个对象，例如 {{\"live-restore\": true}}。\n"
+        "请在主机上更正，或将该文件移走，然后重新运行。未做任何更改。",
+    },
+}
+_KINDS = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
+_KINDS_ZH = {list: "列表", str: "文本", int: "数字", float: "数字", bool: "布尔值", type(None): "null"}
+
+
+class DaemonJsonError(Exception):
+    """The file cannot be merged with anything; the text says why, for people."""
+
+
+def parse(text: str, path: str, lang: str = "en") -> Dict[str, Any]:
+    """The content of a daemon.json. An empty file is an empty object, as it is for the engine."""
+    if not text.strip():
+        return {}
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        line = text.splitlines()[error.lineno - 1] if error.lineno <= len(text.splitlines()) else ""
+        raise DaemonJsonError(
+            _text(
+                "not_json",
+                lang,
+                path=path,
+                line=error.lineno,
+                column=error.colno,
+                reason=error.msg,
+                shown=f"{error.lineno:6} | {line}",
+            )
+        ) from error
+    if not isinstance(content, dict):
+        start = text[: len(text) - len(text.lstrip())].count("\n") + 1
+        kinds = _KINDS_ZH if lang == "zh" else _KINDS
+        raise DaemonJsonError(_text("not_an_object", lang, path=path, line=start, found=kinds[type(content)]))
+    return content
+
+
+def merge(current: Mapping[str, Any], options: Mapping[str, Any]) -> Dict[str, Any]:
+    """The file's content with the options in it: mappings are merged, other values replaced, null removes a key."""
+    merged = _merge(current, options)
+    for key, owner in _BELONGS_TO.items():
+        before = current.get(owner, _DEFAULT_LOG_DRIVER)
+        if key in merged and merged.get(owner, _DEFAULT_LOG_DRIVER) != before:
+            ours = options.get(key)
+            if ours:
+                merged[key] = _merge({}, ours)
+            else:
+                del merged[key]
+    return merged
+
+
+def _merge(current: Mapping[str, Any], options: Mapping[str, Any]) -> Dict[str, Any]:
+    merged = dict(current)
+    for key, value in options.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping):
+            below = merged.get(key)
+            merged[key] = _merge(below if isinstance(below, Mapping) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def render(content: Mapping[str, Any]) -> str:
+    """The text of a file with that content."""
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _text(code: str, lang: str, **values: Any) -> str:
+    texts = _TEXTS[code]
+    return texts.get(lang, texts["en"]).format(**values)
