@@ -8,7 +8,6 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.module_utils import preflight
-from ansible_collections.baremetal.llm.plugins.module_utils.disks import bundle_systems
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import language as known_language
 
 DOCUMENTATION = r"""
@@ -34,8 +33,7 @@ options:
   settings:
     description:
       - Per host what its inventory says - C(gpus) (declared), C(interface), C(network), C(tensor_parallel_size),
-        C(pipeline_parallel_size), C(bundle_dir), C(manifest) (the content of that bundle's manifest) - and C(disks), as
-        M(baremetal.llm.disk_facts) returns them.
+        C(pipeline_parallel_size) - and C(disks), as M(baremetal.llm.disk_facts) returns them.
     type: dict
     default: {}
   systems:
@@ -103,13 +101,10 @@ def check_hosts(
     for name, value in given.items():
         if not isinstance(value, Mapping):
             raise AnsibleFilterError(f"check_hosts wants a mapping of {name}, not {type(value).__name__}")
-    mine = _plain(given["settings"])
-    for entry in mine.values():
-        entry["bundle_systems"] = bundle_systems(entry.pop("manifest", None))
     return preflight.check_hosts(
         _plain(deployments),
         _plain(facts),
-        mine,
+        _plain(given["settings"]),
         {
             "systems": _plain(systems or {}),
             "architectures": _plain(architectures or []),

@@ -126,13 +126,3 @@ def human_bytes(size: int) -> str:
             break
         value, unit = value / 1024, larger
     return "{0:.0f} {1}".format(value, unit) if unit == "B" else "{0:.1f} {1}".format(value, unit)
-
-
-def bundle_systems(manifest: Any) -> list[list[str]]:
-    """The systems for which a bundle holds packages, as pairs of distribution and release."""
-    pairs = {
-        (str(record.get("distribution")), str(record.get("release")))
-        for record in _records(manifest)
-        if record.get("kind") == "os_packages" and record.get("distribution")
-    }
-    return [list(pair) for pair in sorted(pairs)]

@@ -48,6 +48,19 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "The inventory could not be read again to find the groups: {reason}",
         "zh": "无法再次读取清单以查找各组：{reason}",
     },
+    # The report at the end of a playbook
+    "report_deployment": {"en": "Deployment {deployment} on {hosts}", "zh": "部署 {deployment}，主机 {hosts}"},
+    "report_plan": {
+        "en": "plan: tensor parallel {tensor} x pipeline parallel {pipeline}, executor {executor}, {tokens} tokens of KV cache expected",
+        "zh": "计划：张量并行 {tensor} × 流水线并行 {pipeline}，执行器 {executor}，预计 KV 缓存 {tokens} 个 token",
+    },
+    "report_rank": {"en": "rank {rank} runs on {host}", "zh": "rank {rank} 运行于 {host}"},
+    "report_answer": {
+        "en": "{url}, model {model}: asked {prompt!r}, it answered {answer!r} ({tokens} tokens)",
+        "zh": "{url}，模型 {model}：提问 {prompt!r}，回答 {answer!r}（{tokens} 个 token）",
+    },
+    "report_stages": {"en": "How long it took", "zh": "各阶段耗时"},
+    "report_total": {"en": "all of it", "zh": "总计"},
     # Types, as people write them
     "type_str": {"en": "text", "zh": "文本"},
     "type_path": {"en": "a path", "zh": "路径"},
@@ -384,14 +397,6 @@ MESSAGES: dict[str, dict[str, str]] = {
     "architecture_not_supported_allowed": {
         "en": "{architectures}; another one, untested, can be added to preflight_supported_architectures",
         "zh": "{architectures}；如需使用其他未经测试的架构，可将其加入 preflight_supported_architectures",
-    },
-    "bundle_without_system": {
-        "en": "The bundle holds no packages for the system of {hosts}.",
-        "zh": "离线包中没有适用于 {hosts} 操作系统的软件包。",
-    },
-    "bundle_without_system_allowed": {
-        "en": "a system in the bundle {path}: {systems}; or add packages for this one with playbooks/bundle.yml",
-        "zh": "离线包 {path} 中的系统：{systems}；或用 playbooks/bundle.yml 加入适用于该系统的软件包",
     },
     "no_gpu_found": {
         "en": "The host {host} of the deployment {deployment} has no NVIDIA GPU, neither for nvidia-smi nor on the PCI bus.",

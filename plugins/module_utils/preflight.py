@@ -102,31 +102,6 @@ class _HostCheck:
                 hosts=names(mine, self.lang),
                 architectures=names(architectures, self.lang),
             )
-        self.check_packages(hosts)
-
-    def check_packages(self, hosts: Sequence[str]) -> None:
-        """A bundle with packages for other systems only is the wrong one; one without any leaves it to the host's own."""
-        lacking: dict[tuple[str, str], list[str]] = {}
-        held_texts: dict[str, list[str]] = {}
-        for host in hosts:
-            bundle = str(self.get(host, "bundle_dir") or "")
-            held = self.get(host, "bundle_systems") or []
-            if not held:
-                continue
-            mine = str(self.facts[host].get("distribution", "")).lower()
-            releases = self.releases(host)
-            if not any(str(item[0]).lower() == mine and str(item[1]) in releases for item in held):
-                lacking.setdefault((bundle, self.system(host)), []).append(host)
-                held_texts[bundle] = sorted({"{0} {1}".format(*item) for item in held})
-        for (bundle, system), mine_hosts in lacking.items():
-            self.add(
-                "bundle_without_system",
-                value=system,
-                where=message("where_group", self.lang, group="all"),
-                hosts=names(mine_hosts, self.lang),
-                path=bundle,
-                systems=names(held_texts[bundle], self.lang),
-            )
 
     # GPUs
 
@@ -294,8 +269,7 @@ def check_hosts(
 
     ``deployments`` is that of the inventory check, ``facts`` per host its facts with ``llm_gpus_found``. A host without
     facts is not judged. ``settings`` holds per host ``gpus`` (declared), ``interface``, ``network``,
-    ``tensor_parallel_size``, ``pipeline_parallel_size``, ``disks`` (as ``measure_disks`` returns them), ``bundle_dir`` and
-    ``bundle_systems`` (pairs of distribution and release); ``limits`` has ``systems``, ``architectures`` and
-    ``disk_reserve_gib``.
+    ``tensor_parallel_size``, ``pipeline_parallel_size`` and ``disks`` (as ``measure_disks`` returns them); ``limits`` has
+    ``systems``, ``architectures`` and ``disk_reserve_gib``.
     """
     return _HostCheck(deployments, facts, settings or {}, limits or {}, lang).run()
