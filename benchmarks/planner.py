@@ -13,7 +13,6 @@ start was looked at in search of mistakes: the held-out part shows that the cons
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import re
 import statistics
@@ -240,7 +239,7 @@ def measured() -> list[dict[str, Any]]:
 def measured_errors(start: dict[str, Any], predicted: dict[str, Any]) -> dict[str, Any]:
     logged = sorted((rank["weights_gib"], rank["peak_activation_gib"]) for rank in start["ranks"])
     ours = sorted((rank["weights_gib"], rank["activation_gib"]) for rank in predicted["ranks"])
-    weights = max(abs(mine[0] - real[0]) / real[0] for mine, real in zip(ours, logged))
+    weights = max(abs(mine[0] - real[0]) / real[0] for mine, real in zip(ours, logged, strict=True))
     smallest = min(
         rank["budget_gib"] - rank["weights_gib"] - rank["peak_activation_gib"] - rank["non_torch_gib"]
         for rank in start["ranks"]
@@ -395,7 +394,9 @@ def published() -> list[dict[str, Any]]:
         if missing:
             row["why"] = "not published: " + ", ".join(missing)
             continue
-        assert config is not None and version is not None and gpus is not None
+        assert config is not None
+        assert version is not None
+        assert gpus is not None
         version = known_to(version, case, config)
         major, minor = gpus[0]["compute_capability"].split(".")
         compute = (int(major), int(minor))

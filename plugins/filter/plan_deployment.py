@@ -21,7 +21,9 @@ options:
     type: dict
     required: true
   nodes:
-    description: "Hosts in rank order, the head first; each with C(host) and C(gpus). GPUs as nvidia-smi reports them, each with C(name), C(memory_mib) (the total) and C(compute_capability)."
+    description:
+      - Hosts in rank order, the head first; each with C(host) and C(gpus).
+      - GPUs are as nvidia-smi reports them, each with C(name), C(memory_mib) and C(compute_capability).
     type: list
     elements: dict
     required: true

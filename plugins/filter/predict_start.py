@@ -21,7 +21,7 @@ options:
     type: dict
     required: true
   gpus:
-    description: "GPUs as nvidia-smi reports them, each with C(name), C(memory_mib) (the total) and C(compute_capability). One entry for each rank, in rank order."
+    description: "GPUs as nvidia-smi reports them, each with C(name), C(memory_mib) and C(compute_capability). One entry for each rank, in rank order."
     type: list
     elements: dict
     required: true

@@ -1,0 +1,59 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter diagnose_log: a thin wrapper around the planner."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: diagnose_log
+author: baremetal.llm contributors (@baremetal)
+short_description: Name the known failures in a log of vLLM, Ray or NCCL
+version_added: 0.1.0
+description:
+  - Looks for failures that are known, and says for each the cause, the line that shows it and what to change.
+positional: lang
+options:
+  _input:
+    description: The text of the log.
+    type: str
+    required: true
+  lang:
+    description: The language of cause and remedy.
+    type: str
+    choices: [en, zh]
+    default: en
+"""
+
+EXAMPLES = r"""
+- name: Explain why the engine stopped
+  ansible.builtin.debug:
+    msg: "{{ log_text | baremetal.llm.diagnose_log }}"
+"""
+
+RETURN = r"""
+_value:
+  description: A list of findings, the root causes first, each with C(code), C(cause), C(remedy), C(evidence) and C(line).
+  type: list
+  elements: dict
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.baremetal.llm.plugins.module_utils.planner import diagnose as core
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+
+
+def diagnose_log(text: Any, lang: Any = "en") -> list[dict[str, Any]]:
+    try:
+        return core.diagnose_log(text, lang)
+    except InputError as error:
+        raise AnsibleFilterError("diagnose_log: {0}".format(error)) from error
+
+
+class FilterModule:
+    """Ansible's entry point."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"diagnose_log": diagnose_log}
