@@ -16,7 +16,7 @@ from pathlib import Path
 import docker
 from docker.errors import NotFound
 from docker.models.containers import Container
-from docker.types import EndpointConfig, IPAMConfig, IPAMPool
+from docker.types import IPAMConfig, IPAMPool
 
 from lab.config import STATE, Config, Node, digest
 from lab.progress import LabError, step
@@ -56,30 +56,37 @@ def ensure_hosts(client: docker.DockerClient, config: Config, image: str) -> Non
             container.start()
     for node in config.nodes.values():
         wait_for_ssh(node)
+    (SSH / "config").write_text("".join(map(_ssh_config, config.nodes.values())))
 
 
 def create_host(client: docker.DockerClient, config: Config, node: Node, image: str) -> None:
     """A bare host, fresh from its installer: its own ssh host key, an empty disk."""
     with step(f"making host {node.name} ({node.gpus} x {node.gpu})"):
-        container = client.containers.create(
+        api = client.api
+        settings = api.create_host_config(
+            # What systemd and a nested engine need. Not privileged: some machines cannot grant that.
+            cap_add=["ALL"],
+            cap_drop=["SYS_RESOURCE"],
+            security_opt=["seccomp=unconfined", "apparmor=unconfined"],
+            tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},
+            shm_size=config.shm_size,
+            binds=["/sys/fs/cgroup:/sys/fs/cgroup:rw", f"{_volume(config, node)}:/var/lib/docker"],
+            network_mode=f"{config.name}-mgmt",
+        )
+        # The SDK has no option for what the command line calls systempaths=unconfined.
+        settings |= {"MaskedPaths": [], "ReadonlyPaths": []}
+        if client.info().get("CgroupVersion") == "2":
+            settings["CgroupnsMode"] = "host"
+        address = api.create_endpoint_config(ipv4_address=node.mgmt)
+        made = api.create_container(
             image,
             name=f"{config.name}-{node.name}",
             hostname=node.name,
             labels={LABEL: _made_from(node, image)},
-            # What systemd and a nested engine need. Not privileged: some machines cannot grant that.
-            cap_add=["ALL"],
-            cap_drop=["SYS_RESOURCE"],
-            security_opt=["seccomp=unconfined", "apparmor=unconfined", "systempaths=unconfined"],
-            cgroupns="host" if client.info().get("CgroupVersion") == "2" else None,
-            tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},
-            shm_size=config.shm_size,
-            volumes={
-                "/sys/fs/cgroup": {"bind": "/sys/fs/cgroup", "mode": "rw"},
-                _volume(config, node): {"bind": "/var/lib/docker", "mode": "rw"},
-            },
-            network=f"{config.name}-mgmt",
-            networking_config={f"{config.name}-mgmt": EndpointConfig("1.41", ipv4_address=node.mgmt)},
+            host_config=settings,
+            networking_config=api.create_networking_config({f"{config.name}-mgmt": address}),
         )
+        container = client.containers.get(made["Id"])
         client.networks.get(f"{config.name}-data").connect(container, ipv4_address=node.data)
         container.put_archive("/", _files(node))
         container.start()
@@ -116,6 +123,15 @@ def trust_host(node: Node) -> None:
     lines = KNOWN_HOSTS.read_text().splitlines() if KNOWN_HOSTS.exists() else []
     lines = [line for line in lines if not line.startswith(f"{node.mgmt} ")]
     KNOWN_HOSTS.write_text("\n".join([*lines, f"{node.mgmt} {public[0]} {public[1]}"]) + "\n")
+
+
+def _ssh_config(node: Node) -> str:
+    return f"""Host {node.name}
+  HostName {node.mgmt}
+  User root
+  IdentityFile {KEY}
+  UserKnownHostsFile {KNOWN_HOSTS}
+"""
 
 
 def _find(client: docker.DockerClient, config: Config, node: Node) -> Container | None:

@@ -117,3 +117,5 @@ def _build(client: docker.DockerClient, context: Path, tag: str, base: str) -> N
     except BuildError as error:
         log = "".join(str(line.get("stream", line.get("error", ""))) for line in error.build_log)
         raise LabError(f"Building {tag} failed:\n{log[-3000:]}") from error
+    # The stage that holds the wheels is of no use any more, and larger than the image.
+    client.images.prune(filters={"dangling": True, "label": "baremetal.llm.lab=build"})

@@ -5,6 +5,7 @@
 set -euo pipefail
 out=$1
 shift
+apt-get clean
 apt-get update -q
 packages=$out/os_packages/debian-12
 mkdir -p "$packages" "$out/docker"

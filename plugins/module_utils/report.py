@@ -1,0 +1,61 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report at the end of a playbook, as lines of text."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Mapping
+
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
+
+
+def report_lines(
+    stages: Iterable[Mapping[str, Any]],
+    deployments: Mapping[str, Mapping[str, Any]],
+    plans: Mapping[str, Mapping[str, Any]],
+    serving: Mapping[str, Mapping[str, Any]],
+    language: str = "en",
+) -> List[str]:
+    """Lines of the report: each deployment with its answer and its ranks' hosts, then the stages with their seconds."""
+    lines: List[str] = []
+    for name, deployment in sorted(deployments.items()):
+        lines += _deployment(name, deployment, plans.get(name) or {}, serving.get(deployment["head"]) or {}, language)
+    return lines + _stages(list(stages), language)
+
+
+def _deployment(
+    name: str, deployment: Mapping[str, Any], plan: Mapping[str, Any], serving: Mapping[str, Any], language: str
+) -> List[str]:
+    lines = [message("report_deployment", language, deployment=name, hosts=", ".join(deployment["hosts"]))]
+    settings: Dict[str, Any] = plan.get("settings") or {}
+    if settings:
+        lines.append(
+            "  "
+            + message(
+                "report_plan",
+                language,
+                tensor=settings.get("tensor_parallel_size", 1),
+                pipeline=settings.get("pipeline_parallel_size", 1),
+                executor=plan.get("executor"),
+                tokens=(plan.get("predicted") or {}).get("kv_cache_tokens"),
+            )
+        )
+    if serving:
+        lines += [f"    {line}" for line in serving["ray_status"] if line.strip()]
+        lines += [
+            "  " + message("report_rank", language, rank=rank, host=host) for rank, host in enumerate(serving["ranks"])
+        ]
+        values = {key: serving[key] for key in ("url", "model", "prompt", "answer", "tokens")}
+        lines.append("  " + message("report_answer", language, **values))
+    return [*lines, ""]
+
+
+def _stages(stages: List[Mapping[str, Any]], language: str) -> List[str]:
+    """The last stage is the report itself: it only marks when the one before it ended."""
+    if len(stages) < 2:
+        return []
+    lines = [message("report_stages", language)]
+    for stage, following in zip(stages, stages[1:]):  # noqa: B905
+        lines.append(f"  {stage['name']:<24} {following['started'] - stage['started']:6.0f} s")
+    lines.append(f"  {message('report_total', language):<24} {stages[-1]['started'] - stages[0]['started']:6.0f} s")
+    return lines

@@ -1,0 +1,71 @@
+#!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: report
+short_description: Print the report at the end of a playbook
+version_added: 0.1.0
+description:
+  - Prints, as plain lines for people, what each deployment answers, where its ranks run, and how long each stage took.
+options:
+  stages:
+    description: Stages in order, each with its C(name) and the time C(started) in seconds; the last one marks the end.
+    type: list
+    elements: dict
+    required: true
+  deployments:
+    description: Deployments by name, each with C(hosts) and C(head).
+    type: dict
+    required: true
+  plans:
+    description: Plans by deployment, as the filter C(plan_deployment) returns them.
+    type: dict
+    default: {}
+  serving:
+    description: What each head found when it asked its model, by host.
+    type: dict
+    default: {}
+  language:
+    description: Language of the report.
+    type: str
+    choices: [en, zh]
+    default: en
+author:
+  - The baremetal.llm authors (@baremetal-llm)
+attributes:
+  action:
+    description: Runs on the controller, without a connection to the host.
+    support: full
+  async:
+    description: Can be run in the background.
+    support: none
+  check_mode:
+    description: Can run in check mode and does the same there.
+    support: full
+  diff_mode:
+    description: Shows what changed. Nothing does.
+    support: none
+  platform:
+    description: Where it runs. It needs nothing of the host.
+    platforms: posix
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Report | Show it
+  baremetal.llm.report:
+    stages: "{{ hostvars['localhost']['llm_stages'] }}"
+    deployments: "{{ hostvars['localhost']['llm_inventory']['deployments'] }}"
+  run_once: true
+"""
+
+RETURN = r"""
+lines:
+  description: The printed lines.
+  returned: always
+  type: list
+  elements: str
+"""

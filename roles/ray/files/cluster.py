@@ -1,0 +1,29 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs in the Ray container of the head: prints the cluster's hosts and where the ranks of vLLM run, as JSON.
+
+usage: cluster.py ADDRESS
+"""
+
+import json
+import logging
+import sys
+
+import ray
+from ray.util import placement_group_table
+
+ray.init(address=sys.argv[1], log_to_driver=False, logging_level=logging.ERROR)
+nodes = {}
+for node in ray.nodes():
+    if node["Alive"]:
+        names = [name.partition(":")[2] for name in node["Resources"] if name.startswith("host:")]
+        nodes[node["NodeID"]] = {
+            "host": names[0] if names else node["NodeManagerHostname"],
+            "address": node["NodeManagerAddress"],
+            "gpus": int(node["Resources"].get("GPU", 0)),
+        }
+ranks = []
+for group in placement_group_table().values():
+    if group["state"] == "CREATED":
+        ranks = [nodes[node]["host"] for _bundle, node in sorted(group["bundles_to_node_id"].items()) if node in nodes]
+print(json.dumps({"ray": ray.__version__, "nodes": sorted(nodes.values(), key=lambda node: node["host"]), "ranks": ranks}))
