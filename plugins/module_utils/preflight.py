@@ -143,7 +143,7 @@ class _HostCheck:
             if key:
                 self.add(
                     "gpu_differs",
-                    value=shown(said.get(key), self.lang),
+                    value="{0}: {1}".format(key, shown(said.get(key), self.lang)),
                     where=where,
                     host=host,
                     index=index,
@@ -228,7 +228,10 @@ class _HostCheck:
             wanted={host: self.get(host, "interface") for host in hosts},
             lang=self.lang,
         )
-        self.problems += agreed["problems"]
+        for entry in agreed["problems"]:
+            if entry["code"] in ("interface_missing", "interface_unusable"):
+                entry = {**entry, "value": "llm_cluster_interface: {0}".format(entry["value"])}
+            self.problems.append(entry)
         for host in hosts:
             mine = agreed["interfaces"].get(host)
             interface = {**mine, "network": agreed["network"]} if mine else None
