@@ -1,0 +1,236 @@
+"""Reading GPUs: what a real nvidia-smi printed, what older ones print, broken variants, and the PCI bus."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils.gpu import (
+    PRODUCTS,
+    branch_of,
+    driver_facts,
+    gpu_facts,
+    installed_version,
+    normal_bus_id,
+    parse_csv,
+    parse_driver,
+    parse_query,
+    parse_topology,
+    pci_gpus,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.sim.hardware import hardware, pci_tree
+
+CAPTURES = Path(__file__).parents[3] / "data/nvidia_smi"
+NO_DRIVER = {"loaded": None, "installed": None, "branch": None, "kernel_module": None}
+H200 = {
+    "index": 0,
+    "uuid": "GPU-00000000-0000-0000-0000-000000000000",
+    "name": "NVIDIA H200",
+    "memory_mib": 143771,
+    "compute_capability": "9.0",
+    "bus_id": "00000000:00:06.0",
+}
+
+
+def capture(name: str) -> str:
+    return (CAPTURES / name).read_text(encoding="utf-8")
+
+
+def write_pci(root: Path, model: str, count: int) -> str:
+    for path, text in pci_tree(hardware("gpu01", model, count)).items():
+        target = root / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    return str(root / "sys")
+
+
+def test_the_query_of_a_real_host() -> None:
+    first, second = parse_query(capture("query.csv"))
+    assert first == H200
+    assert (second["index"], second["bus_id"]) == (1, "00000000:00:07.0")
+
+
+def test_a_csv_keeps_what_only_looks_like_nothing() -> None:
+    row = parse_csv("name, ecc.mode.current, power.draw [W]\nNVIDIA A10, [N/A], 76.25 W\n")
+    assert row == [{"name": "NVIDIA A10", "ecc.mode.current": None, "power.draw": "76.25 W"}]
+
+
+@pytest.mark.parametrize("said", ["[N/A]", "N/A", "[Not Supported]", "[Unknown Error]", "ERR!", ""])
+def test_what_a_card_does_not_tell_is_none(said: str) -> None:
+    text = f"index, uuid, name, memory.total [MiB], pci.bus_id\n0, GPU-1, Tesla K80, {said}, 00000000:3B:00.0\n"
+    (gpu,) = parse_query(text)
+    assert gpu["memory_mib"] is None
+    assert gpu["compute_capability"] is None
+    assert gpu["name"] == "Tesla K80"
+
+
+@pytest.mark.parametrize("text", ["", "\n", "No devices were found\n", "index, name\n", "index, name\nx\n0, a, b\n"])
+def test_no_gpu_in_a_broken_answer(text: str) -> None:
+    assert parse_query(text) == []
+
+
+@given(st.text())
+def test_nothing_that_is_printed_breaks_the_parsers(text: str) -> None:
+    parse_query(text)
+    parse_topology(text)
+    parse_driver(text)
+    normal_bus_id(text)
+
+
+@given(st.integers(min_value=0, max_value=len(capture("query.csv")) - 1))
+def test_a_torn_answer_gives_whole_gpus_or_fewer(length: int) -> None:
+    text = capture("query.csv")[:length]
+    assert all(gpu["index"] in (0, 1) for gpu in parse_query(text))
+
+
+def test_the_topology_of_a_real_host() -> None:
+    assert parse_topology(capture("topo.txt")) == {"GPU0": {"GPU1": "NV18"}, "GPU1": {"GPU0": "NV18"}}
+
+
+def test_a_topology_with_network_cards_and_a_single_gpu() -> None:
+    text = (
+        "\tGPU0\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\n"
+        "GPU0\t X \tPIX\tSYS\t0-15\t0\n"
+        "NIC0\tPIX\t X \tSYS\t\t\n"
+        "\nLegend:\n\n  X    = Self\n"
+    )
+    assert parse_topology(text) == {"GPU0": {"NIC0": "PIX", "NIC1": "SYS"}}
+    assert parse_topology("\tGPU0\tCPU Affinity\nGPU0\t X \t0-3\n") == {"GPU0": {}}
+
+
+def test_the_driver_of_a_real_host_is_the_open_one() -> None:
+    assert parse_driver(capture("procversion.txt")) == {"version": "580.159.04", "kernel_module": "open"}
+
+
+@pytest.mark.parametrize(
+    ("line", "version", "kind"),
+    [
+        (
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.195.03  Sat Sep 20 00:12:48 UTC 2025",
+            "570.195.03",
+            "proprietary",
+        ),
+        (
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  390.157  Wed Oct 12 09:19:07 UTC 2022",
+            "390.157",
+            "proprietary",
+        ),
+        ("GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)", None, None),
+        ("", None, None),
+    ],
+)
+def test_drivers(line: str, version: str | None, kind: str | None) -> None:
+    assert parse_driver(line + "\nGCC version:  gcc version 12.2.0\n") == {"version": version, "kernel_module": kind}
+
+
+def test_branches() -> None:
+    assert branch_of("570.195.03") == "570"
+    assert branch_of(None) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("0000:3b:00.0", "00000000:3B:00.0"),
+        ("3b:00.0", "00000000:3B:00.0"),
+        ("00000001:3B:00.0", "00000001:3B:00.0"),
+        ("3b:00", None),
+        (None, None),
+    ],
+)
+def test_bus_ids(text: str | None, normal: str | None) -> None:
+    assert normal_bus_id(text) == normal
+
+
+def test_products_are_well_formed() -> None:
+    for device, product in PRODUCTS.items():
+        assert re.fullmatch(r"[0-9A-F]{4}", device)
+        assert product.generation in {"Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell"}
+        assert re.fullmatch(r"\d{1,2}\.\d", product.compute_capability)
+    assert PRODUCTS["1DB4"].memory_mib == 16384
+
+
+@pytest.mark.parametrize(
+    "model", ["Tesla V100-PCIE-16GB", "Tesla T4", "NVIDIA A100-SXM4-80GB", "NVIDIA L40S", "NVIDIA H200"]
+)
+def test_the_pci_bus_agrees_with_the_lab(tmp_path: Path, model: str) -> None:
+    gpus = pci_gpus(write_pci(tmp_path, model, 2))
+    real = hardware("gpu01", model, 2)["gpus"]
+    for key in ("name", "memory_mib", "compute_capability", "bus_id"):
+        assert [gpu[key] for gpu in gpus] == [gpu[key] for gpu in real]
+    assert [gpu["uuid"] for gpu in gpus] == [None, None]
+
+
+def test_only_graphics_cards_of_nvidia_count(tmp_path: Path) -> None:
+    root = write_pci(tmp_path, "Tesla V100-PCIE-16GB", 1)
+    devices = tmp_path / "sys/bus/pci/devices"
+    others = {
+        "0000:3b:00.1": ("0x10de", "0x040300"),
+        "0000:01:00.0": ("0x8086", "0x030000"),
+        "odd": ("0x10de", "0x0302"),
+    }
+    for name, (vendor, kind) in others.items():
+        (devices / name).mkdir()
+        (devices / name / "vendor").write_text(vendor + "\n")
+        (devices / name / "class").write_text(kind + "\n")
+    assert len(pci_gpus(root)) == 1
+    assert pci_gpus(str(tmp_path / "nowhere")) == []
+
+
+def test_the_installed_driver_is_the_one_that_the_link_leads_to(tmp_path: Path) -> None:
+    folder = tmp_path / "usr/lib/x86_64-linux-gnu"
+    folder.mkdir(parents=True)
+    assert installed_version(str(tmp_path)) is None
+    for version in ("550.54.15", "570.195.03"):
+        (folder / f"libnvidia-ml.so.{version}").touch()
+    (folder / "libnvidia-ml.so.1").symlink_to("libnvidia-ml.so.570.195.03")
+    assert installed_version(str(tmp_path)) == "570.195.03"
+    proc = tmp_path / "proc/driver/nvidia"
+    proc.mkdir(parents=True)
+    (proc / "version").write_text(capture("procversion.txt"))
+    facts = driver_facts(str(tmp_path / "proc"), str(tmp_path))
+    assert facts == {"loaded": "580.159.04", "installed": "570.195.03", "branch": "580", "kernel_module": "open"}
+    problems = gpu_facts(None, None, [], facts)["problems"]
+    assert [entry["code"] for entry in problems] == ["driver_mismatch"]
+
+
+def test_without_a_driver_the_bus_tells(tmp_path: Path) -> None:
+    facts = gpu_facts(None, None, pci_gpus(write_pci(tmp_path, "Tesla V100-PCIE-16GB", 2)), NO_DRIVER, "no\ndriver")
+    assert facts["source"] == "pci"
+    assert [gpu["index"] for gpu in facts["gpus"]] == [0, 1]
+    assert "pci_device_id" not in facts["gpus"][0]
+    assert facts["problems"] == [{"code": "nvidia_smi_failed", "detail": "no driver"}]
+
+
+def test_a_card_that_is_not_in_the_table_is_counted_and_told(tmp_path: Path) -> None:
+    root = write_pci(tmp_path, "Tesla V100-PCIE-16GB", 1)
+    (device,) = (tmp_path / "sys/bus/pci/devices").iterdir()
+    (device / "device").write_text("0xffff\n")
+    facts = gpu_facts(None, None, pci_gpus(root), NO_DRIVER)
+    assert [gpu["name"] for gpu in facts["gpus"]] == [None]
+    assert [entry["code"] for entry in facts["problems"]] == ["unknown_pci_device"]
+
+
+def test_a_card_that_fell_off_is_told(tmp_path: Path) -> None:
+    on_bus = pci_gpus(write_pci(tmp_path, "Tesla V100-PCIE-16GB", 2))
+    query = "index, uuid, name, memory.total [MiB], pci.bus_id\n0, GPU-1, Tesla V100-PCIE-16GB, 16384 MiB, 00000000:3B:00.0\n"
+    facts = gpu_facts(query, None, on_bus, NO_DRIVER)
+    assert facts["source"] == "nvidia-smi"
+    # An old nvidia-smi has no compute_cap: the bus knows it.
+    assert facts["gpus"][0]["compute_capability"] == "7.0"
+    assert [entry["code"] for entry in facts["problems"]] == ["gpu_lost"]
+    assert "00000000:5E:00.0" in facts["problems"][0]["detail"]
+
+
+def test_a_host_without_any() -> None:
+    assert gpu_facts(None, None, [], NO_DRIVER) == {
+        "source": "none",
+        "gpus": [],
+        "driver": NO_DRIVER,
+        "topology": {},
+        "problems": [],
+    }

@@ -1,0 +1,113 @@
+"""The modules that only read, run as Ansible runs them: a program with arguments on standard input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.sim.hardware import hardware, pci_tree
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+CAPTURES = REPOSITORY / "tests/data/nvidia_smi"
+SMI = """#!/bin/sh
+case "$*" in
+*query-gpu=*compute_cap*) {query} ;;
+*query-gpu=*) cat {folder}/old.csv ;;
+"topo -m") cat {captures}/topo.txt ;;
+esac
+"""
+
+
+def run(module: str, path: Path, arguments: dict[str, Any], check_mode: bool = False) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", f"ansible_collections.baremetal.llm.plugins.modules.{module}"],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check_mode}}),
+        env={**os.environ, "PATH": f"{path}:/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY / ".collections")},
+        text=True,
+        check=False,
+        capture_output=True,
+        timeout=60,
+    )
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert not result.get("failed"), done.stdout
+    assert result["changed"] is False
+    return result
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """A host with one V100 on the PCI bus and no driver."""
+    for path, text in pci_tree(hardware("gpu01", "Tesla V100-PCIE-16GB", 1)).items():
+        target = tmp_path / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    (tmp_path / "bin").mkdir()
+    return tmp_path
+
+
+def gpu_facts(host: Path, check_mode: bool = False, **arguments: Any) -> dict[str, Any]:
+    roots = {"sysfs_root": str(host / "sys"), "proc_root": str(host / "proc")}
+    result = run("gpu_facts", host / "bin", {**roots, **arguments}, check_mode)
+    assert result["ansible_facts"]["llm_gpus_found"] == result["gpu_facts"]["gpus"]
+    found: dict[str, Any] = result["gpu_facts"]
+    return found
+
+
+def smi(host: Path, query: str) -> None:
+    program = host / "bin/nvidia-smi"
+    program.write_text(SMI.format(query=query, folder=host, captures=CAPTURES))
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_a_bare_host(host: Path, check_mode: bool) -> None:
+    facts = gpu_facts(host, check_mode)
+    assert facts["source"] == "pci"
+    assert facts["gpus"][0]["name"] == "Tesla V100-PCIE-16GB"
+
+
+def test_a_host_with_a_driver(host: Path) -> None:
+    smi(host, f"cat {CAPTURES}/query.csv")
+    (host / "proc/driver/nvidia").mkdir(parents=True)
+    (host / "proc/driver/nvidia/version").write_text((CAPTURES / "procversion.txt").read_text())
+    facts = gpu_facts(host)
+    assert facts["source"] == "nvidia-smi"
+    assert [gpu["name"] for gpu in facts["gpus"]] == ["NVIDIA H200"] * 2
+    assert facts["topology"]["GPU0"] == {"GPU1": "NV18"}
+    assert facts["driver"]["loaded"] == "580.159.04"
+
+
+def test_an_old_driver_that_knows_no_compute_capability(host: Path) -> None:
+    smi(host, "echo 'Field \"compute_cap\" is not a valid field to query.'; exit 2")
+    (host / "old.csv").write_text(
+        "index, uuid, name, memory.total [MiB], pci.bus_id\n0, GPU-1, Tesla V100-PCIE-16GB, 16160 MiB, 00000000:3B:00.0\n"
+    )
+    (gpu,) = gpu_facts(host)["gpus"]
+    assert (gpu["memory_mib"], gpu["compute_capability"]) == (16160, "7.0")
+
+
+def test_a_driver_that_is_not_loaded(host: Path) -> None:
+    smi(host, "echo 'NVIDIA-SMI has failed because it could not communicate'; exit 9")
+    facts = gpu_facts(host)
+    assert facts["source"] == "pci"
+    assert [entry["code"] for entry in facts["problems"]] == ["nvidia_smi_failed"]
+    assert "has failed" in facts["problems"][0]["detail"]
+
+
+def test_one_that_hangs_is_ended(host: Path) -> None:
+    smi(host, "sleep 30")
+    facts = gpu_facts(host, timeout_seconds=1)
+    assert facts["source"] == "pci"
+    assert facts["problems"][0]["detail"] == "no answer within 1 seconds"
+
+
+def test_disks(tmp_path: Path) -> None:
+    needs = [{"directory": str(tmp_path / "not/there"), "bytes": 7}]
+    (disk,) = run("disk_facts", tmp_path, {"needs": needs})["disks"]
+    assert disk["needed_bytes"] == 7
