@@ -37,6 +37,14 @@ class Context(NamedTuple):
         return self.settings.engine == "V1" and not self.settings.eager
 
     @property
+    def quantises_inputs(self) -> bool:
+        """8-bit products: the input of each linear layer is quantised first (not where Marlin reads 8-bit weights)."""
+        scheme = self.model.quantization.scheme
+        if scheme.startswith("fp8"):
+            return self.capability >= (8, 9)
+        return scheme == "int8_channel"
+
+    @property
     def shared(self) -> int:
         """1 when a row-parallel layer's sum needs a tensor of its own."""
         return int(self.shard.tp > 1)
@@ -96,6 +104,11 @@ def feed_forward_elements(kind: str, intermediate: float, hidden: int, context: 
     summed = context.shared
     if kind == "plain":
         return 2 * intermediate + hidden
+    if context.quantises_inputs:
+        # The 8-bit copy of down_proj's input lives beside everything until the product is there.
+        copy = intermediate / context.width
+        rest = 0 if context.compiled or not context.model.traits.get("mlp_keeps") else 2 * intermediate
+        return max(3 * intermediate + hidden, rest + intermediate + copy + (2 + summed) * hidden)
     if context.compiled:
         return 3 * intermediate + hidden
     if context.model.traits.get("mlp_keeps"):

@@ -72,7 +72,7 @@ def _one(name: str, value: Any, key: tuple[int, ...]) -> list[str]:
         if kind == "json":
             return [option, json.dumps(list(value), separators=(",", ":"))]
         return [option, *[str(entry) for entry in value]] if value else []
-    if kind == "int" and isinstance(value, float) and value == int(value):
+    if isinstance(value, float) and value == int(value):
         value = int(value)
     if kind == "int" and not isinstance(value, (int, str)):
         raise InputError("settings.{0}".format(name), "must be a whole number, not {0!r}".format(value))

@@ -76,6 +76,7 @@ class Prediction(NamedTuple):
         return {
             "ok": self.ok,
             "error": self.error.as_dict() if self.error else None,
+            "errors": [error.as_dict() for error in self.errors],
             "dtype": self.dtype,
             "ranks": [rank.as_dict() for rank in self.ranks],
             "kv_cache_tokens": self.tokens,

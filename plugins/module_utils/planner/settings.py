@@ -277,7 +277,7 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
     if engine == "V1":
         small = any(n in gpu.name for gpu in gpus for n in at(eras.V1_TIERS_SMALL_NAMES, key))
         tier_tokens, tier_seqs = 2048, 256
-        for least, tokens, seqs in at(eras.V1_TIERS, key):
+        for least, tokens, seqs in at(eras.V1_TIERS_OFFLINE if raw.get("usage") == "offline" else eras.V1_TIERS, key):
             if weakest >= least * eras.GIB and not (small and least):
                 tier_tokens, tier_seqs = tokens, seqs
         chunked_on = fields.truth(chunked, "settings.enable_chunked_prefill", True)

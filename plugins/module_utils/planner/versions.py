@@ -79,7 +79,9 @@ def resolve_release(version: object, field: str = "vllm_version") -> Release:
             raise InputError(
                 field, "vLLM {0} does not exist; the nearest releases are {1}".format(text, ", ".join(near))
             )
-        examined = older[-1] if older else newer[0]
+        # A post-release of the same number is the nearest, then the release before.
+        same = [v for v in newer if _KEYS[v][:4] == key[:4]]
+        examined = same[0] if same else older[-1] if older else newer[0]
         if same_line and examined not in same_line:
             examined = same_line[0]
         warnings.append("vLLM {0} was not examined itself; the facts of {1} stand for it".format(text, examined))

@@ -57,6 +57,8 @@ V1_TIERS: list[tuple[str, list[tuple[float, int, int]]]] = [
     ("0.2.7", [(0, 2048, 256), (70, 8192, 1024)]),
     ("0.28.0", [(0, 2048, 256), (70, 8192, 1024), (160, 16384, 1024)]),
 ]
+# The same for the LLM class (offline use; `usage: offline`).
+V1_TIERS_OFFLINE: list[tuple[str, list[tuple[float, int, int]]]] = [("0.2.7", [(0, 8192, 256), (70, 16384, 1024)])]
 V1_TIERS_SMALL_NAMES: list[tuple[str, tuple[str, ...]]] = [
     ("0.2.7", ()),
     ("0.9.0", ("A100",)),

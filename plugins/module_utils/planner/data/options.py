@@ -444,6 +444,7 @@ DESCRIPTIVE: tuple[str, ...] = (
     "observations",
     "objective",
     "interconnect",
+    "usage",
     "host_memory_mib",
 )
 
