@@ -376,6 +376,7 @@ def tokens_of(case: dict[str, Any]) -> float | None:
 
 def published() -> list[dict[str, Any]]:
     extra = load("planner/extra_configs.json")
+    named = load("planner/named_configs.json")["configs"]
     rows = []
     for case in load("planner/published_starts.json"):
         row: dict[str, Any] = {"id": case["id"], "half": part(case["id"]), "outcome": None, "tokens": None}
@@ -388,6 +389,7 @@ def published() -> list[dict[str, Any]]:
             gpus = [{"name": "NVIDIA A100 80GB", "memory_mib": 81920, "compute_capability": "8.0"}] * world
         if config is None and case["id"] in NAMED_MODELS:
             config = load(f"models/{NAMED_MODELS[case['id']]}.json")
+        config = config or named.get(str(case.get("model")))
         if version is None and observed in ANY_GPU:
             version = "0.8.5.post1"
         missing = [name for name, value in (("model", config), ("release", version), ("GPU", gpus)) if value is None]

@@ -10,6 +10,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.planner import field
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.architectures import (
     ARCHITECTURES,
     BY_MODEL_TYPE,
+    CONFIG_DEFAULTS,
     DEFAULTS,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
@@ -150,8 +151,13 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
         raise InputError("config", "is empty")
     name, known = _architecture(outer)
     config = text_config(outer)
+    defaults = CONFIG_DEFAULTS.get(str(config.get("model_type") or ""), {})
+    assumed = [key for key in defaults if config.get(key) is None]
     traits = _traits_of(name) if known else dict(DEFAULTS)
     warnings: list[str] = []
+    if assumed:
+        config.update({key: defaults[key] for key in assumed})
+        warnings.append(f"config.json leaves out {', '.join(assumed)}: the defaults of its model type stand for them")
     if not known:
         warnings.append(
             "the architecture {0} is not in the planner's table: the generic decoder estimate stands for it{1}".format(
@@ -247,7 +253,7 @@ def _context(config: Mapping[str, Any]) -> tuple[int, float]:
         if factor and kind not in ("su", "longrope", "llama3", "mrope", "default", ""):
             if kind == "yarn" and scaling.get("original_max_position_embeddings"):
                 derived = float(scaling["original_max_position_embeddings"]) * factor
-            elif kind != "deepseek_yarn":
+            elif kind != "deepseek_yarn" and "gemma3" not in str(config.get("model_type") or ""):
                 derived = original * factor
     return int(max(derived, 1)), original
 
@@ -276,7 +282,7 @@ def _rope(
             continue
         size = attention.rope_dim or int(attention.head_dim * float(partial or 1))
         theta = "local" if attention.window and config.get("rope_local_base_freq") else "global"
-        entry = (positions, size, theta)
+        entry = (int(original) if theta == "local" else positions, size, theta)
         if entry not in caches:
             caches.append(entry)
     return tuple((length, size) for length, size, _ in caches)

@@ -287,3 +287,19 @@ BY_MODEL_TYPE: dict[str, str] = {
     "phimoe": "PhiMoEForCausalLM",
     "qwen": "QWenLMHeadModel",
 }
+
+# Fields that published config.json files leave out because they equal the default of the model type.
+# Source: the configuration classes of transformers.
+CONFIG_DEFAULTS: dict[str, dict[str, Any]] = {
+    "gemma3_text": {
+        "vocab_size": 262208,
+        "max_position_embeddings": 131072,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "sliding_window": 4096,
+        "rope_local_base_freq": 10000,
+    },
+    "mistral": {"num_key_value_heads": 8},
+    "mixtral": {"num_key_value_heads": 8},
+}
