@@ -1,0 +1,46 @@
+"""The hosts are as bare metal is: nothing of ours on them, no way out, and the simulated cards in their slots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.config import STATE, load
+
+LAB = load()
+LAB_BUNDLE = STATE / "bundle"
+testinfra_hosts = [f"ssh://{name}" for name in LAB.nodes]
+
+
+def test_there_are_as_many_as_lab_yml_says() -> None:
+    assert len(testinfra_hosts) == 3
+
+
+def test_systemd_has_booted(host: Any) -> None:
+    assert host.file("/proc/1/comm").content_string.strip() == "systemd"
+    assert host.run("systemctl is-active multi-user.target").stdout.strip() == "active"
+
+
+def test_nothing_is_installed(host: Any) -> None:
+    for program in ("docker", "dockerd", "nvidia-smi", "nvidia-ctk"):
+        assert not host.exists(program)
+    assert not host.file("/opt/llm").exists
+
+
+def test_two_networks_and_no_way_out(host: Any) -> None:
+    node = LAB.nodes[host.check_output("hostname")]
+    addresses = host.check_output("ip -brief -4 address")
+    assert f"{node.mgmt}/24" in addresses
+    assert f"{node.data}/24" in addresses
+    assert "default" not in host.check_output("ip route")
+
+
+def test_the_cards_are_on_the_bus(host: Any) -> None:
+    node = LAB.nodes[host.check_output("hostname")]
+    cards = host.check_output("grep -l 0x10de /etc/lab/sys/bus/pci/devices/*/vendor").splitlines()
+    assert len(cards) == node.gpus
+
+
+def test_the_bundle_is_there() -> None:
+    manifest = (LAB_BUNDLE / "manifest.yml").read_text()
+    for kind in ("docker", "driver", "image", "model", "nvidia_container_toolkit", "os_packages"):
+        assert f"kind: {kind}\n" in manifest
