@@ -1,0 +1,266 @@
+"""Preflight on the lab's hosts: good ones pass and stay as they are, bad input is refused before any host is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testinfra
+import yaml
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+LAB = CHECKOUT / "inventories/lab"
+# The same GPU counts as in lab/lab.yml.
+GPUS = {"node1": 1, "node2": 1, "node3": 2}
+# Where a role could leave something.
+PLACES = "/etc /opt /usr /var/lib /root/.docker /srv"
+
+MANIFEST: dict[str, Any] = {
+    "schema": 1,
+    "files": [
+        {
+            "path": "models/m/w.safetensors",
+            "kind": "model",
+            "size": 5_000_000,
+            "sha256": "0" * 64,
+            "model": "lab/tiny-qwen2",
+        },
+        {
+            "path": "images/images.tar",
+            "kind": "image",
+            "size": 1_000_000,
+            "sha256": "0" * 64,
+            "images": [{"reference": "llm-lab/vllm-openai:v0.32.0-cpu", "id": "sha256:0", "vllm_version": "0.32.0"}],
+        },
+    ],
+}
+
+
+@dataclass
+class Run:
+    """What ansible-playbook said and did."""
+
+    status: int
+    output: str
+
+    @property
+    def changed(self) -> dict[str, int]:
+        return {host: int(count) for host, count in re.findall(r"^(\S+)\s+: ok=.* changed=(\d+) ", self.output, re.M)}
+
+    def says(self, *texts: str) -> None:
+        for text in texts:
+            assert text in self.output, self.output
+
+
+def preflight(*arguments: str, inventory: Path = LAB, playbook: Path = CHECKOUT / "playbooks/preflight.yml") -> Run:
+    command = [sys.executable, "-m", "ansible", "playbook", str(playbook), "-i", str(inventory), *arguments]
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_", "PYTEST_"))
+    }
+    done = subprocess.run(
+        command,
+        cwd=CHECKOUT,
+        env={**environment, "ANSIBLE_NOCOLOR": "1", "COLUMNS": "200", "LC_ALL": "C.UTF-8"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return Run(done.returncode, done.stdout)
+
+
+@pytest.fixture(scope="module")
+def hosts() -> list[Any]:
+    return list(testinfra.get_hosts([f"ssh://{name}" for name in GPUS], ssh_config=str(CHECKOUT / ".lab/ssh/config")))
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A bundle as far as a look at its manifest tells."""
+    (tmp_path / "manifest.yml").write_text(json.dumps(MANIFEST))
+    return tmp_path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _untouched(hosts: list[Any]) -> Iterator[None]:
+    """Fails when a file of a host changed during all this."""
+    before = [host.check_output("date +%s.%N") for host in hosts]
+    yield
+    for host, when in zip(hosts, before, strict=True):
+        # What a host and its containers write all the time does not count.
+        found = host.run(
+            f"find {PLACES} -xdev -newerct @{when} -type f -not -path '/var/lib/docker/*' -not -path '/var/lib/containerd/*' "
+            "-not -path '/var/lib/systemd/*' -not -path '/var/lib/private/*' -not -path '/opt/llm/tmp/*' 2>/dev/null"
+        )
+        assert found.stdout.split() == [], host
+
+
+def test_three_good_hosts_pass_and_stay_as_they_are(hosts: list[Any], bundle: Path) -> None:
+    assert [host.check_output("hostname") for host in hosts] == list(GPUS)
+    run = preflight("-e", f"llm_bundle_dir={bundle}")
+    assert run.status == 0, run.output
+    assert run.changed == {"localhost": 0, **dict.fromkeys(GPUS, 0)}
+
+
+def test_check_mode_does_the_same(bundle: Path) -> None:
+    run = preflight("-e", f"llm_bundle_dir={bundle}", "--check", "--diff")
+    assert run.status == 0, run.output
+    assert set(run.changed.values()) == {0}
+
+
+SHOW = """
+- name: Look at the hosts
+  ansible.builtin.import_playbook: {playbook}
+- name: Show what was found
+  hosts: llm_deployments
+  gather_facts: false
+  tasks:
+    - name: Write
+      ansible.builtin.copy:
+        content: "{{{{ {{'d': llm_deployment, 'i': llm_interface, 'g': ansible_facts['llm_gpus_found']}} | to_json }}}}"
+        dest: "{folder}/{{{{ inventory_hostname }}}}.json"
+        mode: "0600"
+      delegate_to: localhost
+"""
+
+
+def test_what_later_plays_are_told(bundle: Path, tmp_path: Path) -> None:
+    play = tmp_path / "show.yml"
+    play.write_text(SHOW.format(playbook=CHECKOUT / "playbooks/preflight.yml", folder=tmp_path))
+    run = preflight("-e", f"llm_bundle_dir={bundle}", playbook=play)
+    assert run.status == 0, run.output
+    for number, (name, gpus) in enumerate(GPUS.items(), start=1):
+        told = json.loads((tmp_path / f"{name}.json").read_text())
+        assert told["d"] == ("tiny_single" if name == "node3" else "tiny_split")
+        assert told["i"]["address"] == f"172.31.241.1{number}"
+        assert told["i"]["network"] == "172.31.241.0/24"
+        assert told["i"]["interface"].startswith("eth")
+        assert [gpu["name"] for gpu in told["g"]] == ["Tesla V100-PCIE-16GB"] * gpus
+        assert {gpu["compute_capability"] for gpu in told["g"]} == {"7.0"}
+
+
+BAD: list[tuple[str, list[str], list[str]]] = [
+    (
+        "misspelled variable",
+        ["-e", "vllm_max_modle_len=512"],
+        ["Unknown variable vllm_max_modle_len", "Did you mean vllm_max_model_len?", "the command line (-e)"],
+    ),
+    (
+        "missing bundle",
+        ["-e", "llm_bundle_dir=/nowhere/bundle"],
+        ["there is no bundle: /nowhere/bundle/manifest.yml does not exist", "playbooks/bundle.yml"],
+    ),
+    (
+        "missing model",
+        ["-e", "vllm_model=lab/other"],
+        ["The bundle does not hold the model of the deployment tiny_split", '"lab/other"', "lab/tiny-qwen2"],
+    ),
+    (
+        "GPU count",
+        ["-e", '{"llm_gpus": [{"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}]}'],
+        ["The host node3 has 2 GPUs, but llm_gpus declares 1.", "host_vars/node3.yml", "2 x Tesla V100-PCIE-16GB"],
+    ),
+    (
+        "too few GPUs",
+        ["-e", "vllm_tensor_parallel_size=2", "-e", "vllm_pipeline_parallel_size=2"],
+        [
+            "The deployment tiny_split asks for 4 GPUs (tensor parallel 2 x pipeline parallel 2), but its hosts have 2.",
+            "The deployment tiny_single asks for 4 GPUs",
+            "node1: 1, node2: 1",
+        ],
+    ),
+    (
+        "interface",
+        ["-e", "llm_cluster_interface=ib7"],
+        [
+            "The interface ib7 is not on the host node1.",
+            "The interface ib7 is not on the host node3.",
+            "llm_cluster_interface: ib7",
+        ],
+    ),
+    (
+        "network",
+        ["-e", "llm_cluster_network=192.0.2.0/24"],
+        ["The host node1 has no address in 192.0.2.0/24.", "The host node2 has no address in 192.0.2.0/24."],
+    ),
+    (
+        "disk",
+        ["-e", "preflight_disk_reserve_gib=1000000"],
+        ["of the host node2 is too small", "preflight_disk_reserve_gib"],
+    ),
+    (
+        "system and, at the same time, interface",
+        ["-e", '{"preflight_supported_systems": {"Plan9": ["4"]}}', "-e", "llm_cluster_interface=ib7"],
+        [
+            "The system of node1, node2, node3 is not supported.",
+            "Plan9 4",
+            "The interface ib7 is not on the host node2.",
+        ],
+    ),
+    ("Chinese", ["-e", "llm_language=zh", "-e", "llm_cluster_interface=ib7"], ["主机 node1 上没有网络接口 ib7。"]),
+]
+
+
+@pytest.mark.parametrize(("arguments", "texts"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_bad_settings_are_refused(bundle: Path, arguments: list[str], texts: list[str]) -> None:
+    run = preflight("-e", f"llm_bundle_dir={bundle}", *arguments)
+    assert run.status != 0, run.output
+    assert set(run.changed.values()) == {0}, run.output
+    run.says(*texts)
+
+
+GROUPS: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("no deployment", {"llm_deployments": None}, ["The group llm_deployments has no child group"]),
+    ("no group", {"gpu_hosts": {"hosts": {"node1": None}}}, ["The inventory has no group llm_deployments"]),
+    (
+        "misspelled group",
+        {"llm_deployment": {"children": {"tiny": {"hosts": {"node1": None}}}}},
+        ["Is it the group llm_deployment, misspelled?"],
+    ),
+    (
+        "no host",
+        {"llm_deployments": {"children": {"tiny": {"hosts": {"node1": None}}, "empty": None}}},
+        ["The deployment empty has no host."],
+    ),
+    (
+        "host in two deployments",
+        {"llm_deployments": {"children": {"a": {"hosts": {"node1": None}}, "b": {"hosts": {"node1": None}}}}},
+        ["The host node1 is in more than one deployment.", "a, b"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("children", "texts"), [case[1:] for case in GROUPS], ids=[case[0] for case in GROUPS])
+def test_bad_inventories_are_refused(bundle: Path, tmp_path: Path, children: dict[str, Any], texts: list[str]) -> None:
+    """Inventories of their own, with the lab's hosts and settings but other groups."""
+    own = yaml.safe_load((LAB / "hosts.yml").read_text())
+    own["all"]["children"] = children
+    folder = tmp_path / "inventory"
+    folder.mkdir()
+    (folder / "hosts.yml").write_text(yaml.safe_dump(own))
+    (folder / "group_vars").symlink_to(LAB / "group_vars")
+    run = preflight(
+        "-e", f"llm_bundle_dir={bundle}", "-e", f"lab_dir={CHECKOUT / '.lab'}", "-e", "vllm_model=lab/tiny-qwen2",
+        "-e", '{"vllm_version": "0.32.0"}', inventory=folder,
+    )  # fmt: skip
+    assert run.status != 0, run.output
+    assert set(run.changed.values()) <= {0}, run.output
+    run.says(*texts)
+    assert "Host |" not in run.output, "no host was even looked at"
+
+
+def test_part_of_a_deployment_agrees_with_the_rest(bundle: Path) -> None:
+    """Without a network to go by, node2 alone must still choose what node1 and node2 share."""
+    run = preflight("-e", f"llm_bundle_dir={bundle}", "--limit", "node2", "-v")
+    assert run.status == 0, run.output
+    run.says('"address": "172.31.241.11"', '"address": "172.31.241.12"')
+    assert '"node3"' not in run.output.split("Compare the hosts")[1]
