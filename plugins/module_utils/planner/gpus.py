@@ -25,15 +25,21 @@ class Gpu(NamedTuple):
         return "{0}.{1}".format(*self.capability)
 
 
-def known(name: str, memory_mib: float = 0) -> tuple[tuple[int, int], int] | None:
-    """Capability and bytes that nvidia-smi's total exceeds CUDA's by, for a GPU that the table knows by name."""
+def known(name: str, memory_mib: float = 0) -> tuple[tuple[int, int], float] | None:
+    """Capability, and MiB that CUDA reports for a board that the table knows by name.
+
+    A total that lies between CUDA's figure and nvidia-smi's figure of a board is that board's; any other is taken as it is (older
+    drivers, slices of a GPU, a copied figure of torch). So more memory never means less.
+    """
     upper = name.upper()
-    for pattern, compute, reserved_mib in GPUS:
-        if pattern.upper() in upper:
-            if reserved_mib is None:
-                base, share = GEFORCE_RESERVED
-                reserved_mib = int(base + share * memory_mib)
-            return compute, reserved_mib * MIB
+    for pattern, compute, reserved_mib, printed in GPUS:
+        if pattern.upper() not in upper:
+            continue
+        for total in printed:
+            reserved = GEFORCE_RESERVED[0] + GEFORCE_RESERVED[1] * total if reserved_mib is None else reserved_mib
+            if total - reserved < memory_mib <= total:
+                return compute, total - reserved
+        return compute, memory_mib
     return None
 
 
@@ -55,8 +61,7 @@ def read_gpu(value: Any, field: str) -> Gpu:
         raise InputError(
             "{0}.compute_capability".format(field), "is missing, and the table does not know {0!r}".format(name)
         )
-    reserved = found[1] if found else 0
-    return Gpu(name, int(memory * MIB) - reserved, compute)
+    return Gpu(name, int((found[1] if found else memory) * MIB), compute)
 
 
 def read_gpus(value: Any, field: str = "gpus") -> list[Gpu]:

@@ -209,7 +209,8 @@ def _rank(
         outside += gpu.total - free  # what other processes hold counts as this start's
     budget = int(gpu.total * settings.utilization)
     available = budget - held - peak - outside
-    if at(eras.CUDAGRAPH_IN_BUDGET, key):
+    counted = at(eras.CUDAGRAPH_IN_BUDGET[activation.runner(model, settings)], key)
+    if settings.environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "1" if counted else "0") == "1":
         available -= graphs
     if settings.kv_bytes is not None:
         available = settings.kv_bytes

@@ -40,8 +40,12 @@ FREE_MEMORY_CHECK: list[tuple[str, bool]] = [("0.2.7", False), ("0.9.1", True)]
 # Whether NCCL's base buffers lie inside the budget (V1: the snapshot is taken after NCCL from 0.11.0 on).
 NCCL_INSIDE_BUDGET: list[tuple[str, bool]] = [("0.2.7", True), ("0.11.0", False)]
 
-# CUDA graphs: whether an estimate is taken off the budget.
-CUDAGRAPH_IN_BUDGET: list[tuple[str, bool]] = [("0.2.7", False), ("0.20.0", True), ("0.22.0", False)]
+# CUDA graphs: whether an estimate is taken off the budget, by model runner (VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS).
+CUDAGRAPH_IN_BUDGET: dict[str, list[tuple[str, bool]]] = {
+    "v0": [("0.2.7", False)],
+    "v1": [("0.2.7", False), ("0.20.0", True)],
+    "v2": [("0.2.7", False), ("0.33.0", True)],  # to 0.28 at least its estimate is 0
+}
 
 # V0: max_num_batched_tokens when not given: (with chunked prefill, floor without it).
 V0_BATCHED_TOKENS: list[tuple[str, tuple[int | None, int]]] = [
