@@ -1,0 +1,81 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a deployment's variables and the bundle to what the planner is asked."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional
+
+# Settings that are variables of their own (vllm_<setting>); any other option of the engine stands in vllm_options.
+SETTINGS = (
+    "vllm_version",
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "max_model_len",
+    "gpu_memory_utilization",
+    "dtype",
+    "quantization",
+    "kv_cache_dtype",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "enforce_eager",
+    "objective",
+)
+# How many hosts have what; facts come from preflight, the other from the inventory.
+FOUND, DECLARED = "llm_gpus_found", "llm_gpus"
+
+
+def image_reference(variables: Mapping[str, Any]) -> str:
+    """The container image of a deployment: vllm_image, else the official one of its release."""
+    return str(variables.get("vllm_image") or "vllm/vllm-openai:v{0}".format(variables["vllm_version"]))
+
+
+def plan_inputs(
+    deployment: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]], manifest: Optional[Mapping[str, Any]] = None
+) -> Dict[str, Any]:
+    """What plan_deployment is asked for one deployment.
+
+    deployment: ``{hosts: [...], head: host}``. Returns ``{nodes, request, config}``: nodes and request as plan_deployment takes
+    them, config the path of the model's config.json, relative to the bundle or absolute, None if nothing names one.
+    """
+    head = hostvars[deployment["head"]]
+    order = [deployment["head"]] + [host for host in deployment["hosts"] if host != deployment["head"]]
+    request: Dict[str, Any] = dict(head.get("vllm_options") or {})
+    for setting in SETTINGS:
+        name = setting if setting.startswith("vllm_") else "vllm_" + setting
+        if head.get(name) is not None:
+            request[setting] = head[name]
+    if head.get("vllm_executor", "auto") != "auto":
+        request["distributed_executor_backend"] = head["vllm_executor"]
+    records: List[Mapping[str, Any]] = list((manifest or {}).get("files") or [])
+    capabilities = _image_of(records, image_reference(head)).get("compute_capabilities")
+    if capabilities:
+        request["compute_capabilities"] = capabilities
+    return {
+        "nodes": [{"host": host, "gpus": _gpus(hostvars[host])} for host in order],
+        "request": request,
+        "config": _config_path(records, head),
+    }
+
+
+def _gpus(variables: Mapping[str, Any]) -> List[Any]:
+    found = (variables.get("ansible_facts") or {}).get(FOUND)
+    return list(found or variables.get(DECLARED) or [])
+
+
+def _image_of(records: List[Mapping[str, Any]], reference: str) -> Mapping[str, Any]:
+    for record in records:
+        for image in record.get("images") or []:
+            if image.get("reference") == reference:
+                found: Mapping[str, Any] = image
+                return found
+    return {}
+
+
+def _config_path(records: List[Mapping[str, Any]], variables: Mapping[str, Any]) -> Optional[str]:
+    if variables.get("vllm_model_config"):
+        return str(variables["vllm_model_config"])
+    for record in records:
+        if record.get("model") == variables.get("vllm_model") and str(record["path"]).endswith("/config.json"):
+            return str(record["path"])
+    return None
