@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Iterator, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data import eras
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.architectures import LAST_RELEASE
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.quantization import METHODS, SCHEMES
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.releases import RELEASES
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import Refusal
@@ -80,6 +81,14 @@ def architecture(model: Model, settings: Settings) -> Iterator[Refusal]:
                 settings.release.asked, model.architecture, since
             ),
             "use vLLM {0} or later".format(since),
+        )
+
+    last = LAST_RELEASE.get(model.architecture)
+    if last is not None and settings.release.key > release_key(last):
+        yield Refusal(
+            "architecture_not_supported",
+            f"vLLM {settings.release.asked} does not have {model.architecture} any more; the last release with it is {last}",
+            f"use vLLM {last} or older",
         )
 
 
