@@ -177,6 +177,14 @@ def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], mode
     return predict(model or task.model, list(placement.gpus), raw, task.memo, task.experience.correction)
 
 
+def _fit_batch(task: Task, settings: dict[str, Any], engine: str) -> dict[str, Any]:
+    """V0 without chunked prefill takes a whole prompt at once: the planner's own batch follows the context."""
+    batch = settings.get("max_num_batched_tokens")
+    if engine == "V0" and batch and "max_num_batched_tokens" not in task.wishes:
+        settings["max_num_batched_tokens"] = max(int(batch), int(settings["max_model_len"]))
+    return settings
+
+
 def _relieved(task: Task, placement: Placement, relief: Mapping[str, Any]) -> Candidate:
     """The placement with a relief, and the longest context that fits when the user left it open."""
     settings = _settings(task, placement, relief)
@@ -185,19 +193,16 @@ def _relieved(task: Task, placement: Placement, relief: Mapping[str, Any]) -> Ca
         return Candidate(placement, settings, prediction)
     best: Candidate | None = None
     whole = prediction.settings.max_model_len
+    engine = prediction.settings.engine
     for context in [whole, *[length for length in ladder.CONTEXTS if length < whole]]:
-        tried = dict(settings, max_model_len=context)
-        batched = tried.get("max_num_batched_tokens")
-        if batched and "max_num_batched_tokens" not in task.wishes and prediction.settings.engine == "V0":
-            if context > batched:  # V0 without chunked prefill takes the whole prompt at once
-                tried["max_num_batched_tokens"] = context
+        tried = _fit_batch(task, dict(settings, max_model_len=context), engine)
         guess = _predict(task, placement, tried)
         if guess.ok:
             return Candidate(placement, tried, guess)
         longest = int((guess.longest or 0) * CONTEXT_MARGIN)
         code = guess.error.code if guess.error else ""
         if code == "max_model_len_exceeds_kv_cache" and longest > context // 2:
-            shorter = dict(tried, max_model_len=longest // 256 * 256 or longest)
+            shorter = _fit_batch(task, dict(settings, max_model_len=longest // 256 * 256 or longest), engine)
             fitted = _predict(task, placement, shorter)
             if fitted.ok:
                 return Candidate(placement, shorter, fitted)

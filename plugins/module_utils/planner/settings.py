@@ -55,6 +55,7 @@ class Settings(NamedTuple):
     batched_tokens: int
     batched_tokens_asked: bool
     sequences: int
+    sequences_asked: bool
     chunked_prefill: bool
     eager: bool
     kv_dtype: str
@@ -348,6 +349,7 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         batched_tokens=final_batched,
         batched_tokens_asked=batched is not None,
         sequences=final_seqs,
+        sequences_asked=sequences is not None,
         chunked_prefill=chunked_on,
         eager=fields.truth(raw.get("enforce_eager"), "settings.enforce_eager"),
         kv_dtype=str(raw.get("kv_cache_dtype") or "auto"),

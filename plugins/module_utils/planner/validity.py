@@ -33,6 +33,13 @@ def options(settings: Settings) -> Iterator[Refusal]:
 def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
     size = settings.tp * settings.pp
     key = settings.release.key
+    if size * settings.dp > len(gpus) and settings.dp > 1:
+        yield Refusal(
+            "world_size_exceeds_gpus",
+            f"data_parallel_size {settings.dp} x {size} ranks needs {size * settings.dp} GPUs, and there are {len(gpus)}",
+            "lower data_parallel_size, or add GPUs",
+        )
+        return
     if size > len(gpus):
         yield Refusal(
             "world_size_exceeds_gpus",
@@ -399,12 +406,32 @@ def lengths(model: Model, settings: Settings) -> Iterator[Refusal]:
         )
 
 
+def batches(settings: Settings) -> Iterator[Refusal]:
+    """What the scheduler's configuration refuses."""
+    tokens = settings.batched_tokens
+    if not settings.batched_tokens_asked:
+        return
+    if not settings.chunked_prefill and tokens < settings.max_model_len:
+        yield Refusal(
+            "batched_tokens_too_few",
+            f"max_num_batched_tokens {tokens} is smaller than max_model_len {settings.max_model_len}, and prefill is not chunked",
+            f"raise max_num_batched_tokens to {settings.max_model_len}, or set enable_chunked_prefill",
+        )
+    elif settings.sequences_asked and tokens < settings.sequences:
+        yield Refusal(
+            "batched_tokens_too_few",
+            f"max_num_batched_tokens {tokens} is smaller than max_num_seqs {settings.sequences}",
+            "lower max_num_seqs or raise max_num_batched_tokens",
+        )
+
+
 def check(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype_refusal: Refusal | None) -> list[Refusal]:
     """All reasons why vLLM would refuse, the first one that it meets first."""
     found: list[Refusal] = []
     found.extend(options(settings))
     found.extend(architecture(model, settings))
     found.extend(lengths(model, settings))
+    found.extend(batches(settings))
     if dtype_refusal:
         found.append(dtype_refusal)
     found.extend(quantization(model, settings, gpus))

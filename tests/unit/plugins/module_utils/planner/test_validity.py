@@ -42,6 +42,12 @@ def gpu(capability: str = "8.0", gib: int = 80) -> dict[str, Any]:
         ("meta-llama__Llama-3.1-8B", {"quantization": "nonsense"}, "quantization_not_supported"),
         ("meta-llama__Llama-3.1-8B", {"quantization": "gguf", "vllm_version": "0.33.0"}, "quantization_not_supported"),
         ("meta-llama__Meta-Llama-3.1-70B", {}, "out_of_memory_loading"),
+        (
+            "meta-llama__Llama-3.1-8B",
+            {"max_model_len": 4096, "max_num_batched_tokens": 1024, "vllm_version": "0.7.3"},
+            "batched_tokens_too_few",
+        ),
+        ("meta-llama__Llama-3.1-8B", {"data_parallel_size": 2}, "world_size_exceeds_gpus"),
     ],
 )
 def test_refusals(model: Model, name: str, settings: dict[str, Any], expected: str) -> None:
