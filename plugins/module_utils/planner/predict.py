@@ -102,7 +102,7 @@ def predict(model: Model, gpus: list[Gpu], raw: Any, memo: Memo | None = None, c
     used = gpus[: settings.tp * settings.pp] or gpus
     dtype, dtype_warnings, dtype_refusal = validity.resolve_dtype(model, settings, used)
     refusals = validity.check(model, settings, gpus, dtype_refusal)
-    warnings = [*settings.warnings, *model.warnings, *dtype_warnings]
+    warnings = [*settings.warnings, *model.warnings, *dtype_warnings, *validity.gpu_warnings(settings, used)]
     codes = {refusal.code for refusal in refusals}
     if codes & {"layers_fewer_than_stages"} or settings.tp * settings.pp > 4096:
         return Prediction(refusals[0], tuple(refusals), dtype, (), None, None, None, settings, tuple(warnings))

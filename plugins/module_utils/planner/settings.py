@@ -12,7 +12,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.options
     DESCRIPTIVE,
     NEVER_EXISTED,
     OPTIONS,
-    SAMPLED,
+    sampled,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError, Refusal
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.gpus import MIB, Gpu
@@ -80,7 +80,7 @@ def unknown_option(name: str, release: Release) -> Refusal | None:
     if name in DESCRIPTIVE or name == "model":
         return None
     row = OPTIONS.get(name)
-    if row is None and name in SAMPLED:
+    if row is None and name in sampled():
         return _sampled_option(name, release)
     if row is None:
         instead = NEVER_EXISTED.get(name)
@@ -88,7 +88,7 @@ def unknown_option(name: str, release: Release) -> Refusal | None:
             return Refusal("unknown_option", f"no vLLM release ever had the option {name}", f"use {instead}")
         import difflib  # only needed for an error
 
-        near = difflib.get_close_matches(name, [*OPTIONS, *SAMPLED], 1)
+        near = difflib.get_close_matches(name, [*OPTIONS, *sampled()], 1)
         return Refusal(
             "unknown_option",
             f"no examined vLLM release has the option {name}",
@@ -115,7 +115,7 @@ def unknown_option(name: str, release: Release) -> Refusal | None:
 
 
 def _sampled_option(name: str, release: Release) -> Refusal | None:
-    _, first, before, last, after = SAMPLED[name]
+    _, first, before, last, after = sampled()[name]
     if before is not None and release.key <= release_key(before):
         return Refusal(
             "unknown_option",
@@ -133,7 +133,7 @@ def _sampled_option(name: str, release: Release) -> Refusal | None:
 
 def option_type(name: str) -> str:
     """The type of an option's value: bool, int, float, str, list or json."""
-    return OPTIONS[name][0] if name in OPTIONS else SAMPLED[name][0]
+    return OPTIONS[name][0] if name in OPTIONS else sampled()[name][0]
 
 
 def normalise(raw: Any, field: str = "settings") -> dict[str, Any]:

@@ -142,6 +142,23 @@ def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
                 )
 
 
+VOLTA_WARNINGS = {
+    "degraded": "runs a V100 on slow attention kernels (Triton or FlexAttention)",
+    "works_with_override": "runs a V100 well only with VLLM_USE_V1=0 (the V0 engine with xFormers)",
+    "unverified": "was not verified on a V100",
+}
+
+
+def gpu_warnings(settings: Settings, gpus: Sequence[Gpu]) -> list[str]:
+    """What a release does badly on a GPU that it serves."""
+    verdict = RELEASES[settings.release.examined].v100
+    if all(gpu.capability != (7, 0) for gpu in gpus) or verdict not in VOLTA_WARNINGS:
+        return []
+    if verdict == "works_with_override" and settings.engine == "V0":
+        return []
+    return [f"vLLM {settings.release.asked} {VOLTA_WARNINGS[verdict]}; 0.8.5.post1 serves it well"]
+
+
 def effective_quantization(model: Model, settings: Settings) -> Quantization:
     """The checkpoint's method, or the one that --quantization applies while loading."""
     own = model.quantization

@@ -12,7 +12,6 @@ from ansible_collections.baremetal.llm.plugins.module_utils.planner.data import 
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.model import Attention, Layer, Mlp, Model
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.parallel import Shard
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.quantization import NONE, linear_bytes
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.tensors import rank_bytes, vision_bytes
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.versions import at
 
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
@@ -363,12 +362,16 @@ def rank_weights(
 ) -> int:
     """Bytes on the GPU after loading."""
     if not model.known and model.tensors is not None:
+        from ansible_collections.baremetal.llm.plugins.module_utils.planner.tensors import rank_bytes  # rarely needed
+
         return rank_bytes(model, shard, DTYPE_BYTES[dtype])
     layout = Layout(model, shard, dtype, key, expert_parallel, capability, lora)
     store = Allocator(at(eras.MAX_SPLIT_SIZE, key))
     layout.load(store)
     total = store.allocated
     if model.tensors is not None and shard.first:
+        from ansible_collections.baremetal.llm.plugins.module_utils.planner.tensors import vision_bytes  # rarely needed
+
         total += vision_bytes(model, DTYPE_BYTES[dtype])
     if offload_gib:
         total -= offloaded(layout, offload_gib)

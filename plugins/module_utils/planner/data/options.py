@@ -415,16 +415,17 @@ worker_extension_cls str 0.8.5.post1 0.7.3 - -
 # fmt: on
 
 
-def _sampled() -> dict[str, tuple[str, str, str | None, str | None, str | None]]:
-    rows = {}
-    for line in _SAMPLED.strip().splitlines():
-        name, kind, first, before, last, after = (None if word == "-" else word for word in line.split())
-        rows[str(name)] = (str(kind), str(first), before, last, after)
-    return rows
+_READ: dict[str, tuple[str, str, str | None, str | None, str | None]] = {}
 
 
-# option: (type, first tree with it, tree before, last tree with it, tree after)
-SAMPLED: dict[str, tuple[str, str, str | None, str | None, str | None]] = _sampled()
+def sampled() -> dict[str, tuple[str, str, str | None, str | None, str | None]]:
+    """option: (type, first tree with it, tree before, last tree with it, tree after); read when first asked for."""
+    if not _READ:
+        for line in _SAMPLED.strip().splitlines():
+            name, kind, first, before, last, after = (None if word == "-" else word for word in line.split())
+            _READ[str(name)] = (str(kind), str(first), before, last, after)
+    return _READ
+
 
 # Names that people use and that no release ever had: what to use instead.
 NEVER_EXISTED: dict[str, str] = {

@@ -120,6 +120,15 @@ def test_official_images_on_a_v100(model: Model, version: str, expected: str | N
     assert code(predict_start(model("Qwen__Qwen2-0.5B"), [gpu("7.0", 16)], wishes)) == expected
 
 
+def test_slow_kernels_are_warned_about(model: Model) -> None:
+    wishes = {"dtype": "half", "max_model_len": 2048}
+    for version, warned in (("0.8.5.post1", False), ("0.10.2", True), ("0.19.1", True)):
+        predicted = predict_start(model("Qwen__Qwen2-0.5B"), [gpu("7.0", 16)], dict(wishes, vllm_version=version))
+        assert any("V100" in warning for warning in predicted["warnings"]) is warned
+    old_engine = {"vllm_version": "0.10.2", "environment": {"VLLM_USE_V1": "0"}}
+    assert predict_start(model("Qwen__Qwen2-0.5B"), [gpu("7.0", 16)], dict(wishes, **old_engine))["warnings"] == []
+
+
 def test_a_self_built_image_decides_by_its_own_code(model: Model) -> None:
     wishes = {
         "vllm_version": "0.33.0",
