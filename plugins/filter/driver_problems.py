@@ -48,14 +48,15 @@ _value:
   elements: str
 """
 
-from typing import Any, Callable, Dict, List
+from collections.abc import Callable
+from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils import driver
 
 
 def driver_problems(
-    version: str, gpus: List[Any], kernel_module: str = "proprietary", language: str = "en"
-) -> List[str]:
+    version: str, gpus: list[Any], kernel_module: str = "proprietary", language: str = "en"
+) -> list[str]:
     """Texts for people."""
     return driver.driver_problems(str(version), [str(gpu) for gpu in gpus if gpu], kernel_module, language)
 
@@ -63,5 +64,5 @@ def driver_problems(
 class FilterModule:
     """Filters of this file."""
 
-    def filters(self) -> Dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., Any]]:
         return {"driver_problems": driver_problems}

@@ -5,13 +5,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Mapping
+from typing import Any, Mapping
 
-# The engine refuses options of one logging driver that another one left behind.
-_BELONGS_TO = {"log-opts": "log-driver"}
-_DEFAULT_LOG_DRIVER = "json-file"
-
-_TEXTS: Dict[str, Dict[str, str]] = {
+_TEXTS: dict[str, dict[str, str]] = {
     "not_json": {
         "en": "{path} is no valid JSON: line {line}, column {column}: {reason}.\n{shown}\n"
         "Correct that line on the host, or move the file away, and run this again. Nothing was changed.",
@@ -19,9 +15,9 @@ _TEXTS: Dict[str, Dict[str, str]] = {
         "请在主机上更正这一行，或将该文件移走，然后重新运行。未做任何更改。",
     },
     "not_an_object": {
-        "en": "{path} holds {found}, from line {line} on; Docker wants one object there, like {{\"live-restore\": true}}.\n"
+        "en": '{path} holds {found}, from line {line} on; Docker wants one object there, like {{"live-restore": true}}.\n'
         "Correct it on the host, or move the file away, and run this again. Nothing was changed.",
-        "zh": "{path} 从第 {line} 行起是 {found}；Docker 要求这里是一个对象，例如 {{\"live-restore\": true}}。\n"
+        "zh": '{path} 从第 {line} 行起是 {found}；Docker 要求这里是一个对象，例如 {{"live-restore": true}}。\n'
         "请在主机上更正，或将该文件移走，然后重新运行。未做任何更改。",
     },
 }
@@ -33,7 +29,7 @@ class DaemonJsonError(Exception):
     """The file cannot be merged with anything; the text says why, for people."""
 
 
-def parse(text: str, path: str, lang: str = "en") -> Dict[str, Any]:
+def parse(text: str, path: str, lang: str = "en") -> dict[str, Any]:
     """The content of a daemon.json. An empty file is an empty object, as it is for the engine."""
     if not text.strip():
         return {}
@@ -59,21 +55,20 @@ def parse(text: str, path: str, lang: str = "en") -> Dict[str, Any]:
     return content
 
 
-def merge(current: Mapping[str, Any], options: Mapping[str, Any]) -> Dict[str, Any]:
+def merge(current: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """The file's content with the options in it: mappings are merged, other values replaced, null removes a key."""
     merged = _merge(current, options)
-    for key, owner in _BELONGS_TO.items():
-        before = current.get(owner, _DEFAULT_LOG_DRIVER)
-        if key in merged and merged.get(owner, _DEFAULT_LOG_DRIVER) != before:
-            ours = options.get(key)
-            if ours:
-                merged[key] = _merge({}, ours)
-            else:
-                del merged[key]
+    if _log_driver(merged) != _log_driver(current):
+        # The engine refuses options of one logging driver that another one left behind.
+        merged = _merge({key: value for key, value in current.items() if key != "log-opts"}, options)
     return merged
 
 
-def _merge(current: Mapping[str, Any], options: Mapping[str, Any]) -> Dict[str, Any]:
+def _log_driver(content: Mapping[str, Any]) -> Any:
+    return content.get("log-driver") or "json-file"
+
+
+def _merge(current: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(current)
     for key, value in options.items():
         if value is None:

@@ -5,19 +5,19 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import Any, Iterable
 
 # (compute capability below, last branch that drives it). "The release 580 series will be the last to support GPUs based on the
 # Maxwell, Pascal, and Volta architectures"; 470 was it for Kepler, 390 for Fermi.
 # https://forums.developer.nvidia.com/t/unix-graphics-feature-deprecation-schedule/60588
-LAST_BRANCHES: Tuple[Tuple[Tuple[int, int], int], ...] = (((3, 0), 390), ((5, 0), 470), ((7, 5), 580))
+LAST_BRANCHES: tuple[tuple[tuple[int, int], int], ...] = (((3, 0), 390), ((5, 0), 470), ((7, 5), 580))
 # The open kernel modules need the GPU system processor, which Turing was the first to have.
 # https://github.com/NVIDIA/open-gpu-kernel-modules#compatible-gpus
 OPEN_SINCE = (7, 5)
 
 _VERSION = re.compile(r"(\d{3})(\.\d+){1,2}")
 
-_TEXTS: Dict[str, Dict[str, str]] = {
+_TEXTS: dict[str, dict[str, str]] = {
     "version_malformed": {
         "en": "nvidia_driver_version {version} is no version of a driver. Allowed: as in 570.195.03.",
         "zh": "nvidia_driver_version {version} 不是驱动版本号。允许的写法：例如 570.195.03。",
@@ -39,7 +39,7 @@ _TEXTS: Dict[str, Dict[str, str]] = {
 
 def driver_problems(
     version: str, capabilities: Iterable[str], kernel_module: str = "proprietary", lang: str = "en"
-) -> List[str]:
+) -> list[str]:
     """Why this driver cannot be installed on a host with GPUs of these compute capabilities; empty if it can."""
     found = _VERSION.fullmatch(version)
     if not found:
@@ -55,7 +55,7 @@ def driver_problems(
     return problems
 
 
-def _number(capability: str) -> Tuple[int, int]:
+def _number(capability: str) -> tuple[int, int]:
     major, _dot, minor = str(capability).partition(".")
     return int(major), int(minor or 0)
 

@@ -76,6 +76,7 @@ backup_file:
 
 import os
 import tempfile
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils.daemon_json import DaemonJsonError, merge, parse, render
@@ -106,18 +107,17 @@ def main() -> None:
         module.fail_json(msg=str(error), path=path)
     merged = merge(current, module.params["options"])
     keys = sorted(key for key in {**current, **merged} if current.get(key) != merged.get(key))
-    result = {
+    after = text if merged == current else render(merged)
+    result: dict[str, Any] = {
         "changed": merged != current,
         "config": merged,
         "changed_keys": keys,
-        "diff": {"before": text, "after": text, "before_header": path, "after_header": path},
+        "diff": {"before": text, "after": after, "before_header": path, "after_header": path},
     }
-    if merged != current:
-        result["diff"]["after"] = render(merged)
-        if not module.check_mode:
-            if exists and module.params["backup"]:
-                result["backup_file"] = module.backup_local(path)
-            write(module, path, render(merged))
+    if merged != current and not module.check_mode:
+        if exists and module.params["backup"]:
+            result["backup_file"] = module.backup_local(path)
+        write(module, path, after)
     module.exit_json(**result)
 
 

@@ -20,7 +20,16 @@ def test_the_engine_answers_with_the_version_of_the_bundle(host: Any) -> None:
 
 
 def test_every_program_of_the_archive_is_there(host: Any) -> None:
-    for program in ("containerd", "containerd-shim-runc-v2", "ctr", "docker", "docker-init", "docker-proxy", "dockerd", "runc"):
+    for program in (
+        "containerd",
+        "containerd-shim-runc-v2",
+        "ctr",
+        "docker",
+        "docker-init",
+        "docker-proxy",
+        "dockerd",
+        "runc",
+    ):
         file = host.file(f"/usr/local/lib/docker-engine/{VERSION}/{program}")
         assert file.is_file
         assert file.mode == 0o755
@@ -49,7 +58,7 @@ def test_the_file_before_was_kept(host: Any) -> None:
     backups = host.check_output("ls /etc/docker").splitlines()
     first = next(name for name in sorted(backups) if name.startswith("daemon.json.") and name.endswith("~"))
     assert host.file(f"/etc/docker/{first}").exists
-    assert host.run("grep --quiet '\"log-driver\": \"local\"' /etc/docker/daemon.json.*~").rc == 0
+    assert host.run('grep --quiet \'"log-driver": "local"\' /etc/docker/daemon.json.*~').rc == 0
 
 
 def test_the_engine_uses_it(host: Any) -> None:

@@ -19,7 +19,9 @@ def test_the_version_is_loaded(host: Any) -> None:
 
 
 def test_nvidia_smi_sees_the_cards(host: Any) -> None:
-    lines = host.check_output("nvidia-smi --query-gpu=driver_version,persistence_mode --format=csv,noheader").splitlines()
+    lines = host.check_output(
+        "nvidia-smi --query-gpu=driver_version,persistence_mode --format=csv,noheader"
+    ).splitlines()
     assert lines == [f"{VERSION}, Enabled"] * GPUS
 
 

@@ -1,0 +1,85 @@
+"""The module that writes daemon.json, run as Ansible runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COLLECTIONS = Path(__file__).resolve().parents[4] / ".collections"
+MODULE = "ansible_collections.baremetal.llm.plugins.modules.docker_daemon_config"
+OPTIONS = {"live-restore": True}
+
+
+def run(path: Path, options: dict[str, Any], check: bool = False, **more: Any) -> dict[str, Any]:
+    arguments = {"path": str(path), "options": options, **more, "_ansible_check_mode": check, "_ansible_diff": True}
+    arguments["_ansible_remote_tmp"] = str(path.parent / "tmp")
+    start = (
+        "import runpy, sys\n"
+        f"sys.path.insert(0, {str(COLLECTIONS)!r})\n"
+        "from ansible.module_utils import basic\n"
+        "basic._ANSIBLE_ARGS = sys.stdin.buffer.read()\n"
+        "basic._ANSIBLE_PROFILE = 'legacy'\n"
+        f"runpy.run_module({MODULE!r}, run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", start],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode(),
+        capture_output=True,
+    )
+    result: dict[str, Any] = json.loads(done.stdout or b"{}") or pytest.fail(done.stderr.decode())
+    return result
+
+
+def test_a_missing_file_is_made_and_then_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "docker" / "daemon.json"
+    first = run(path, OPTIONS)
+    assert first["changed"]
+    assert "backup_file" not in first
+    assert json.loads(path.read_text()) == OPTIONS
+    assert path.stat().st_mode & 0o777 == 0o644
+    second = run(path, OPTIONS)
+    assert not second["changed"]
+    assert second["config"] == OPTIONS
+
+
+def test_a_file_that_says_the_same_in_another_form_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.json"
+    path.write_text('{"live-restore":true}')
+    assert not run(path, OPTIONS)["changed"]
+    assert path.read_text() == '{"live-restore":true}'
+
+
+def test_the_old_file_is_kept_with_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.json"
+    path.write_text('{"debug": true}')
+    path.chmod(0o600)
+    result = run(path, OPTIONS)
+    assert Path(result["backup_file"]).read_text() == '{"debug": true}'
+    assert result["changed_keys"] == ["live-restore"]
+    assert json.loads(path.read_text()) == {"debug": True, **OPTIONS}
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_check_mode_shows_and_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "docker" / "daemon.json"
+    result = run(path, OPTIONS, check=True)
+    assert result["changed"]
+    assert '"live-restore": true' in result["diff"]["after"]
+    assert not path.parent.exists()
+
+
+@pytest.mark.parametrize(("language", "words"), [("en", "line 2"), ("zh", "第 2 行")])
+def test_a_broken_file_is_left_as_it_is(tmp_path: Path, language: str, words: str) -> None:
+    path = tmp_path / "daemon.json"
+    path.write_text('{"a": 1\n"b": 2}')
+    result = run(path, OPTIONS, language=language)
+    assert result["failed"]
+    assert words in result["msg"]
+    assert str(path) in result["msg"]
+    assert path.read_text() == '{"a": 1\n"b": 2}'
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name != "tmp"] == ["daemon.json"]
