@@ -62,7 +62,9 @@ def _start() -> docker.DockerClient:
     else:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
-            subprocess.Popen(["dockerd"], stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True)
+            subprocess.Popen(
+                ["dockerd"], stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
+            )
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         client = _connect()

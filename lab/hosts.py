@@ -178,8 +178,7 @@ def _files(node: Node) -> bytes:
         "etc/ssh/ssh_host_ed25519_key.pub": ((folder / "ssh_host_ed25519_key.pub").read_bytes(), 0o644),
         "etc/lab/hardware.json": (json.dumps(gpus, indent=2).encode(), 0o644),
     }
-    for path, content in pci_tree(gpus).items():
-        files[f"etc/lab/{path.lstrip('/')}"] = (content.encode(), 0o644)
+    files |= {f"etc/lab/{path.lstrip('/')}": (content.encode(), 0o644) for path, content in pci_tree(gpus).items()}
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         for path, (content, mode) in files.items():

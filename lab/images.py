@@ -19,7 +19,18 @@ from lab.progress import LabError, step
 
 IMAGES = LAB / "images"
 # The wheels are for the image's Python, whatever runs the lab.
-WHEEL_TARGET = ["--python-version", "3.11", "--implementation", "cp", "--abi", "cp311", "--abi", "abi3", "--abi", "none"]
+WHEEL_TARGET = [
+    "--python-version",
+    "3.11",
+    "--implementation",
+    "cp",
+    "--abi",
+    "cp311",
+    "--abi",
+    "abi3",
+    "--abi",
+    "none",
+]
 WHEEL_PLATFORMS = ["manylinux_2_36", "manylinux_2_35", "manylinux_2_34", "manylinux_2_31", "manylinux_2_28"]
 WHEEL_PLATFORMS += ["manylinux_2_27", "manylinux_2_26", "manylinux_2_24", "manylinux_2_17", "manylinux2014"]
 WHEEL_PLATFORMS += ["manylinux_2_12", "manylinux2010", "manylinux_2_5", "manylinux1", "linux"]

@@ -85,7 +85,9 @@ class ActionModule(ActionBase):
         path = "/".join(record["path"].split("/")[options["strip"] :])
         return {"path": path, "source": record["path"], "size": record["size"], "sha256": record["sha256"]}
 
-    def _ask(self, arguments: dict[str, Any], files: list[dict[str, Any]], phase: str, task_vars: Any) -> dict[str, Any]:
+    def _ask(
+        self, arguments: dict[str, Any], files: list[dict[str, Any]], phase: str, task_vars: Any
+    ) -> dict[str, Any]:
         answer: dict[str, Any] = self._execute_module(
             module_name="baremetal.llm.bundle_copy",
             module_args={**arguments, "files": files, "phase": phase},

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, Mapping
 
 SCHEMA = 1
 MANIFEST_NAME = "manifest.yml"
@@ -24,17 +24,19 @@ class BundleError(Exception):
 def safe_path(path: str) -> str:
     """Return path if it stays inside the bundle: relative, normal, no way up. Raise BundleError otherwise."""
     if not path or posixpath.isabs(path) or posixpath.normpath(path) != path or path.split("/")[0] == "..":
-        raise BundleError(f"{MANIFEST_NAME}: path {path!r} does not stay inside the bundle; allowed: a plain relative path")
+        raise BundleError(
+            f"{MANIFEST_NAME}: path {path!r} does not stay inside the bundle; allowed: a plain relative path"
+        )
     return path
 
 
-def check_manifest(manifest: Any) -> List[Record]:
+def check_manifest(manifest: Any) -> list[Record]:
     """Return the records of a parsed manifest, or raise BundleError with everything that is wrong with it."""
     if not isinstance(manifest, Mapping) or manifest.get("schema") != SCHEMA:
         found = manifest.get("schema") if isinstance(manifest, Mapping) else manifest
         raise BundleError(f"{MANIFEST_NAME}: schema {found!r} is not known; allowed: {SCHEMA}. Make the bundle again.")
-    problems: List[str] = []
-    records: List[Record] = []
+    problems: list[str] = []
+    records: list[Record] = []
     for number, record in enumerate(manifest.get("files") or [], start=1):
         try:
             records.append(_check_record(record))
@@ -61,7 +63,7 @@ def _check_record(record: Any) -> Record:
     return dict(record)
 
 
-def select(records: Iterable[Record], kind: str, match: Optional[Mapping[str, Any]] = None) -> List[Record]:
+def select(records: Iterable[Record], kind: str, match: Mapping[str, Any] | None = None) -> list[Record]:
     """Records of one kind whose fields equal those of match; values are compared as text (YAML reads 12 as a number)."""
     wanted = {name: str(value) for name, value in (match or {}).items()}
     return [
@@ -80,7 +82,7 @@ def sha256_of(path: str) -> str:
     return result.hexdigest()
 
 
-def stamp(path: str) -> Optional[List[int]]:
+def stamp(path: str) -> list[int] | None:
     """Size and modification time of a regular file (no link), to tell cheaply that it was not touched since it was read."""
     if os.path.islink(path) or not os.path.isfile(path):
         return None
@@ -96,7 +98,7 @@ def is_right(path: str, record: Mapping[str, Any], known: Mapping[str, Any]) -> 
     last = known.get(record["path"])
     if isinstance(last, Mapping) and last.get("stamp") == now:
         return bool(last.get("sha256") == record["sha256"])
-    return sha256_of(path) == record["sha256"]
+    return bool(sha256_of(path) == record["sha256"])
 
 
 def human_bytes(size: int) -> str:
@@ -116,11 +118,11 @@ def make_record(root: str, path: str, kind: str, fields: Mapping[str, Any]) -> R
     return {**record, **fields}
 
 
-def walk(source: str) -> List[Tuple[str, str]]:
+def walk(source: str) -> list[tuple[str, str]]:
     """(full path, path below source) of every file below a folder, or of the file itself; sorted, links are followed."""
     if os.path.isfile(source):
         return [(source, os.path.basename(source))]
-    found: List[Tuple[str, str]] = []
+    found: list[tuple[str, str]] = []
     for folder, names, files in os.walk(source, followlinks=True):
         names.sort()
         for name in sorted(files):

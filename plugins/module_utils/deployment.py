@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Mapping
 
 # Settings that are variables of their own (vllm_<setting>); any other option of the engine stands in vllm_options.
 SETTINGS = (
@@ -31,8 +31,10 @@ def image_reference(variables: Mapping[str, Any]) -> str:
 
 
 def plan_inputs(
-    deployment: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]], manifest: Optional[Mapping[str, Any]] = None
-) -> Dict[str, Any]:
+    deployment: Mapping[str, Any],
+    hostvars: Mapping[str, Mapping[str, Any]],
+    manifest: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """What plan_deployment is asked for one deployment.
 
     deployment: ``{hosts: [...], head: host}``. Returns ``{nodes, request, config}``: nodes and request as plan_deployment takes
@@ -40,14 +42,14 @@ def plan_inputs(
     """
     head = hostvars[deployment["head"]]
     order = [deployment["head"]] + [host for host in deployment["hosts"] if host != deployment["head"]]
-    request: Dict[str, Any] = dict(head.get("vllm_options") or {})
+    request: dict[str, Any] = dict(head.get("vllm_options") or {})
     for setting in SETTINGS:
         name = setting if setting.startswith("vllm_") else "vllm_" + setting
         if head.get(name) is not None:
             request[setting] = head[name]
     if head.get("vllm_executor", "auto") != "auto":
         request["distributed_executor_backend"] = head["vllm_executor"]
-    records: List[Mapping[str, Any]] = list((manifest or {}).get("files") or [])
+    records: list[Mapping[str, Any]] = list((manifest or {}).get("files") or [])
     capabilities = _image_of(records, image_reference(head)).get("compute_capabilities")
     if capabilities:
         request["compute_capabilities"] = capabilities
@@ -58,12 +60,12 @@ def plan_inputs(
     }
 
 
-def _gpus(variables: Mapping[str, Any]) -> List[Any]:
+def _gpus(variables: Mapping[str, Any]) -> list[Any]:
     found = (variables.get("ansible_facts") or {}).get(FOUND)
     return list(found or variables.get(DECLARED) or [])
 
 
-def _image_of(records: List[Mapping[str, Any]], reference: str) -> Mapping[str, Any]:
+def _image_of(records: list[Mapping[str, Any]], reference: str) -> Mapping[str, Any]:
     for record in records:
         for image in record.get("images") or []:
             if image.get("reference") == reference:
@@ -72,7 +74,7 @@ def _image_of(records: List[Mapping[str, Any]], reference: str) -> Mapping[str, 
     return {}
 
 
-def _config_path(records: List[Mapping[str, Any]], variables: Mapping[str, Any]) -> Optional[str]:
+def _config_path(records: list[Mapping[str, Any]], variables: Mapping[str, Any]) -> str | None:
     if variables.get("vllm_model_config"):
         return str(variables["vllm_model_config"])
     for record in records:

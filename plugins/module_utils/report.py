@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Mapping
+from typing import Any, Iterable, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
 
@@ -15,9 +15,9 @@ def report_lines(
     plans: Mapping[str, Mapping[str, Any]],
     serving: Mapping[str, Mapping[str, Any]],
     language: str = "en",
-) -> List[str]:
+) -> list[str]:
     """Lines of the report: each deployment with its answer and its ranks' hosts, then the stages with their seconds."""
-    lines: List[str] = []
+    lines: list[str] = []
     for name, deployment in sorted(deployments.items()):
         lines += _deployment(name, deployment, plans.get(name) or {}, serving.get(deployment["head"]) or {}, language)
     return lines + _stages(list(stages), language)
@@ -25,9 +25,9 @@ def report_lines(
 
 def _deployment(
     name: str, deployment: Mapping[str, Any], plan: Mapping[str, Any], serving: Mapping[str, Any], language: str
-) -> List[str]:
+) -> list[str]:
     lines = [message("report_deployment", language, deployment=name, hosts=", ".join(deployment["hosts"]))]
-    settings: Dict[str, Any] = plan.get("settings") or {}
+    settings: dict[str, Any] = plan.get("settings") or {}
     if settings:
         lines.append(
             "  "
@@ -50,12 +50,12 @@ def _deployment(
     return [*lines, ""]
 
 
-def _stages(stages: List[Mapping[str, Any]], language: str) -> List[str]:
+def _stages(stages: list[Mapping[str, Any]], language: str) -> list[str]:
     """The last stage is the report itself: it only marks when the one before it ended."""
     if len(stages) < 2:
         return []
     lines = [message("report_stages", language)]
-    for stage, following in zip(stages, stages[1:]):  # noqa: B905
+    for stage, following in zip(stages, stages[1:]):
         lines.append(f"  {stage['name']:<24} {following['started'] - stage['started']:6.0f} s")
     lines.append(f"  {message('report_total', language):<24} {stages[-1]['started'] - stages[0]['started']:6.0f} s")
     return lines

@@ -104,6 +104,7 @@ bytes:
 
 import json
 import os
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle import is_right, sha256_of, stamp
@@ -112,7 +113,7 @@ STATE_NAME = ".bundle-state.json"
 INCOMING = ".incoming"
 
 
-def read_state(dest: str) -> dict:
+def read_state(dest: str) -> dict[str, Any]:
     """The checksums noted when files arrived; an unreadable note only means that files are read again."""
     try:
         with open(os.path.join(dest, STATE_NAME), encoding="utf-8") as stream:
@@ -122,7 +123,7 @@ def read_state(dest: str) -> dict:
     return state if isinstance(state, dict) else {}
 
 
-def check(module: AnsibleModule, dest: str, files: list) -> None:
+def check(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
     """Say which files the host lacks, and make room where the connection's user may put them."""
     state = read_state(dest)
     missing = [file["path"] for file in files if not is_right(os.path.join(dest, file["path"]), file, state)]
@@ -140,7 +141,7 @@ def check(module: AnsibleModule, dest: str, files: list) -> None:
     module.exit_json(changed=bool(missing), missing=missing, incoming=incoming)
 
 
-def commit(module: AnsibleModule, dest: str, files: list) -> None:
+def commit(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
     """Check what has arrived and give it its name."""
     state = read_state(dest)
     wrong = []

@@ -86,6 +86,7 @@ bytes:
 import datetime
 import os
 import shutil
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
@@ -99,8 +100,10 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
 
 try:
     import yaml
+
+    HAS_YAML = True
 except ImportError:
-    yaml = None
+    HAS_YAML = False
 
 
 def bring(source: str, target: str, check_mode: bool) -> bool:
@@ -108,7 +111,10 @@ def bring(source: str, target: str, check_mode: bool) -> bool:
     source = os.path.realpath(source)
     if os.path.exists(target):
         there, wanted = os.stat(target), os.stat(source)
-        if os.path.samefile(source, target) or (there.st_size, there.st_mtime_ns) == (wanted.st_size, wanted.st_mtime_ns):
+        if os.path.samefile(source, target) or (there.st_size, there.st_mtime_ns) == (
+            wanted.st_size,
+            wanted.st_mtime_ns,
+        ):
             return False
     if not check_mode:
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -139,7 +145,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    if yaml is None:
+    if not HAS_YAML:
         module.fail_json(msg=missing_required_lib("PyYAML"))
     bundle = module.params["bundle"]
     changed, records = False, []
@@ -147,7 +153,9 @@ def main() -> None:
         source = artefact["source"] or os.path.join(bundle, artefact["path"])
         found = walk(source)
         if not found:
-            module.fail_json(msg=f"{source} ({artefact['kind']}) is neither a file nor a folder with files. Look at bundle_artefacts.")
+            module.fail_json(
+                msg=f"{source} ({artefact['kind']}) is neither a file nor a folder with files. Look at bundle_artefacts."
+            )
         for full, below in found:
             path = safe_path(os.path.join(artefact["path"], below) if os.path.isdir(source) else artefact["path"])
             if artefact["source"]:
@@ -155,7 +163,7 @@ def main() -> None:
             if not module.check_mode:
                 records.append(make_record(bundle, path, artefact["kind"], artefact["fields"]))
     manifest_path = os.path.join(bundle, MANIFEST_NAME)
-    old = {}
+    old: dict[str, Any] = {}
     if os.path.exists(manifest_path):
         with open(manifest_path, encoding="utf-8") as stream:
             old = yaml.safe_load(stream) or {}
@@ -168,7 +176,8 @@ def main() -> None:
             yaml.safe_dump({"schema": SCHEMA, "created": created, "files": records}, stream, sort_keys=False)
         os.replace(manifest_path + ".new", manifest_path)
     before, after = (
-        "".join(f"{record['path']} {record['sha256']}\n" for record in files) for files in (old.get("files", []), records)
+        "".join(f"{record['path']} {record['sha256']}\n" for record in files)
+        for files in (old.get("files", []), records)
     )
     module.exit_json(
         changed=changed,

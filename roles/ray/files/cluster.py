@@ -26,4 +26,6 @@ ranks = []
 for group in placement_group_table().values():
     if group["state"] == "CREATED":
         ranks = [nodes[node]["host"] for _bundle, node in sorted(group["bundles_to_node_id"].items()) if node in nodes]
-print(json.dumps({"ray": ray.__version__, "nodes": sorted(nodes.values(), key=lambda node: node["host"]), "ranks": ranks}))
+print(
+    json.dumps({"ray": ray.__version__, "nodes": sorted(nodes.values(), key=lambda node: node["host"]), "ranks": ranks})
+)

@@ -1,0 +1,39 @@
+"""The Ray cluster of a deployment over two hosts, after its worker was killed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+HOSTS = {"node1": "172.31.241.11", "node2": "172.31.241.12"}
+testinfra_hosts = [f"ssh://{name}" for name in HOSTS]
+FIXED = {6380, 6381, 6382, 6383, 6384, 6385}
+
+
+def test_two_hosts_are_looked_at(host: Any) -> None:
+    assert len(testinfra_hosts) == 2
+    assert host.check_output("hostname") in HOSTS
+
+
+def test_the_worker_was_restarted_by_the_engine(host: Any) -> None:
+    if host.check_output("hostname") == "node2":
+        assert int(host.check_output("docker inspect --format '{{.RestartCount}}' llm-ray")) >= 1
+
+
+def test_both_hosts_offer_the_planned_gpus(host: Any) -> None:
+    head = HOSTS["node1"]
+    cluster = json.loads(host.check_output(f"docker exec llm-ray python3 /llm/cluster.py {head}:6379"))
+    assert [(node["host"], node["address"], node["gpus"]) for node in cluster["nodes"]] == [
+        (name, address, 1) for name, address in HOSTS.items()
+    ]
+
+
+def test_ray_listens_on_the_documented_ports(host: Any) -> None:
+    listening = {socket.rsplit(":", 1)[1] for socket in host.socket.get_listening_sockets() if socket.startswith("tcp")}
+    assert {str(port) for port in FIXED} <= listening
+    assert ("6379" in listening) == (host.check_output("hostname") == "node1")
+    assert "8265" not in listening  # no dashboard unless asked
+
+
+def test_old_sessions_are_not_kept(host: Any) -> None:
+    assert len(host.check_output("ls -d /opt/llm/tmp/ray/session_2*").splitlines()) == 1

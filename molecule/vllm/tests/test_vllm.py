@@ -1,0 +1,44 @@
+"""vLLM on one host with two GPUs, after one setting of it changed; the other deployment was left alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+testinfra_hosts = ["ssh://node1", "ssh://node3"]
+SETTING = ["--max-num-seqs", "16"]
+
+
+def command(host: Any) -> list[str]:
+    found: list[str] = json.loads(host.check_output("docker inspect --format '{{json .Config.Cmd}}' llm-vllm"))
+    return found
+
+
+def test_two_hosts_are_looked_at(host: Any) -> None:
+    assert len(testinfra_hosts) == 2
+    assert host.check_output("hostname") in ("node1", "node3")
+
+
+def test_the_setting_is_on_one_command_line_only(host: Any) -> None:
+    found = command(host)
+    pairs = [found[number : number + 2] for number in range(len(found))]
+    assert (SETTING in pairs) == (host.check_output("hostname") == "node3")
+
+
+def test_sizes_follow_from_the_gpus_of_the_hosts(host: Any) -> None:
+    found = command(host)
+    tensor, pipeline = ("1", "2") if host.check_output("hostname") == "node1" else ("2", "1")
+    assert found[found.index("--tensor-parallel-size") + 1] == tensor
+    assert found[found.index("--pipeline-parallel-size") + 1] == pipeline
+
+
+def test_it_generates_a_token(host: Any) -> None:
+    address = {"node1": "172.31.241.11", "node3": "172.31.241.13"}[host.check_output("hostname")]
+    answer = host.check_output(f"docker exec llm-vllm python3 /llm/ask.py http://{address}:8000 tiny Hello 1")
+    assert json.loads(answer)["tokens"] == 1
+
+
+def test_the_key_is_for_root_only(host: Any) -> None:
+    file = host.file("/opt/llm/secrets/vllm_api_key")
+    assert (file.user, file.mode) == ("root", 0o600)
+    assert host.file("/opt/llm/secrets").mode == 0o700

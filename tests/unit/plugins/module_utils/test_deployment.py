@@ -1,0 +1,54 @@
+"""What the planner is asked for a deployment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils.deployment import image_reference, plan_inputs
+
+V100 = {"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}
+MANIFEST = {
+    "files": [
+        {"path": "models/lab--tiny/config.json", "model": "lab/tiny"},
+        {"path": "models/other/config.json", "model": "other"},
+        {"path": "images.tar", "images": [{"reference": "mine:1", "compute_capabilities": ["7.0"]}]},
+    ]
+}
+
+
+def variables(**changes: Any) -> dict[str, Any]:
+    return {"vllm_model": "lab/tiny", "vllm_version": "0.8.5", "llm_gpus": [V100], **changes}
+
+
+def test_the_head_comes_first_and_found_gpus_win_over_declared_ones() -> None:
+    hostvars = {"a": variables(ansible_facts={"llm_gpus_found": [V100, V100]}), "b": variables()}
+    asked = plan_inputs({"hosts": ["a", "b"], "head": "b"}, hostvars)
+    assert [(node["host"], len(node["gpus"])) for node in asked["nodes"]] == [("b", 1), ("a", 2)]
+
+
+def test_only_what_the_user_set_is_asked_for() -> None:
+    head = variables(
+        vllm_max_model_len=4096, vllm_enforce_eager=False, vllm_options={"seed": 1}, vllm_port=8000, vllm_dtype=None
+    )
+    asked = plan_inputs({"hosts": ["a"], "head": "a"}, {"a": head})
+    assert asked["request"] == {"seed": 1, "vllm_version": "0.8.5", "max_model_len": 4096, "enforce_eager": False}
+    assert asked["config"] is None
+
+
+def test_the_executor_is_asked_for_unless_it_is_left_to_the_planner() -> None:
+    for executor, expected in (("auto", None), ("mp", "mp")):
+        asked = plan_inputs({"hosts": ["a"], "head": "a"}, {"a": variables(vllm_executor=executor)})
+        assert asked["request"].get("distributed_executor_backend") == expected
+
+
+def test_the_manifest_names_the_config_and_what_the_image_has_code_for() -> None:
+    asked = plan_inputs({"hosts": ["a"], "head": "a"}, {"a": variables(vllm_image="mine:1")}, MANIFEST)
+    assert asked["config"] == "models/lab--tiny/config.json"
+    assert asked["request"]["compute_capabilities"] == ["7.0"]
+    official = plan_inputs({"hosts": ["a"], "head": "a"}, {"a": variables()}, MANIFEST)
+    assert "compute_capabilities" not in official["request"]
+
+
+def test_without_an_image_the_official_one_of_the_release_is_meant() -> None:
+    assert image_reference(variables()) == "vllm/vllm-openai:v0.8.5"
+    assert image_reference(variables(vllm_image="mine:1")) == "mine:1"

@@ -1,0 +1,47 @@
+"""The report at the end of a playbook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils.report import report_lines
+
+SERVING: dict[str, Any] = {
+    "url": "http://10.0.0.1:8000",
+    "model": "tiny",
+    "prompt": "Hello",
+    "answer": " world",
+    "tokens": 1,
+    "ranks": ["b", "a"],
+    "ray_status": ["Active:", "", " 2.0/2.0 GPU"],
+}
+PLAN = {
+    "settings": {"tensor_parallel_size": 1, "pipeline_parallel_size": 2},
+    "executor": "ray",
+    "predicted": {"kv_cache_tokens": 1000},
+}
+STAGES = [{"name": "plan", "started": 10.0}, {"name": "serve", "started": 12.0}, {"name": "report", "started": 73.4}]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_it_shows_answer_ranks_and_ray_status(language: str) -> None:
+    text = "\n".join(
+        report_lines(STAGES, {"d": {"hosts": ["a", "b"], "head": "a"}}, {"d": PLAN}, {"a": SERVING}, language)
+    )
+    for part in ("' world'", "2.0/2.0 GPU", "http://10.0.0.1:8000", "1000"):
+        assert part in text
+
+
+def test_a_stage_lasts_until_the_next_begins() -> None:
+    lines = report_lines(STAGES, {}, {}, {})
+    assert [line.split() for line in lines[1:]] == [
+        ["plan", "2", "s"],
+        ["serve", "61", "s"],
+        ["all", "of", "it", "63", "s"],
+    ]
+
+
+def test_a_deployment_that_does_not_serve_yet_is_named_all_the_same() -> None:
+    lines = report_lines([], {"d": {"hosts": ["a", "b"], "head": "a"}}, {}, {})
+    assert lines == ["Deployment d on a, b", ""]
