@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.report import plan_table
 
 
 def report_lines(
@@ -47,6 +48,8 @@ def _deployment(
         ]
         values = {key: serving[key] for key in ("url", "model", "prompt", "answer", "tokens")}
         lines.append("  " + message("report_answer", language, **values))
+    elif plan:
+        lines += [f"  {line}" for line in plan_table({name: plan}).splitlines()]
     return [*lines, ""]
 
 
