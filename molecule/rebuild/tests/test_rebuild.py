@@ -1,0 +1,63 @@
+"""After a worker and the head were lost and rebuilt: both deployments serve, and the rebuilt hosts are as the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testinfra
+
+CHECKOUT = Path(__file__).parents[3]
+HOSTS = ["node1", "node2", "node3"]
+REBUILT = ["node1", "node2"]
+CONTAINERS = {"node1": ["llm-ray", "llm-vllm"], "node2": ["llm-ray"], "node3": ["llm-vllm"]}
+GPUS = {"node1": 1, "node2": 1, "node3": 2}
+DATA = {"node1": "172.31.241.11", "node3": "172.31.241.13"}
+testinfra_hosts = [f"ssh://{name}" for name in HOSTS]
+
+
+def connect(name: str) -> Any:
+    return testinfra.get_host(f"ssh://{name}", ssh_config=str(CHECKOUT / ".lab/ssh/config"))
+
+
+def test_three_hosts_are_looked_at(host: Any) -> None:
+    assert len(testinfra_hosts) == 3
+    assert host.check_output("hostname") in HOSTS
+
+
+def test_what_belongs_there_runs_and_nothing_else(host: Any) -> None:
+    name = host.check_output("hostname")
+    assert sorted(host.check_output("docker ps --format '{{.Names}}'").split()) == CONTAINERS[name]
+    assert len(host.check_output("nvidia-smi -L").splitlines()) == GPUS[name]
+    for unit in ("docker", "nvidia-persistenced"):
+        assert host.service(unit).is_running
+        assert host.service(unit).is_enabled
+
+
+@pytest.mark.parametrize("head", sorted(DATA))
+def test_a_token_is_generated(head: str) -> None:
+    url = f"http://{DATA[head]}:8000"
+    answer = connect(head).check_output(f"docker exec llm-vllm python3 /llm/ask.py {url} tiny Hello 4")
+    assert json.loads(answer)["tokens"] > 0
+
+
+def test_the_ranks_run_on_both_rebuilt_hosts() -> None:
+    found = connect("node1").check_output(f"docker exec llm-ray python3 /llm/cluster.py {DATA['node1']}:6379")
+    assert sorted(json.loads(found)["ranks"]) == REBUILT
+
+
+@pytest.mark.parametrize("name", REBUILT)
+def test_a_worker_process_computes_on_it(name: str) -> None:
+    processes = connect(name).check_output("docker top llm-ray -eo args")
+    assert len([line for line in processes.splitlines() if "RayWorkerProc" in line]) == 1, processes
+
+
+@pytest.mark.parametrize("name", REBUILT)
+def test_its_new_ssh_host_key_is_the_only_one_known(name: str) -> None:
+    host = connect(name)
+    address = host.check_output("ip -brief -4 address show eth0").split()[2].split("/")[0]
+    key = host.file("/etc/ssh/ssh_host_ed25519_key.pub").content_string.split()[1]
+    lines = (CHECKOUT / ".lab/ssh/known_hosts").read_text().splitlines()
+    assert [line.split()[2] for line in lines if line.split()[0] == address] == [key]

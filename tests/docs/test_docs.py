@@ -1,0 +1,193 @@
+"""Every command and every link in README.md and docs/."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree
+from pathlib import Path
+
+import pytest
+
+from tests.run import SCENARIOS
+from tests.support import docs_commands
+from tests.support.docs_commands import ROOT, Block, blocks, files, script
+
+BLOCKS = [block for path in files() for block in blocks(path)]
+RUN = [block for block in BLOCKS if block.kind == "run"]
+# The page and, for instance, #a-heading or nothing. Neither images of badges nor addresses elsewhere.
+LINK = re.compile(r"\[[^\]]*\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
+
+
+def name(value: Path | Block) -> str:
+    if isinstance(value, Block):
+        return f"{value.path.relative_to(ROOT)}:{value.line}"
+    return str(value.relative_to(ROOT))
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert len(files()) >= 9
+    assert len(RUN) > 20
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=name)
+def test_a_block_says_what_runs_it(block: Block) -> None:
+    assert block.kind, (
+        "'<!-- run: SCENARIO -->' or '<!-- example: reason -->' has to stand on the line before the block"
+    )
+    if block.kind == "run":
+        assert block.argument == "unit" or block.argument in SCENARIOS
+    else:
+        assert len(block.argument.split()) > 3, "a reason, please"
+
+
+@pytest.mark.parametrize("page", sorted({block.path for block in RUN}), ids=name)
+def test_each_scenario_runs_the_page(page: Path) -> None:
+    """It names this program, itself and the page in one of its playbooks. The commands of a translation are those of its original."""
+    for scenario in {block.argument for block in RUN if block.path == page} - {"unit"}:
+        folder = ROOT / "molecule" / scenario
+        assert (folder / "molecule.yml").is_file()
+        texts = [path.read_text() for path in sorted(folder.rglob("*.yml"))]
+        assert any("tests/support/docs_commands.py\n" in text and f"- {scenario}\n" in text for text in texts)
+        lines = [line.strip() for text in texts for line in text.splitlines()]
+        names = {str(page.relative_to(ROOT)), str(page.relative_to(ROOT)).replace("docs/zh/", "docs/")}
+        assert any(line.removeprefix("- ").removeprefix("rebuild_page: ") in names for line in lines), names
+
+
+PAGES_OF_UNIT = sorted({block.path for block in RUN if block.argument == "unit" and "zh" not in block.path.parts})
+
+
+@pytest.mark.parametrize("page", PAGES_OF_UNIT, ids=name)
+def test_run_the_commands_that_need_no_host(page: Path) -> None:
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PAGER": "cat",
+    }
+    done = subprocess.run(
+        [sys.executable, docs_commands.__file__, "unit", str(page)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("sample", ["single_node", "offline_v100", "replicas"])
+def test_the_inventory_check_accepts_a_sample(sample: str) -> None:
+    command = ["playbooks/preflight.yml", "-i", f"inventories/{sample}", "--limit", "localhost"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible", "playbook", *command, "-e", "preflight_bundle_required=false"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "Inventory | Check" in done.stdout
+
+
+@pytest.mark.parametrize("page", files(), ids=name)
+def test_links_resolve(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for target, heading in LINK.findall(text):
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), target
+        assert path.is_relative_to(ROOT)
+        if heading:
+            headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+            assert heading in [re.sub(r"[^\w -]", "", found.lower()).replace(" ", "-") for found in headings], heading
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = ROOT / "docs" / "index.md"
+    linked = {(index.parent / target).resolve() for target, _heading in LINK.findall(index.read_text())}
+    assert {page for page in files() if page != index} <= linked
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "zh").rglob("*.md")), ids=name)
+def test_a_translation_shows_the_same_commands(page: Path) -> None:
+    """But for comments, which are translated."""
+
+    def commands(path: Path) -> list[tuple[str, str, str]]:
+        return [(block.kind, block.argument, re.sub(r" +#.*", "", block.text)) for block in blocks(path)]
+
+    assert commands(page) == commands(ROOT / "docs" / page.relative_to(ROOT / "docs" / "zh"))
+
+
+@pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "images").glob("*.svg")), ids=name)
+def test_a_picture_is_well_formed_and_used(picture: Path) -> None:
+    root = xml.etree.ElementTree.parse(picture).getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert root.findtext("{http://www.w3.org/2000/svg}title")
+    assert any(picture.name in page.read_text() for page in files())
+
+
+def test_the_ports_are_those_of_the_roles() -> None:
+    text = (ROOT / "docs" / "concepts.md").read_text()
+    for role in ("ray", "vllm"):
+        for variable, port in re.findall(
+            r"^ +(\w+_port):\n(?: +\w.*\n)*? +default: (\d+)$",
+            (ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text(),
+            re.MULTILINE,
+        ):
+            rows = [line for line in text.splitlines() if f"`{variable}`" in line]
+            assert len(rows) == 1, variable
+            assert port in rows[0], variable
+
+
+PAGE = """# A page
+
+<!-- run: unit -->
+```bash
+A=1  # a comment
+B=2
+```
+
+<!-- example: there is no such thing -->
+```bash
+false
+```
+
+```yaml
+a: b
+```
+
+1. A step
+
+   <!-- run: unit -->
+   ```bash
+   echo "$A"
+   ```
+"""
+
+
+def test_blocks_become_a_script(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    found = blocks(page)
+    assert [(block.line, block.kind, block.argument) for block in found] == [
+        (4, "run", "unit"),
+        (10, "example", "there is no such thing"),
+        (21, "run", "unit"),
+    ]
+    wanted = [block for block in found if block.kind == "run"]
+    assert script(wanted, {"A": "x"}) == 'A=x  # a comment\nB=2\n\n   echo "$A"\n'
+
+
+@pytest.mark.parametrize("values", [{"C": "1"}, {"a": "1"}])
+def test_a_variable_that_the_first_block_does_not_set_is_refused(tmp_path: Path, values: dict[str, str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+    with pytest.raises(ValueError, match="0 times"):
+        script(blocks(page)[:1], values)
+
+
+def test_a_page_without_blocks_is_refused() -> None:
+    with pytest.raises(ValueError, match="no such block"):
+        script([], {})
