@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # Starts the Ray node of this host with the arguments given, as the container's only task.
 # A worker waits for the head, however long that takes, so hosts may boot in any order.
 set -euo pipefail

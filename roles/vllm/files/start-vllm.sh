@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # Starts the API server, as the container's only task: start-vllm.sh GPUS COMMAND...
 # With GPUS above 0 it first waits until the Ray cluster at RAY_ADDRESS has that many free; a host that is missing may come
 # back at any time.
