@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -28,7 +29,8 @@ def test_nothing_is_an_empty_object(text: str) -> None:
     ("text", "line", "shown"),
     [
         ('{\n  "live-restore": true\n  "debug": false\n}\n', 3, '"debug": false'),
-        ('{\n  "a": 1,\n}\n', 3, "}"),
+        # From Python 3.13 on the comma is blamed, before that what follows it.
+        ('{\n  "a": 1,\n}\n', *((2, '"a": 1') if sys.version_info >= (3, 13) else (3, "}"))),
         ('{"a": "b', 1, '{"a": "b'),
         ('{"a": 1}\n{"b": 2}\n', 2, '{"b": 2}'),
         ('\ufeff{"a": 1}', 1, '{"a": 1}'),
