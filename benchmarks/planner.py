@@ -581,7 +581,8 @@ def report(options: argparse.Namespace) -> int:
             failed = failed or (name == "all" and not score.met)
     plan_ms, import_ms = speed()
     print(
-        f"\nSpeed (best of five: other work on the machine is no part of it)\n  plan for 64 GPUs {plan_ms:.1f} ms (at most 50), import {import_ms:.1f} ms (at most 50)"
+        "\nSpeed (best of five: other work on the machine is no part of it)\n"
+        f"  plan for 64 GPUs {plan_ms:.1f} ms (at most 50), import {import_ms:.1f} ms (at most 50)"
     )
     if options.json:
         options.json.write_text(json.dumps({"measured": real, "published": public}, indent=1), encoding="utf-8")

@@ -14,6 +14,7 @@ import dataclasses
 import difflib
 import fnmatch
 import ipaddress
+import math
 import posixpath
 import re
 from typing import Any, Iterable, Mapping, Sequence
@@ -470,7 +471,7 @@ class _Check:
     ) -> Iterable[tuple[str, str, dict[str, Any]]]:
         low, high, open_low = limits
         number = float(value)
-        if number < low or (open_low and number == low) or (high is not None and number > high) or number != number:
+        if number < low or (open_low and number == low) or (high is not None and number > high) or math.isnan(number):
             code = "range_from" if high is None else "range_above" if open_low else "range_between"
             text = message(code, self.lang, low=low, high=high)
             yield "out_of_range", self.text(value), {"name": name, "range": text}

@@ -148,7 +148,7 @@ MESSAGES: dict[str, dict[str, str]] = {
     },
     "served_name_two_models_allowed": {
         "en": "the same vllm_model for all replicas of '{served}', or another vllm_served_model_name",
-        "zh": "“{served}” 的所有副本使用同一个 vllm_model，或更换 vllm_served_model_name",
+        "zh": "「{served}」 的所有副本使用同一个 vllm_model，或更换 vllm_served_model_name",
     },
     "too_few_gpus": {
         "en": "The deployment {deployment} asks for {wanted} GPUs (tensor parallel {tensor} x pipeline parallel {pipeline}),"
@@ -182,7 +182,7 @@ MESSAGES: dict[str, dict[str, str]] = {
     },
     "unknown_vllm_variable_allowed": {
         "en": "a variable of this collection; an engine option without one goes into vllm_options, here '{option}'",
-        "zh": "本集合的变量；没有专门变量的引擎选项应写入 vllm_options，此处为 “{option}”",
+        "zh": "本集合的变量；没有专门变量的引擎选项应写入 vllm_options，此处为 「{option}」",
     },
     "suspicious_variable": {
         "en": "The variable {name} on {hosts} is used by nothing here and looks like {nearest}.",

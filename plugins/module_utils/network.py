@@ -208,7 +208,7 @@ class _Agreement:
         if network is not None:
             picked = self.in_given_network(network, chosen)
         elif len(chosen) == 1:
-            ((host, candidates),) = chosen.items()
+            host, candidates = next(iter(chosen.items()))
             pool = candidates or self.all[host]
             if pool:
                 picked[host] = pool[0]

@@ -89,8 +89,9 @@ def attention_elements(spec: Attention, hidden: int, context: Context) -> float:
         mixed = spec.q_lora + latent + spec.q_lora if spec.q_lora else latent
         return query + mixed + spec.kv_lora + heads * spec.value_dim
     if spec.kind == "linear":
-        assert spec.linear is not None
-        key_heads, value_heads, key_dim, value_dim, _ = spec.linear
+        if spec.linear is None:
+            raise ValueError("a linear layer without its sizes")
+        key_heads, value_heads, key_dim, value_dim, _dummy = spec.linear
         return (4 * key_heads * key_dim + 4 * value_heads * value_dim) / tp + out
     kv = max(1, spec.kv_heads // tp) * spec.head_dim
     query = spec.heads // tp * spec.head_dim

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
@@ -55,7 +56,7 @@ def number(source: Mapping[str, Any], name: str, field: str, lowest: float, high
         result = float(value)
     except (TypeError, ValueError):
         raise InputError(label, "must be a number, not {0!r}".format(value)) from None
-    if isinstance(value, bool) or result != result:
+    if isinstance(value, bool) or math.isnan(result):
         raise InputError(label, "must be a number, not {0!r}".format(value))
     if result < lowest or result > highest:
         raise InputError(label, "must lie between {0} and {1}, not {2}".format(lowest, highest, value))
@@ -96,7 +97,7 @@ def capability(value: Any, field: str) -> tuple[int, int]:
     if text.startswith(("sm_", "sm")):
         digits = text[2:].lstrip("_").rstrip("af")
         text = digits[:-1] + "." + digits[-1:]
-    parts = text.split("+")[0].rstrip("af").split(".")
+    parts = text.split("+", maxsplit=1)[0].rstrip("af").split(".")
     try:
         major, minor = int(parts[0]), int(parts[1]) if len(parts) > 1 else 0
     except (ValueError, IndexError):

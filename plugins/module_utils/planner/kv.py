@@ -50,7 +50,8 @@ def token_bytes(spec: Attention, tp: int, width: int, latent: bool) -> int:
 
 def state_bytes(spec: Attention, tp: int, width: int) -> int:
     """Bytes of a linear layer's state for one request on a rank."""
-    assert spec.linear is not None
+    if spec.linear is None:
+        raise ValueError("a linear layer without its sizes")
     key_heads, value_heads, key_dim, value_dim, kernel = spec.linear
     convolution = (2 * key_heads * key_dim + value_heads * value_dim) // tp * (kernel - 1) * width
     return convolution + value_heads // tp * key_dim * value_dim * 4
@@ -81,20 +82,20 @@ def cache(model: Model, shard: Shard, settings: Settings, dtype: str) -> Cache:
         counts[kind] = counts.get(kind, 0) + 1
     block = settings.block_size
     if linear is not None and counts:
-        largest = max(size for size, _ in counts)
+        largest = max(size for size, _dummy in counts)
         state = state_bytes(linear, shard.tp, width)
         block = max(block, -(-state // (largest * 16)) * 16)
         page = block * largest
         return _grouped(
-            [(count, page, block, window, False) for (_, window), count in counts.items()]
+            [(count, page, block, window, False) for (_dummy, window), count in counts.items()]
             + [(states, page, block, None, True)]
         )
-    if len({window for _, window in counts}) <= 1:
+    if len({window for _dummy, window in counts}) <= 1:
         window = next(iter(counts))[1] if counts else None
-        total = sum(size * count for (size, _), count in counts.items())
+        total = sum(size * count for (size, _dummy), count in counts.items())
         number = sum(counts.values())
         return Cache((Group(number, total * block // max(number, 1), block, window),), total * block)
-    largest = max(size for size, _ in counts)
+    largest = max(size for size, _dummy in counts)
     rows = []
     for (size, window), count in counts.items():
         ratio = largest // size if largest % size == 0 else 1

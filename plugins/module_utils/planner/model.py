@@ -95,7 +95,7 @@ def _trait(traits: Mapping[str, Any], name: str, config: Mapping[str, Any]) -> A
     """A trait; one that starts with config: is looked up in config.json."""
     value = traits.get(name, None)
     if isinstance(value, str) and value.startswith("config:"):
-        _, key, default = value.split(":")
+        _dummy, key, default = value.split(":")
         found = config.get(key)
         return fields.truth(found, "config.{0}".format(key), default == "true")
     return value
@@ -285,7 +285,7 @@ def _rope(
         entry = (int(original) if theta == "local" else positions, size, theta)
         if entry not in caches:
             caches.append(entry)
-    return tuple((length, size) for length, size, _ in caches)
+    return tuple((length, size) for length, size, _dummy in caches)
 
 
 def _windows(config: Mapping[str, Any], traits: Mapping[str, Any], count: int) -> list[int | None]:

@@ -108,12 +108,15 @@ def experience(value: Any, model: Model, gpu: Gpu, release: Release) -> Experien
     return NOTHING
 
 
+def _inside(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The mapping under a name, or the value itself where there is none."""
+    found = value.get(name)
+    return found if isinstance(found, Mapping) else value
+
+
 def _same_model(value: Any, model: Model) -> bool:
     """Whether a record's model is this one: by its shape when given as a config, else by architecture and name."""
     if isinstance(value, Mapping):
-        config = value.get("config") if isinstance(value.get("config"), Mapping) else value
-        assert isinstance(config, Mapping)
-        inner = config.get("text_config") if isinstance(config.get("text_config"), Mapping) else config
-        assert isinstance(inner, Mapping)
+        inner = _inside(_inside(value, "config"), "text_config")
         return inner.get("hidden_size") == model.hidden and inner.get("num_hidden_layers") == len(model.layers)
     return str(value) in (model.architecture, model.name)

@@ -173,7 +173,7 @@ def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], mode
     for name in ("vllm_version", "compute_capabilities", "environment", "free_memory_mib", "engine"):
         if task.wishes.get(name) is not None:
             raw[name] = task.wishes[name]
-    raw["nodes"] = [len(ranks) for _, ranks in placement.nodes] or None
+    raw["nodes"] = [len(ranks) for _dummy, ranks in placement.nodes] or None
     return predict(model or task.model, list(placement.gpus), raw, task.memo, task.experience.correction)
 
 
@@ -209,7 +209,8 @@ def _relieved(task: Task, placement: Placement, relief: Mapping[str, Any]) -> Ca
         best = best or Candidate(placement, dict(settings, max_model_len=context), guess)
         if code not in ("max_model_len_exceeds_kv_cache", "no_cache_blocks", "out_of_memory_cudagraph"):
             break
-    assert best is not None
+    if best is None:
+        raise ValueError("no settings were tried")
     return best
 
 
@@ -232,7 +233,8 @@ def candidate(task: Task, placement: Placement) -> Candidate:
             break
         if "max_model_len" in task.wishes and one.prediction.ok:
             return one
-    assert best is not None
+    if best is None:
+        raise ValueError("no settings were tried")
     return best
 
 

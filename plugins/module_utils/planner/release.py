@@ -41,7 +41,7 @@ def image_serves(version: str, capability: tuple[int, int]) -> bool:
     for entry in row.architectures.split():
         major, minor = entry.replace("+PTX", "").split(".")
         built.append(((int(major), int(minor)), entry.endswith("+PTX")))
-    same_major = any(one[0] == capability[0] and one[1] <= capability[1] for one, _ in built)
+    same_major = any(one[0] == capability[0] and one[1] <= capability[1] for one, _dummy in built)
     through_ptx = any(ptx and one <= capability for one, ptx in built)
     return capability >= least and (same_major or through_ptx)
 

@@ -108,9 +108,9 @@ def plan_table(plans: Any) -> str:
             f" at max_model_len {_number((plan.get('settings') or {}).get('max_model_len'))}, dtype {predicted.get('dtype')}"
         )
         lines += [f"  - {reason}" for reason in plan.get("reasons") or []]
-        rows = [["host", "rank", "GPU GiB", *[label for _, label, _ in PARTS], "(GiB)"]]
+        rows = [["host", "rank", "GPU GiB", *[label for _dummy, label, _dummy in PARTS], "(GiB)"]]
         for host, rank, total, figures in _ranks(plan):
-            rows.append([host, rank, _number(total), *[_number(figures.get(key)) for key, _, _ in PARTS], ""])
+            rows.append([host, rank, _number(total), *[_number(figures.get(key)) for key, _dummy, _dummy in PARTS], ""])
         if len(rows) > 1:
             lines += ["", *[f"  {line}" for line in _columns(rows, tuple(range(1, 8)))]]
         ladder = plan.get("alternatives") or []
@@ -135,7 +135,7 @@ def plan_table(plans: Any) -> str:
 # -- page ----------------------------------------------------------------------------------------------------------------
 def _bar(total: float | None, figures: Mapping[str, Any]) -> str:
     """One stacked bar as inline SVG; the parts are clipped at the GPU's memory, what lies beyond is marked red."""
-    values = [max(float(figures.get(key) or 0), 0.0) for key, _, _ in PARTS]
+    values = [max(float(figures.get(key) or 0), 0.0) for key, _dummy, _dummy in PARTS]
     full = float(total or sum(values) or 1)
     scale = BAR_WIDTH / max(full, sum(values))
     parts = [
@@ -143,7 +143,7 @@ def _bar(total: float | None, figures: Mapping[str, Any]) -> str:
         f'<rect width="{full * scale:.1f}" height="{BAR_HEIGHT}" fill="{FREE[1]}"><title>free</title></rect>',
     ]
     left = 0.0
-    for (_, label, colour), value in zip(PARTS, values):
+    for (_dummy, label, colour), value in zip(PARTS, values):
         width = value * scale
         parts.append(
             f'<rect x="{left:.1f}" width="{width:.1f}" height="{BAR_HEIGHT}" fill="{colour}"><title>{label} {value:.2f} GiB</title></rect>'
@@ -179,15 +179,15 @@ def _section(name: str, plan: Mapping[str, Any]) -> list[str]:
     if reasons:
         out.append("<ul>" + "".join(f"<li>{html.escape(str(reason))}</li>" for reason in reasons) + "</ul>")
     out.append("<h3>Memory of each GPU</h3><p>")
-    for _, label, colour in PARTS:
+    for _dummy, label, colour in PARTS:
         out.append(f'<i class="key" style="background:{colour}"></i>{label}')
     out.append(f'<i class="key" style="background:{FREE[1]}"></i>{FREE[0]}</p>')
     for host, rank, total, figures in _ranks(plan):
-        said = ", ".join(f"{label} {_number(figures.get(key))}" for key, label, _ in PARTS)
+        said = ", ".join(f"{label} {_number(figures.get(key))}" for key, label, _dummy in PARTS)
         out.append(
             f'<div class="bar" title="{html.escape(said)}"><span>{html.escape(host)}, rank {rank}, {_number(total)} GiB</span>{_bar(total, figures)}</div>'
         )
-    rows = [["host", "rank", "GPU GiB", *[label for _, label, _ in PARTS]]]
+    rows = [["host", "rank", "GPU GiB", *[label for _dummy, label, _dummy in PARTS]]]
     out.append(
         "<details><summary>Figures</summary><table><tr>"
         + "".join(f"<th>{html.escape(cell)}</th>" for cell in rows[0])
@@ -199,7 +199,7 @@ def _section(name: str, plan: Mapping[str, Any]) -> list[str]:
             + _cell(host)
             + _cell(rank)
             + _cell(total, True)
-            + "".join(_cell(figures.get(key), True) for key, _, _ in PARTS)
+            + "".join(_cell(figures.get(key), True) for key, _dummy, _dummy in PARTS)
             + "</tr>"
         )
     out.append("</table></details>")

@@ -94,7 +94,7 @@ def unknown_option(name: str, release: Release) -> Refusal | None:
             f"no examined vLLM release has the option {name}",
             f"did you mean {near[0]}?" if near else "remove it",
         )
-    _, since, last, replaced = row
+    _dummy, since, last, replaced = row
     if within(release.key, since, last):
         return None
     if since is not None and release.key < release_key(since):
@@ -115,7 +115,7 @@ def unknown_option(name: str, release: Release) -> Refusal | None:
 
 
 def _sampled_option(name: str, release: Release) -> Refusal | None:
-    _, first, before, last, after = sampled()[name]
+    _dummy, first, before, last, after = sampled()[name]
     if before is not None and release.key <= release_key(before):
         return Refusal(
             "unknown_option",

@@ -67,7 +67,8 @@ def size_of(name: str, entry: Any, width: int) -> tuple[int, list[int]]:
 
 
 def entries(model: Model) -> Mapping[str, Any]:
-    assert model.tensors is not None
+    if model.tensors is None:
+        raise ValueError("a model without the headers of its tensors")
     return {str(name): entry for name, entry in model.tensors.items() if name != "__metadata__"}
 
 
@@ -84,7 +85,7 @@ def rank_bytes(model: Model, shard: Shard, width: int) -> int:
         VOCABULARY.search(name) and "embed" not in name and "wte" not in name for name in model.tensors or {}
     )
     for name, entry in entries(model).items():
-        size, _ = size_of(name, entry, width)
+        size, _dummy = size_of(name, entry, width)
         layer = LAYER.search(name)
         if VISION.search(name):
             total += size if shard.first else 0

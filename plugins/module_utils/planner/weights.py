@@ -140,7 +140,8 @@ class Layout:
         return found
 
     def _linear_attention(self, spec: Attention) -> list[Module]:
-        assert spec.linear is not None
+        if spec.linear is None:
+            raise ValueError("a linear layer without its sizes")
         hidden, tp, width = self.model.hidden, self.tp, self.width
         key_heads, value_heads, key_dim, value_dim, kernel = spec.linear
         keys, values = key_heads * key_dim // tp, value_heads * value_dim // tp
@@ -230,7 +231,7 @@ class Layout:
                 if part is attention and ropes and model.layers[index].attention.kind != "linear":
                     self._rope(store, ropes.pop(0), model.layers[index].attention)
         if shard.last:
-            for _ in range(2 if model.norm_bias else 1):
+            for _dummy in range(2 if model.norm_bias else 1):
                 store.allocate(model.hidden * width)
             if not model.tied:
                 store.allocate(table)
@@ -280,7 +281,7 @@ class Layout:
         length, rotary = rope
         half = length * rotary // 2 * 4
         steps = store.allocate(length * 4)
-        parts = [store.allocate(half) for _ in range(3)]
+        parts = [store.allocate(half) for _dummy in range(3)]
         joined = store.allocate(2 * half)
         for part in parts:
             store.free(part)

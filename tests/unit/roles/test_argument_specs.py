@@ -21,7 +21,7 @@ def options(role: Path) -> dict[str, Any]:
 
 
 def test_every_role_has_specs() -> None:
-    assert ROLES == sorted(path for path in ROLES[0].parent.iterdir() if path.is_dir())
+    assert sorted(path for path in ROLES[0].parent.iterdir() if path.is_dir()) == ROLES
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# ruff: noqa: E501, ISC004 (sentences and patterns of one line)
+# ruff: noqa: ISC004 (sentences and patterns of one line)
 """Failures that vLLM, Ray, NCCL, CUDA and the container engine print: pattern, cause, remedy, in English and Chinese.
 
 Source: the error texts of the examined releases (vllm/worker, vllm/v1/core/kv_cache_utils.py, vllm/config, vllm/distributed,
@@ -101,7 +101,10 @@ FAILURES: tuple[tuple[str, str, dict[str, str], dict[str, str]], ...] = (
     ),
     (
         "architecture_unsupported",
-        r"Model architectures \[(?P<name>[^\]]+)\] (?:are not supported|failed)|Transformers does not recognize this architecture|model type `(?P<type>[\w-]+)` but Transformers",
+        (
+            r"Model architectures \[(?P<name>[^\]]+)\] (?:are not supported|failed)"
+            r"|Transformers does not recognize this architecture|model type `(?P<type>[\w-]+)` but Transformers"
+        ),
         {
             "en": "this release does not know the model's architecture ({name})",
             "zh": "该版本不认识此模型架构（{name}）",
@@ -143,7 +146,10 @@ FAILURES: tuple[tuple[str, str, dict[str, str], dict[str, str]], ...] = (
     ),
     (
         "quant_group_not_divisible",
-        r"input size is not aligned with the quantized weight shape|size_k must divisible by BLOCK_SIZE_K|not divisible by weight quantization block|min_thread_[kn]",
+        (
+            r"input size is not aligned with the quantized weight shape"
+            r"|size_k must divisible by BLOCK_SIZE_K|not divisible by weight quantization block|min_thread_[kn]"
+        ),
         {
             "en": "tensor_parallel_size cuts through the groups of the quantised weights",
             "zh": "tensor_parallel_size 切断了量化权重的分组",
@@ -191,7 +197,10 @@ FAILURES: tuple[tuple[str, str, dict[str, str], dict[str, str]], ...] = (
             "zh": "加载权重并完成预热后，没有剩余显存用于 KV 缓存",
         },
         {
-            "en": "lower max_num_seqs and max_num_batched_tokens, raise gpu_memory_utilization, use more GPUs or a quantised checkpoint; predict_start says which helps",
+            "en": (
+                "lower max_num_seqs and max_num_batched_tokens, raise gpu_memory_utilization, use "
+                "more GPUs or a quantised checkpoint; predict_start says which helps"
+            ),
             "zh": "降低 max_num_seqs 和 max_num_batched_tokens，提高 gpu_memory_utilization，增加 GPU 或使用量化权重；predict_start 会指出哪一项有效",
         },
     ),
@@ -219,13 +228,19 @@ FAILURES: tuple[tuple[str, str, dict[str, str], dict[str, str]], ...] = (
         r"CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ [GM]iB)|torch\.(?:cuda\.)?OutOfMemoryError|CUDA error: out of memory",
         {"en": "the GPU ran out of memory (an allocation of {size})", "zh": "GPU 显存不足（申请 {size}）"},
         {
-            "en": "while loading: more GPUs or a quantised checkpoint; in the sampler: lower max_num_seqs; after KV sizing: enforce_eager or a lower gpu_memory_utilization",
+            "en": (
+                "while loading: more GPUs or a quantised checkpoint; in the sampler: lower "
+                "max_num_seqs; after KV sizing: enforce_eager or a lower gpu_memory_utilization"
+            ),
             "zh": "加载时：增加 GPU 或使用量化权重；采样时：降低 max_num_seqs；KV 分配之后：enforce_eager 或降低 gpu_memory_utilization",
         },
     ),
     (
         "ray_no_resources",
-        r"No available node types can fulfill resource request|Cannot provide a placement group|placement group.*timed? ?out|The number of required GPUs exceeds",
+        (
+            r"No available node types can fulfill resource request"
+            r"|Cannot provide a placement group|placement group.*timed? ?out|The number of required GPUs exceeds"
+        ),
         {"en": "Ray does not have the GPUs that the plan counts", "zh": "Ray 集群中没有计划所需的 GPU"},
         {
             "en": "check that every worker joined (ray status), and that VLLM_HOST_IP is set to each host's own address",
@@ -249,10 +264,16 @@ FAILURES: tuple[tuple[str, str, dict[str, str], dict[str, str]], ...] = (
     ),
     (
         "nccl",
-        r"ncclUnhandledCudaError|NCCL error|ncclSystemError|ncclInternalError|unhandled system error|Connection closed by (?:remote )?peer.*NCCL|ProcessGroupNCCL.*timed? ?out",
+        (
+            r"ncclUnhandledCudaError|NCCL error|ncclSystemError|ncclInternalError|unhandled system error"
+            r"|Connection closed by (?:remote )?peer.*NCCL|ProcessGroupNCCL.*timed? ?out"
+        ),
         {"en": "NCCL could not set up or keep the connection between GPUs", "zh": "NCCL 无法建立或维持 GPU 间通信"},
         {
-            "en": "set NCCL_SOCKET_IFNAME to the cluster network's interface, open the hosts' ports to each other, give the container IPC_LOCK and a large /dev/shm; NCCL_DEBUG=INFO says more",
+            "en": (
+                "set NCCL_SOCKET_IFNAME to the cluster network's interface, open the hosts' ports to each "
+                "other, give the container IPC_LOCK and a large /dev/shm; NCCL_DEBUG=INFO says more"
+            ),
             "zh": "将 NCCL_SOCKET_IFNAME 设为集群网络接口，放通主机间端口，为容器提供 IPC_LOCK 和足够的 /dev/shm；NCCL_DEBUG=INFO 可查看详情",
         },
     ),
@@ -297,7 +318,10 @@ FAILURES: tuple[tuple[str, str, dict[str, str], dict[str, str]], ...] = (
     ),
     (
         "model_missing",
-        r"Can't load the configuration of|does not appear to have a file named config\.json|Cannot find any model weights|LocalEntryNotFoundError|OfflineModeIsEnabled",
+        (
+            r"Can't load the configuration of|does not appear to have a file named config\.json"
+            r"|Cannot find any model weights|LocalEntryNotFoundError|OfflineModeIsEnabled"
+        ),
         {
             "en": "the model's files are not where the engine looks, or are incomplete",
             "zh": "模型文件不在引擎查找的位置，或不完整",
