@@ -69,7 +69,7 @@ def test_the_ranks_run_on_two_hosts() -> None:
 def test_every_host_has_a_worker_of_vllm(host: Any) -> None:
     """The processes themselves: not what Ray planned, but where vLLM computes."""
     container = {"node1": "llm-ray", "node2": "llm-ray", "node3": "llm-vllm"}[name_of(host)]
-    processes = host.check_output(f"docker top {container} -eo args")
+    processes = host.check_output(f"docker top {container} -eo pid,args")
     workers = [line for line in processes.splitlines() if "RayWorkerProc" in line or "VLLM::Worker" in line]
     assert len(workers) == {"node1": 1, "node2": 1, "node3": 2}[name_of(host)], processes
 
@@ -77,7 +77,11 @@ def test_every_host_has_a_worker_of_vllm(host: Any) -> None:
 def test_everything_uses_the_interface_of_the_cluster_network(host: Any) -> None:
     found = environment(host, "llm-vllm" if name_of(host) in HEADS else "llm-ray")
     assert found["VLLM_HOST_IP"] == DATA[name_of(host)]
-    assert {found[name] for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")} == {"eth1"}
+    addresses = json.loads(host.check_output("ip -json -4 address"))
+    (interface,) = [
+        one["ifname"] for one in addresses for own in one["addr_info"] if own["local"] == DATA[name_of(host)]
+    ]
+    assert {found[name] for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")} == {interface}
 
 
 @pytest.mark.parametrize("head", sorted(HEADS))
