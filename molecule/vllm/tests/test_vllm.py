@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 testinfra_hosts = ["ssh://node1", "ssh://node3"]
+CHECKOUT = Path(__file__).parents[3]
 SETTING = ["--max-num-seqs", "16"]
 
 
@@ -42,3 +44,10 @@ def test_the_key_is_for_root_only(host: Any) -> None:
     file = host.file("/opt/llm/secrets/vllm_api_key")
     assert (file.user, file.mode) == ("root", 0o600)
     assert host.file("/opt/llm/secrets").mode == 0o700
+
+
+def test_the_controller_keeps_what_the_new_start_measured() -> None:
+    kept = json.loads((CHECKOUT / ".lab/reports/observations/tiny_single-0.32.0.json").read_text())
+    assert kept["gpu"] == "Tesla V100-PCIE-16GB"
+    assert kept["prediction"]["kv_cache_tokens"] > 0
+    assert kept["truth"]["kv_cache_tokens"] > 0
