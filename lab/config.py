@@ -16,6 +16,7 @@ LAB = Path(__file__).resolve().parent
 CHECKOUT = LAB.parent
 STATE = CHECKOUT / ".lab"
 # Shared by all checkouts of a user: everything in it is named by a hash of what made it.
+IMAGE_REPOSITORY = "llm-lab"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "baremetal-llm-lab"
 
 
@@ -48,7 +49,7 @@ class Config:
     @property
     def vllm_image(self) -> str:
         """Reference of the lab's vLLM image, as the inventory names it."""
-        return f"{self.name}/vllm-openai:v{self.vllm_version}-cpu"
+        return f"{IMAGE_REPOSITORY}/vllm-openai:v{self.vllm_version}-cpu"
 
 
 def load() -> Config:

@@ -13,7 +13,7 @@ from pathlib import Path
 import docker
 from docker.errors import APIError, BuildError, ImageNotFound
 
-from lab.config import CACHE, LAB, Config, digest
+from lab.config import CACHE, IMAGE_REPOSITORY, LAB, Config, digest
 from lab.engine import apt_install
 from lab.progress import LabError, step
 
@@ -39,7 +39,7 @@ WHEEL_PLATFORMS += ["manylinux_2_12", "manylinux2010", "manylinux_2_5", "manylin
 def host_image(client: docker.DockerClient, config: Config) -> str:
     """Reference of the bare host's image, built if needed."""
     source = IMAGES / "host"
-    tag = f"{config.name}/host:{digest(source, config.base_image, config.debian_release)}"
+    tag = f"{IMAGE_REPOSITORY}/host:{digest(source, config.base_image, config.debian_release)}"
     if not _exists(client, tag):
         base = _base(client, config)
         with step("building the image of a bare host"):
@@ -50,7 +50,7 @@ def host_image(client: docker.DockerClient, config: Config) -> str:
 def vllm_image(client: docker.DockerClient, config: Config) -> str:
     """Reference of the vLLM image (CPU build, with Ray and the lab's platform plugin), built if needed."""
     source = IMAGES / "vllm"
-    tag = f"{config.name}/vllm-cache:{digest(source, config.base_image, config.debian_release)}"
+    tag = f"{IMAGE_REPOSITORY}/vllm-cache:{digest(source, config.base_image, config.debian_release)}"
     if not _exists(client, tag):
         base = _base(client, config)
         CACHE.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ def _base(client: docker.DockerClient, config: Config) -> str:
     """Debian from a registry if one answers, else made by debootstrap (needs root)."""
     if _exists(client, config.base_image):
         return config.base_image
-    made = f"{config.name}/debian:{config.debian_release}"
+    made = f"{IMAGE_REPOSITORY}/debian:{config.debian_release}"
     if _exists(client, made):
         return made
     with step(f"pulling {config.base_image}"):
