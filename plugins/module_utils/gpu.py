@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The GPUs and the NVIDIA driver of a host, read from what nvidia-smi prints and from the files of /proc and /sys.
 
-Everything here is text in, plain values out. A host without a driver still has its cards on the PCI bus: there the device
-id says which product it is, and the rest (UUID, and memory where one id stands for cards of different sizes) stays None.
+Everything here is text in, plain values out, and no text makes it fail: what cannot be read is told as a problem. A host without
+a driver still has its cards on the PCI bus: there the device id says which product it is, and the rest (UUID, health, and memory
+where one id stands for cards of different sizes) stays None.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import glob
 import os
 import re
 from typing import Any, Mapping, NamedTuple, Sequence
+from xml.etree import ElementTree
 
 # What is asked of nvidia-smi: its field, and how the facts call it.
 QUERY_FIELDS = (
@@ -26,7 +28,33 @@ QUERY_FIELDS = (
 # Older drivers refuse a query with this field: it came with R510.
 LATE_FIELD = "compute_cap"
 
+# A card's health as long as nobody has told it. nvidia-smi -q -x does.
+UNKNOWN_HEALTH: dict[str, Any] = {
+    "link": {"generation": None, "generation_max": None, "width": None, "width_max": None},
+    "ecc": {
+        "enabled": None,
+        "pending": None,
+        "volatile": {"corrected": None, "uncorrected": None},
+        "aggregate": {"corrected": None, "uncorrected": None},
+    },
+    "remapped_rows": {"corrected": None, "uncorrected": None, "pending": None, "failed": None},
+    "retired_pages": {"corrected": None, "uncorrected": None, "pending": None},
+    "mig_enabled": None,
+    "persistence_enabled": None,
+    "temperature_celsius": None,
+    "throttle_reasons": None,
+}
+# Reasons for lower clocks that are no sign of trouble: nothing to do, or somebody's own setting.
+_HARMLESS_REASONS = (
+    "gpu_idle",
+    "applications_clocks_setting",
+    "sync_boost",
+    "display_clocks_setting",
+    "display_clock_setting",
+)
+
 _VENDOR = "0x10de"
+_BRIDGE_CLASS = "0x0680"  # other bridge: how an NVSwitch shows itself
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller; a card's audio function is neither
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NOTHING = re.compile(
@@ -188,6 +216,124 @@ def parse_topology(text: str) -> dict[str, dict[str, str]]:
     return links
 
 
+def parse_p2p(text: str, topology: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, bool | None]]:
+    """Whether GPUs can read each other's memory, from ``nvidia-smi topo -p2p r``: ``{GPU0: {GPU1: True}}``.
+
+    Where that says nothing, an NVLink between them does (``topology``); else it is not known, None.
+    """
+    said: dict[str, dict[str, str]] = {}
+    header: list[str] = []
+    for line in text.splitlines():
+        cells = _ESCAPE.sub("", line).split()
+        if not header:
+            header = cells if cells and all(re.fullmatch(r"GPU\d+", cell) for cell in cells) else []
+        elif len(cells) == len(header) + 1 and cells[0] in header:
+            said[cells[0]] = dict(zip(header, cells[1:]))
+    p2p: dict[str, dict[str, bool | None]] = {}
+    for mine, links in topology.items():
+        p2p[mine] = {}
+        for other in sorted((name for name in links if name.startswith("GPU")), key=lambda name: int(name[3:])):
+            answer = said.get(mine, {}).get(other, "U")
+            by_link = True if links[other].startswith("NV") and links[other] != "NVB" else None
+            p2p[mine][other] = by_link if answer == "U" else answer == "OK"
+    return p2p
+
+
+def _text(element: ElementTree.Element | None, path: str) -> str | None:
+    return _value(element.findtext(path) or "") if element is not None else None
+
+
+def _count(element: ElementTree.Element | None, path: str) -> int | None:
+    """The leading number of '35 C', '16x' or '0'."""
+    match = re.match(r"(\d+)", _text(element, path) or "")
+    return int(match.group(1)) if match else None
+
+
+def _enabled(element: ElementTree.Element | None, path: str) -> bool | None:
+    return {"enabled": True, "yes": True, "disabled": False, "no": False}.get((_text(element, path) or "").lower())
+
+
+def _ecc_errors(span: ElementTree.Element | None) -> dict[str, int | None]:
+    """Errors since the driver was loaded, or of the card's whole life.
+
+    Cards since Turing count by kind of memory, older ones by place with a total.
+    """
+    found: dict[str, list[int]] = {"corrected": [], "uncorrected": []}
+    if span is not None:
+        for kind, bits in (("corrected", "single_bit"), ("uncorrected", "double_bit")):
+            block = span.find(bits)
+            if block is not None:
+                total = _count(block, "total")
+                places = [_count(block, child.tag) for child in block] if total is None else [total]
+                found[kind] += [number for number in places if number is not None]
+        for child in span:
+            number = _count(span, child.tag)
+            if number is not None and "correctable" in child.tag:
+                found["uncorrected" if "uncorrectable" in child.tag else "corrected"].append(number)
+    return {kind: sum(numbers) if numbers else None for kind, numbers in found.items()}
+
+
+def _throttle_reasons(gpu: ElementTree.Element) -> list[str] | None:
+    """What slows the card down at this moment. Before R535 the same was called clocks_throttle_reasons."""
+    block = gpu.find("clocks_event_reasons")
+    block = gpu.find("clocks_throttle_reasons") if block is None else block
+    if block is None:
+        return None
+    reasons = []
+    for child in block:
+        name = re.sub(r"^clocks_(event|throttle)_reason_", "", child.tag)
+        if (child.text or "").strip() == "Active" and name not in _HARMLESS_REASONS:
+            reasons.append(name)
+    return sorted(reasons)
+
+
+def parse_health(text: str) -> dict[str, dict[str, Any]] | None:
+    """By bus id how each card is, from ``nvidia-smi -q -x``; None if that is no such answer."""
+    try:
+        log = ElementTree.fromstring(text)
+    except (ElementTree.ParseError, ValueError):
+        return None
+    if log.tag != "nvidia_smi_log":
+        return None
+    cards: dict[str, dict[str, Any]] = {}
+    for gpu in log.findall("gpu"):
+        bus_id = normal_bus_id(gpu.get("id"))
+        if bus_id is None:
+            continue
+        link, rows = gpu.find("pci/pci_gpu_link_info"), gpu.find("remapped_rows")
+        pages = gpu.find("retired_pages")
+        cards[bus_id] = {
+            "link": {
+                "generation": _count(link, "pcie_gen/current_link_gen"),
+                "generation_max": _count(link, "pcie_gen/max_link_gen"),
+                "width": _count(link, "link_widths/current_link_width"),
+                "width_max": _count(link, "link_widths/max_link_width"),
+            },
+            "ecc": {
+                "enabled": _enabled(gpu, "ecc_mode/current_ecc"),
+                "pending": _enabled(gpu, "ecc_mode/pending_ecc"),
+                "volatile": _ecc_errors(gpu.find("ecc_errors/volatile")),
+                "aggregate": _ecc_errors(gpu.find("ecc_errors/aggregate")),
+            },
+            "remapped_rows": {
+                "corrected": _count(rows, "remapped_row_corr"),
+                "uncorrected": _count(rows, "remapped_row_unc"),
+                "pending": _enabled(rows, "remapped_row_pending"),
+                "failed": _enabled(rows, "remapped_row_failure"),
+            },
+            "retired_pages": {
+                "corrected": _count(pages, "multiple_single_bit_retirement/retired_count"),
+                "uncorrected": _count(pages, "double_bit_retirement/retired_count"),
+                "pending": _enabled(pages, "pending_retirement"),
+            },
+            "mig_enabled": _enabled(gpu, "mig_mode/current_mig"),
+            "persistence_enabled": _enabled(gpu, "persistence_mode"),
+            "temperature_celsius": _count(gpu, "temperature/gpu_temp"),
+            "throttle_reasons": _throttle_reasons(gpu),
+        }
+    return cards
+
+
 def parse_driver(text: str) -> dict[str, str | None]:
     """Version and kind of the loaded kernel module, from /proc/driver/nvidia/version."""
     line = next((line for line in text.splitlines() if line.startswith("NVRM version:")), "")
@@ -223,7 +369,7 @@ def installed_version(root: str = "/") -> str | None:
     return None
 
 
-def driver_facts(proc_root: str = "/proc", root: str = "/") -> dict[str, str | None]:
+def driver_facts(proc_root: str = "/proc", root: str = "/") -> dict[str, Any]:
     """Which driver runs and which one is installed."""
     running = parse_driver(_read(proc_root, "driver/nvidia/version") or "")
     installed = installed_version(root)
@@ -232,6 +378,7 @@ def driver_facts(proc_root: str = "/proc", root: str = "/") -> dict[str, str | N
         "installed": installed,
         "branch": branch_of(running["version"] or installed),
         "kernel_module": running["kernel_module"],
+        "mismatch": bool(running["version"] and installed and running["version"] != installed),
     }
 
 
@@ -259,61 +406,87 @@ def pci_gpus(sysfs_root: str = "/sys") -> list[dict[str, Any]]:
     return gpus
 
 
-def complete(gpus: Sequence[Mapping[str, Any]], on_bus: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """GPUs of nvidia-smi, with the compute capability from the PCI bus where an old driver does not tell it."""
+def nvswitches(sysfs_root: str = "/sys") -> int:
+    """How many NVSwitches are on the PCI bus. Those of HGX B200 and later are not there: they hide behind network cards."""
+    found = 0
+    for folder in glob.glob(os.path.join(sysfs_root, "bus/pci/devices/*")):
+        values = [(_read(folder, name) or "").strip().lower() for name in ("vendor", "class")]
+        found += values[0] == _VENDOR and values[1].startswith(_BRIDGE_CLASS)
+    return found
+
+
+def complete(
+    gpus: Sequence[Mapping[str, Any]],
+    on_bus: Sequence[Mapping[str, Any]],
+    health: Mapping[str, Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    """GPUs of nvidia-smi, each with its health, and with the compute capability of the PCI bus where an old driver lacks it."""
     by_bus_id = {gpu["bus_id"]: gpu for gpu in on_bus}
     completed: list[dict[str, Any]] = []
     for gpu in gpus:
         card = by_bus_id.get(gpu["bus_id"], {})
-        completed.append({**gpu, "compute_capability": gpu["compute_capability"] or card.get("compute_capability")})
+        capability = gpu["compute_capability"] or card.get("compute_capability")
+        completed.append({**gpu, "compute_capability": capability, **health.get(str(gpu["bus_id"]), UNKNOWN_HEALTH)})
     return completed
 
 
+def _problem(code: str, detail: str) -> dict[str, str]:
+    return {"code": code, "detail": detail}
+
+
 def gpu_facts(
-    query: str | None,
-    topology: str | None,
+    answers: Mapping[str, str | None],
     on_bus: Sequence[Mapping[str, Any]],
-    driver: Mapping[str, str | None],
+    driver: Mapping[str, Any],
+    switches: int = 0,
     failure: str = "",
 ) -> dict[str, Any]:
     """All of it together.
 
-    ``query`` and ``topology`` are what nvidia-smi printed, None where it could not be run; ``failure`` is what it said then.
+    ``answers`` is what nvidia-smi printed: ``query``, ``details`` (-q -x), ``topology`` (topo -m) and ``p2p`` (topo -p2p r), None
+    or absent where it could not be asked; ``failure`` is what it said then.
     """
     problems: list[dict[str, str]] = []
-    gpus = complete(parse_query(query or ""), on_bus)
+    query, details = answers.get("query"), answers.get("details")
+    health = parse_health(details or "")
+    gpus = complete(parse_query(query or ""), on_bus, health or {})
+    topology = parse_topology(answers.get("topology") or "") if gpus else {}
     source = "nvidia-smi" if gpus else "pci" if on_bus else "none"
+    if query is not None and not gpus:
+        problems.append(_problem("nvidia_smi_unreadable", "its list of cards: {!r}".format(query[:200])))
     if not gpus:
-        gpus = [{key: value for key, value in gpu.items() if key != "pci_device_id"} for gpu in on_bus]
+        gpus = [
+            {**{key: value for key, value in gpu.items() if key != "pci_device_id"}, **UNKNOWN_HEALTH} for gpu in on_bus
+        ]
         for gpu in on_bus:
             if gpu["name"] is None:
-                problems.append(
-                    {
-                        "code": "unknown_pci_device",
-                        "detail": "the NVIDIA device {} at {} is not in the table of GPUs".format(
-                            gpu["pci_device_id"], gpu["bus_id"]
-                        ),
-                    }
+                detail = "the NVIDIA device {} at {} is not in the table of GPUs".format(
+                    gpu["pci_device_id"], gpu["bus_id"]
                 )
-    elif len(gpus) < len(on_bus):
-        seen = {gpu["bus_id"] for gpu in gpus}
-        missing = [str(gpu["bus_id"]) for gpu in on_bus if gpu["bus_id"] not in seen]
-        problems.append(
-            {"code": "gpu_lost", "detail": "on the PCI bus but not seen by nvidia-smi: {}".format(", ".join(missing))}
-        )
+                problems.append(_problem("unknown_pci_device", detail))
+    else:
+        if health is None and details is not None:
+            problems.append(_problem("nvidia_smi_unreadable", "its details (-q -x): {!r}".format(details[:200])))
+        silent = [str(gpu["bus_id"]) for gpu in gpus if health is not None and str(gpu["bus_id"]) not in health]
+        if silent:
+            problems.append(_problem("nvidia_smi_unreadable", "no details of {}".format(", ".join(silent))))
+        if len(gpus) < len(on_bus):
+            seen = {gpu["bus_id"] for gpu in gpus}
+            missing = [str(gpu["bus_id"]) for gpu in on_bus if gpu["bus_id"] not in seen]
+            problems.append(
+                _problem("gpu_lost", "on the PCI bus but not seen by nvidia-smi: {}".format(", ".join(missing)))
+            )
     if failure:
-        problems.append({"code": "nvidia_smi_failed", "detail": " ".join(failure.split())[:300]})
-    if driver["loaded"] and driver["installed"] and driver["loaded"] != driver["installed"]:
-        problems.append(
-            {
-                "code": "driver_mismatch",
-                "detail": "the driver {} is loaded but {} is installed".format(driver["loaded"], driver["installed"]),
-            }
-        )
+        problems.append(_problem("nvidia_smi_failed", " ".join(failure.split())[:300]))
+    if driver["mismatch"]:
+        detail = "the driver {} is loaded but {} is installed".format(driver["loaded"], driver["installed"])
+        problems.append(_problem("driver_mismatch", detail))
     return {
         "source": source,
         "gpus": gpus,
         "driver": dict(driver),
-        "topology": parse_topology(topology or ""),
+        "topology": topology,
+        "p2p": parse_p2p(answers.get("p2p") or "", topology),
+        "nvswitches": switches,
         "problems": problems,
     }

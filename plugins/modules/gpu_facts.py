@@ -9,9 +9,10 @@ module: gpu_facts
 short_description: The NVIDIA GPUs and the driver of a host
 version_added: 0.1.0
 description:
-  - Tells which GPUs a host has, how they are connected, and which driver is loaded and which installed.
+  - Tells which GPUs a host has, how they are and how they are connected, and which driver is loaded and which installed.
   - Where C(nvidia-smi) cannot tell, because no driver is loaded yet, the cards are read from the PCI bus, and
-    RV(gpu_facts.source) says so. UUIDs are missing then, and for some cards the memory.
+    RV(gpu_facts.source) says so. UUIDs and health are missing then, and for some cards the memory.
+  - An answer that cannot be read is an entry of RV(gpu_facts.problems), never a failure.
   - Changes nothing.
 options:
   sysfs_root:
@@ -75,6 +76,15 @@ gpu_facts:
       description:
         - The cards in the driver's order, each with C(index), C(uuid), C(name), C(memory_mib) (the total),
           C(compute_capability) and C(bus_id). What is not known is V(null).
+        - C(link) holds the PCIe C(generation) and C(width) now and their C(generation_max) and C(width_max). An idle card lowers
+          its generation to save power; a width below the maximum is a bad slot, riser or contact.
+        - C(ecc) says whether error correction is C(enabled) now and after the next reboot (C(pending)), and counts errors
+          that were C(corrected) and C(uncorrected) since the driver was loaded (C(volatile)) and in the card's life (C(aggregate)).
+        - C(remapped_rows) (Ampere and newer) and C(retired_pages) (older cards) count what memory was taken out of use; with
+          C(pending) the next reset of the card does it, with C(failed) it could not be done and the card has to be replaced.
+        - C(mig_enabled), C(persistence_enabled) and C(temperature_celsius) are of this moment, and so is C(throttle_reasons),
+          the list of what slows the card down (V(hw_slowdown), V(hw_thermal_slowdown), V(hw_power_brake_slowdown),
+          V(sw_thermal_slowdown), V(sw_power_cap)); idleness and settings of somebody are none.
       type: list
       elements: dict
       sample:
@@ -84,20 +94,49 @@ gpu_facts:
           memory_mib: 16384
           compute_capability: "7.0"
           bus_id: "00000000:3B:00.0"
+          link: {"generation": 3, "generation_max": 3, "width": 16, "width_max": 16}
+          ecc:
+            enabled: true
+            pending: true
+            volatile: {"corrected": 0, "uncorrected": 0}
+            aggregate: {"corrected": 0, "uncorrected": 0}
+          remapped_rows: {"corrected": null, "uncorrected": null, "pending": null, "failed": null}
+          retired_pages: {"corrected": 0, "uncorrected": 0, "pending": false}
+          mig_enabled: null
+          persistence_enabled: true
+          temperature_celsius: 35
+          throttle_reasons: []
     driver:
       description:
         - The version of the driver that is C(loaded) and of the one that is C(installed), the C(branch) (of the loaded one, if
           there is one), and as C(kernel_module) V(open) or V(proprietary). What is not there is V(null).
+        - C(mismatch) is true where another version is loaded than is installed, which takes a reboot to mend.
       type: dict
-      sample: {"loaded": "570.195.03", "installed": "570.195.03", "branch": "570", "kernel_module": "proprietary"}
+      sample:
+        loaded: 570.195.03
+        installed: 570.195.03
+        branch: "570"
+        kernel_module: proprietary
+        mismatch: false
     topology:
       description: Per card how it reaches the other cards and the network cards, in the words of C(nvidia-smi topo -m).
       type: dict
       sample: {"GPU0": {"GPU1": "NV2"}, "GPU1": {"GPU0": "NV2"}}
+    p2p:
+      description:
+        - Per card whether it can read the memory of each other card directly, V(true) or V(false); V(null) where nothing tells.
+      type: dict
+      sample: {"GPU0": {"GPU1": true}, "GPU1": {"GPU0": true}}
+    nvswitches:
+      description:
+        - How many NVSwitches are on the PCI bus. Those of HGX B200 and later are not there.
+      type: int
+      sample: 0
     problems:
       description:
-        - What is wrong, each with C(code) and C(detail). The codes are V(nvidia_smi_failed), V(driver_mismatch) (loaded and
-          installed driver differ), V(gpu_lost) (on the bus but not seen by the driver) and V(unknown_pci_device).
+        - What is wrong, each with C(code) and C(detail). The codes are V(nvidia_smi_failed), V(nvidia_smi_unreadable) (it printed
+          something else than it should), V(driver_mismatch) (loaded and installed driver differ), V(gpu_lost) (on the bus but
+          not seen by the driver) and V(unknown_pci_device).
       type: list
       elements: dict
       sample: []
@@ -120,8 +159,11 @@ from ansible_collections.baremetal.llm.plugins.module_utils.gpu import (
     QUERY_FIELDS,
     driver_facts,
     gpu_facts,
+    nvswitches,
     pci_gpus,
 )
+
+MORE_QUESTIONS = {"details": ["-q", "-x"], "topology": ["topo", "-m"], "p2p": ["topo", "-p2p", "r"]}
 
 
 def _run(module: AnsibleModule, command: list[str]) -> tuple[int, str, str]:
@@ -157,20 +199,20 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    query: str | None = None
-    topology: str | None = None
+    answers: dict[str, str | None] = {}
     failure = ""
     smi = module.get_bin_path("nvidia-smi")
     if smi:
-        query, failure = _ask(module, smi)
-        if query is not None:
-            status, out, _err = _run(module, [smi, "topo", "-m"])
-            topology = out if status == 0 else None
+        answers["query"], failure = _ask(module, smi)
+        if answers["query"] is not None:
+            for what, words in MORE_QUESTIONS.items():
+                status, out, _err = _run(module, [smi, *words])
+                answers[what] = out if status == 0 else None
     facts: dict[str, Any] = gpu_facts(
-        query,
-        topology,
+        answers,
         pci_gpus(module.params["sysfs_root"]),
         driver_facts(module.params["proc_root"]),
+        nvswitches(module.params["sysfs_root"]),
         failure,
     )
     module.exit_json(changed=False, gpu_facts=facts, ansible_facts={"llm_gpus_found": facts["gpus"]})

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils.gpu import (
     PRODUCTS,
+    UNKNOWN_HEALTH,
     branch_of,
     driver_facts,
     gpu_facts,
     installed_version,
     normal_bus_id,
+    nvswitches,
     parse_csv,
     parse_driver,
+    parse_health,
+    parse_p2p,
     parse_query,
     parse_topology,
     pci_gpus,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.sim.hardware import hardware, pci_tree
 
 CAPTURES = Path(__file__).parents[3] / "data/nvidia_smi"
-NO_DRIVER = {"loaded": None, "installed": None, "branch": None, "kernel_module": None}
+NO_DRIVER = {"loaded": None, "installed": None, "branch": None, "kernel_module": None, "mismatch": False}
 H200 = {
     "index": 0,
     "uuid": "GPU-00000000-0000-0000-0000-000000000000",
@@ -76,9 +82,14 @@ def test_no_gpu_in_a_broken_answer(text: str) -> None:
 @given(st.text())
 def test_nothing_that_is_printed_breaks_the_parsers(text: str) -> None:
     parse_query(text)
-    parse_topology(text)
+    parse_health(text)
+    parse_p2p(text, parse_topology(text))
     parse_driver(text)
     normal_bus_id(text)
+    answers = {"query": text, "details": text, "topology": text, "p2p": text}
+    assert gpu_facts(answers, [], NO_DRIVER)["source"] == "none"
+    facts = gpu_facts({**answers, "query": capture("query.csv")}, [], NO_DRIVER)
+    assert [entry["code"] for entry in facts["problems"]] == ["nvidia_smi_unreadable"]
 
 
 @given(st.integers(min_value=0, max_value=len(capture("query.csv")) - 1))
@@ -100,6 +111,157 @@ def test_a_topology_with_network_cards_and_a_single_gpu() -> None:
     )
     assert parse_topology(text) == {"GPU0": {"NIC0": "PIX", "NIC1": "SYS"}}
     assert parse_topology("\tGPU0\tCPU Affinity\nGPU0\t X \t0-3\n") == {"GPU0": {}}
+
+
+P2P = (
+    " \t\x1b[4mGPU0\tGPU1\t\x1b[0m\n GPU0\tX\t{0}\t\n GPU1\t{0}\tX\t\n\nLegend:\n\n  X    = Self\n  OK   = Status Ok\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "link", "possible"),
+    [("OK", "SYS", True), ("NS", "NV2", False), ("CNS", "PHB", False), ("U", "NV2", True), ("U", "PHB", None)],
+)
+def test_peer_access(said: str, link: str, possible: bool | None) -> None:
+    topology = {"GPU0": {"GPU1": link, "NIC0": "PIX"}, "GPU1": {"GPU0": link}}
+    assert parse_p2p(P2P.format(said), topology) == {"GPU0": {"GPU1": possible}, "GPU1": {"GPU0": possible}}
+
+
+def test_peer_access_that_is_not_told_follows_from_nvlink() -> None:
+    assert parse_p2p("", parse_topology(capture("topo.txt"))) == {"GPU0": {"GPU1": True}, "GPU1": {"GPU0": True}}
+
+
+# -- health ------------------------------------------------------------------------------------------------------------
+
+HEALTHY_H200: dict[str, Any] = {
+    "link": {"generation": 5, "generation_max": 5, "width": 16, "width_max": 16},
+    "ecc": {
+        "enabled": True,
+        "pending": True,
+        "volatile": {"corrected": 0, "uncorrected": 0},
+        "aggregate": {"corrected": 0, "uncorrected": 0},
+    },
+    "remapped_rows": {"corrected": 0, "uncorrected": 0, "pending": False, "failed": False},
+    "retired_pages": {"corrected": None, "uncorrected": None, "pending": None},
+    "mig_enabled": False,
+    "persistence_enabled": True,
+    "temperature_celsius": 35,
+    "throttle_reasons": [],
+}
+OLD_ECC = """<volatile>
+<single_bit><device_memory>3</device_memory><register_file>N/A</register_file><total>4</total></single_bit>
+<double_bit><device_memory>1</device_memory><l2_cache>2</l2_cache><total>N/A</total></double_bit>
+</volatile>"""
+
+
+def details(changes: dict[str, str]) -> str:
+    """The capture of a real host, its first card changed."""
+    log = ET.fromstring(capture("smi.xml"))
+    for path, text in changes.items():
+        element = log.find("gpu/" + path)
+        assert element is not None, path
+        element.text = text
+    return ET.tostring(log, encoding="unicode")
+
+
+def first(text: str) -> dict[str, Any]:
+    found = parse_health(text)
+    assert found is not None
+    return found["00000000:00:06.0"]
+
+
+def test_the_health_of_a_real_host() -> None:
+    assert parse_health(capture("smi.xml")) == {"00000000:00:06.0": HEALTHY_H200, "00000000:00:07.0": HEALTHY_H200}
+    assert set(UNKNOWN_HEALTH) == set(HEALTHY_H200)
+
+
+def test_a_worn_and_hot_card() -> None:
+    health = first(
+        details(
+            {
+                "pci/pci_gpu_link_info/link_widths/current_link_width": "8x",
+                "ecc_errors/volatile/sram_uncorrectable_parity": "2",
+                "ecc_errors/volatile/dram_uncorrectable": "1",
+                "ecc_errors/aggregate/dram_correctable": "17",
+                "remapped_rows/remapped_row_unc": "5",
+                "remapped_rows/remapped_row_pending": "Yes",
+                "retired_pages/double_bit_retirement/retired_count": "6",
+                "retired_pages/pending_retirement": "Yes",
+                "mig_mode/current_mig": "Enabled",
+                "temperature/gpu_temp": "91 C",
+                "clocks_event_reasons/clocks_event_reason_hw_slowdown": "Active",
+                "clocks_event_reasons/clocks_event_reason_gpu_idle": "Active",
+            }
+        )
+    )
+    assert (health["link"]["width"], health["link"]["width_max"]) == (8, 16)
+    assert health["ecc"]["volatile"] == {"corrected": 0, "uncorrected": 3}
+    assert health["ecc"]["aggregate"] == {"corrected": 17, "uncorrected": 0}
+    assert health["remapped_rows"] == {"corrected": 0, "uncorrected": 5, "pending": True, "failed": False}
+    assert health["retired_pages"] == {"corrected": None, "uncorrected": 6, "pending": True}
+    assert (health["mig_enabled"], health["temperature_celsius"]) == (True, 91)
+    assert health["throttle_reasons"] == ["hw_slowdown"]
+
+
+def test_a_card_and_a_driver_from_before() -> None:
+    """Volta counts errors by place, and until R535 the reasons for lower clocks had another name."""
+    text = re.sub(r"<volatile>.*?</volatile>", OLD_ECC, capture("smi.xml"), count=1, flags=re.DOTALL)
+    text = text.replace("clocks_event_reason", "clocks_throttle_reason")
+    text = text.replace("sw_power_cap>Not Active", "sw_power_cap>Active")
+    health = first(text)
+    assert health["ecc"]["volatile"] == {"corrected": 4, "uncorrected": 3}
+    assert health["throttle_reasons"] == ["sw_power_cap"]
+
+
+@settings(max_examples=40)
+@given(st.integers(min_value=0, max_value=len(capture("smi.xml").rstrip()) - 1), st.text(max_size=3))
+def test_torn_or_garbled_details_are_a_problem_and_no_traceback(position: int, noise: str) -> None:
+    text = capture("smi.xml")
+    answers = {"query": capture("query.csv"), "topology": capture("topo.txt")}
+    torn = gpu_facts({**answers, "details": text[:position]}, [], NO_DRIVER)
+    assert [entry["code"] for entry in torn["problems"]] == ["nvidia_smi_unreadable"]
+    assert [gpu["name"] for gpu in torn["gpus"]] == ["NVIDIA H200"] * 2
+    assert torn["gpus"][0]["ecc"] == UNKNOWN_HEALTH["ecc"]
+    garbled = gpu_facts({**answers, "details": text[:position] + noise + text[position:]}, [], NO_DRIVER)
+    assert {entry["code"] for entry in garbled["problems"]} <= {"nvidia_smi_unreadable"}
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(sorted({element.tag for element in ET.fromstring(capture("smi.xml")).iter()} - {"nvidia_smi_log"}))
+)
+def test_what_is_not_told_is_not_known(tag: str) -> None:
+    log = ET.fromstring(capture("smi.xml"))
+    for parent in list(log.iter()):
+        for child in list(parent):
+            if child.tag == tag:
+                parent.remove(child)
+    for card in (parse_health(ET.tostring(log, encoding="unicode")) or {}).values():
+        assert set(card) == set(HEALTHY_H200)
+
+
+def test_a_card_that_the_details_leave_out_is_told() -> None:
+    answers: dict[str, str | None] = {
+        "query": capture("query.csv"),
+        "details": capture("smi.xml").replace("00:07.0", "00:09.0"),
+    }
+    (told,) = gpu_facts(answers, [], NO_DRIVER)["problems"]
+    assert told == {"code": "nvidia_smi_unreadable", "detail": "no details of 00000000:00:07.0"}
+
+
+def test_nvswitches_are_counted(tmp_path: Path) -> None:
+    root = write_pci(tmp_path, "NVIDIA H200", 2)
+    assert nvswitches(root) == 0
+    for name, vendor in (("0000:c0:00.0", "0x10de"), ("0000:c1:00.0", "0x10de"), ("0000:c2:00.0", "0x8086")):
+        folder = tmp_path / "sys/bus/pci/devices" / name
+        folder.mkdir()
+        (folder / "vendor").write_text(vendor + "\n")
+        (folder / "class").write_text("0x068000\n")
+    assert nvswitches(root) == 2
+    assert len(pci_gpus(root)) == 2
+
+
+# -- driver ------------------------------------------------------------------------------------------------------------
 
 
 def test_the_driver_of_a_real_host_is_the_open_one() -> None:
@@ -193,13 +355,19 @@ def test_the_installed_driver_is_the_one_that_the_link_leads_to(tmp_path: Path) 
     proc.mkdir(parents=True)
     (proc / "version").write_text(capture("procversion.txt"))
     facts = driver_facts(str(tmp_path / "proc"), str(tmp_path))
-    assert facts == {"loaded": "580.159.04", "installed": "570.195.03", "branch": "580", "kernel_module": "open"}
-    problems = gpu_facts(None, None, [], facts)["problems"]
+    assert facts == {
+        "loaded": "580.159.04",
+        "installed": "570.195.03",
+        "branch": "580",
+        "kernel_module": "open",
+        "mismatch": True,
+    }
+    problems = gpu_facts({}, [], facts)["problems"]
     assert [entry["code"] for entry in problems] == ["driver_mismatch"]
 
 
 def test_without_a_driver_the_bus_tells(tmp_path: Path) -> None:
-    facts = gpu_facts(None, None, pci_gpus(write_pci(tmp_path, "Tesla V100-PCIE-16GB", 2)), NO_DRIVER, "no\ndriver")
+    facts = gpu_facts({}, pci_gpus(write_pci(tmp_path, "Tesla V100-PCIE-16GB", 2)), NO_DRIVER, failure="no\ndriver")
     assert facts["source"] == "pci"
     assert [gpu["index"] for gpu in facts["gpus"]] == [0, 1]
     assert "pci_device_id" not in facts["gpus"][0]
@@ -210,7 +378,7 @@ def test_a_card_that_is_not_in_the_table_is_counted_and_told(tmp_path: Path) -> 
     root = write_pci(tmp_path, "Tesla V100-PCIE-16GB", 1)
     (device,) = (tmp_path / "sys/bus/pci/devices").iterdir()
     (device / "device").write_text("0xffff\n")
-    facts = gpu_facts(None, None, pci_gpus(root), NO_DRIVER)
+    facts = gpu_facts({}, pci_gpus(root), NO_DRIVER)
     assert [gpu["name"] for gpu in facts["gpus"]] == [None]
     assert [entry["code"] for entry in facts["problems"]] == ["unknown_pci_device"]
 
@@ -218,7 +386,7 @@ def test_a_card_that_is_not_in_the_table_is_counted_and_told(tmp_path: Path) -> 
 def test_a_card_that_fell_off_is_told(tmp_path: Path) -> None:
     on_bus = pci_gpus(write_pci(tmp_path, "Tesla V100-PCIE-16GB", 2))
     query = "index, uuid, name, memory.total [MiB], pci.bus_id\n0, GPU-1, Tesla V100-PCIE-16GB, 16384 MiB, 00000000:3B:00.0\n"
-    facts = gpu_facts(query, None, on_bus, NO_DRIVER)
+    facts = gpu_facts({"query": query}, on_bus, NO_DRIVER)
     assert facts["source"] == "nvidia-smi"
     # An old nvidia-smi has no compute_cap: the bus knows it.
     assert facts["gpus"][0]["compute_capability"] == "7.0"
@@ -227,10 +395,12 @@ def test_a_card_that_fell_off_is_told(tmp_path: Path) -> None:
 
 
 def test_a_host_without_any() -> None:
-    assert gpu_facts(None, None, [], NO_DRIVER) == {
+    assert gpu_facts({}, [], NO_DRIVER) == {
         "source": "none",
         "gpus": [],
         "driver": NO_DRIVER,
         "topology": {},
+        "p2p": {},
+        "nvswitches": 0,
         "problems": [],
     }

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lab.sim.hardware import hardware, pci_tree
+from lab.sim.runfile import build_runfile
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 CAPTURES = REPOSITORY / "tests/data/nvidia_smi"
@@ -20,6 +21,8 @@ case "$*" in
 *query-gpu=*compute_cap*) {query} ;;
 *query-gpu=*) cat {folder}/old.csv ;;
 "topo -m") cat {captures}/topo.txt ;;
+"-q -x") cat {captures}/smi.xml ;;
+*) exit 1 ;;
 esac
 """
 
@@ -80,6 +83,9 @@ def test_a_host_with_a_driver(host: Path) -> None:
     assert facts["source"] == "nvidia-smi"
     assert [gpu["name"] for gpu in facts["gpus"]] == ["NVIDIA H200"] * 2
     assert facts["topology"]["GPU0"] == {"GPU1": "NV18"}
+    assert facts["p2p"]["GPU0"] == {"GPU1": True}
+    assert facts["gpus"][1]["link"]["width"] == 16
+    assert facts["problems"] == []
     assert facts["driver"]["loaded"] == "580.159.04"
 
 
@@ -98,6 +104,38 @@ def test_a_driver_that_is_not_loaded(host: Path) -> None:
     assert facts["source"] == "pci"
     assert [entry["code"] for entry in facts["problems"]] == ["nvidia_smi_failed"]
     assert "has failed" in facts["problems"][0]["detail"]
+
+
+def test_the_host_of_the_lab_answers_all_of_it(tmp_path: Path, host: Path) -> None:
+    """Its stand-in of nvidia-smi, asked by the module."""
+    root = tmp_path / "lab"
+    (root / "etc/lab").mkdir(parents=True)
+    content = hardware("gpu01", "Tesla V100-SXM2-16GB", 2)
+    content["gpus"][1]["fields"] = {
+        "pcie.link.width.current": "8",
+        "ecc.errors.uncorrected.volatile.total": "2",
+        "retired_pages.pending": "Yes",
+        "temperature.gpu": "90",
+        "clocks_event_reasons.hw_thermal_slowdown": "Active",
+    }
+    (root / "etc/lab/hardware.json").write_text(json.dumps(content))
+    runfile = build_runfile("570.195.03", tmp_path)
+    environment = {**os.environ, "LAB_ROOT": str(root)}
+    subprocess.run(["sh", runfile, "--silent"], env=environment, check=True, capture_output=True)
+    program = host / "bin/nvidia-smi"
+    program.write_text(f'#!/bin/sh\nLAB_ROOT={root} exec {sys.executable} {root}/usr/bin/nvidia-smi "$@"\n')
+    program.chmod(0o755)
+    facts = gpu_facts(host)
+    well, ill = facts["gpus"]
+    assert facts["source"] == "nvidia-smi"
+    assert facts["p2p"] == {"GPU0": {"GPU1": True}, "GPU1": {"GPU0": True}}
+    assert facts["problems"] == []
+    assert well["link"] == {"generation": 3, "generation_max": 3, "width": 16, "width_max": 16}
+    assert well["ecc"]["volatile"] == {"corrected": 0, "uncorrected": 0}
+    assert well["throttle_reasons"] == []
+    assert (ill["link"]["width"], ill["ecc"]["volatile"]["uncorrected"], ill["temperature_celsius"]) == (8, 2, 90)
+    assert ill["retired_pages"]["pending"] is True
+    assert ill["throttle_reasons"] == ["hw_thermal_slowdown"]
 
 
 def test_one_that_hangs_is_ended(host: Path) -> None:
