@@ -7,33 +7,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
-    MANIFEST_NAME,
-    BundleError,
-    Record,
-    check_manifest,
-    human_bytes,
-    select,
-)
+from ansible_collections.baremetal.llm.plugins.module_utils.bundle import Record, human_bytes, inside, select
+from ansible_collections.baremetal.llm.plugins.plugin_utils.manifest import load_records
 
 display = Display()
 SLOW_BYTES = 64 << 20
-
-
-def load_records(bundle: str) -> list[Record]:
-    """Records of the bundle's manifest; AnsibleActionFail says what is wrong and what to do."""
-    path = os.path.join(bundle, MANIFEST_NAME)
-    try:
-        with open(path, encoding="utf-8") as stream:
-            return check_manifest(yaml.load(stream, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except (OSError, yaml.YAMLError, BundleError) as error:
-        raise AnsibleActionFail(
-            f"The bundle cannot be used: {error}\nIts folder is llm_bundle_dir ({bundle}); playbooks/bundle.yml makes one."
-        ) from error
 
 
 class ActionModule(ActionBase):
@@ -102,9 +83,10 @@ class ActionModule(ActionBase):
             if file["size"] >= SLOW_BYTES:
                 display.display(f"{host}: copying {file['source']} ({human_bytes(file['size'])})")
             file["arrived"] = f"{incoming}/{number}"
-            source = os.path.join(bundle, file["source"])
-            if not os.path.isfile(source):
+            source = inside(bundle, file["source"])
+            if source is None or not os.path.isfile(source):
                 raise AnsibleActionFail(
-                    f"{source} is in the manifest but not in the bundle. Copy the bundle again, or make it again."
+                    f"{file['source']} is in the manifest but is no file of the bundle {bundle}. Copy the bundle again, or make it "
+                    "again."
                 )
             self._connection.put_file(source, file["arrived"])

@@ -7,12 +7,17 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from typing import Any, Dict, Iterable, Mapping
+import threading
+import time
+from typing import Any, Callable, Dict, Iterable, Mapping
 
 SCHEMA = 1
 MANIFEST_NAME = "manifest.yml"
 CHUNK_BYTES = 1 << 20
 KINDS = ("docker", "driver", "image", "model", "nvidia_container_toolkit", "os_packages", "python")
+
+# What the making of a bundle keeps beside the files for its own use; no part of the bundle.
+STATE_DIR = ".state"
 
 Record = Dict[str, Any]
 
@@ -73,12 +78,14 @@ def select(records: Iterable[Record], kind: str, match: Mapping[str, Any] | None
     ]
 
 
-def sha256_of(path: str) -> str:
-    """SHA-256 of a file, read in pieces."""
+def sha256_of(path: str, add: Callable[[int], None] | None = None) -> str:
+    """SHA-256 of a file, read in pieces; `add` is told of each piece's size."""
     result = hashlib.sha256()
     with open(path, "rb") as stream:
         for piece in iter(lambda: stream.read(CHUNK_BYTES), b""):
             result.update(piece)
+            if add:
+                add(len(piece))
     return result.hexdigest()
 
 
@@ -111,11 +118,19 @@ def human_bytes(size: int) -> str:
     return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
 
 
-def make_record(root: str, path: str, kind: str, fields: Mapping[str, Any]) -> Record:
-    """The manifest's record of a file that lies in the bundle."""
-    full = os.path.join(root, safe_path(path))
-    record = {"path": path, "kind": kind, "size": os.path.getsize(full), "sha256": sha256_of(full)}
-    return {**record, **fields}
+def make_record(
+    root: str, path: str, kind: str, fields: Mapping[str, Any], seen: dict[str, Any] | None = None
+) -> Record:
+    """The manifest's record of a file that lies in the bundle. What `seen` (path -> last check) knows is not read again."""
+    full = inside(root, path)
+    if full is None:
+        raise BundleError(f"{path} in {root} is a link or lies behind one; the bundle has to hold the file itself")
+    mark = fingerprint(full)
+    last = (seen or {}).get(path) or {}
+    digest = last["sha256"] if last.get("mark") == mark else sha256_of(full)
+    if seen is not None:
+        seen[path] = {"sha256": digest, "mark": mark}
+    return {"path": path, "kind": kind, "size": os.path.getsize(full), "sha256": digest, **fields}
 
 
 def walk(source: str) -> list[tuple[str, str]]:
@@ -129,3 +144,65 @@ def walk(source: str) -> list[tuple[str, str]]:
             full = os.path.join(folder, name)
             found.append((full, os.path.relpath(full, source).replace(os.sep, "/")))
     return found
+
+
+def inside(root: str, path: str) -> str | None:
+    """Full path of what a manifest calls `path`; None if it, or a folder on the way to it, is a link."""
+    full = os.path.realpath(root)
+    for part in safe_path(path).split("/"):
+        full = os.path.join(full, part)
+        if os.path.islink(full):
+            return None
+    return full
+
+
+def fingerprint(path: str) -> list[int]:
+    """What changes when a file is written, replaced or brought from elsewhere, whatever its modification time says."""
+    status = os.stat(path)
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+class Progress:
+    """Bytes done of bytes to do, told at most once in `every` seconds. Threads may share it."""
+
+    def __init__(
+        self,
+        what: str,
+        total: int,
+        say: Callable[[str], None],
+        every: float = 10,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self.what, self.total, self.say, self.every = what, total, say, every
+        self.clock = clock or time.monotonic
+        self.done = 0
+        self.started = self.told = self.clock()
+        self._lock = threading.Lock()
+
+    def add(self, size: int) -> None:
+        with self._lock:
+            self.done += size
+            now = self.clock()
+            if now - self.told < self.every:
+                return
+            self.told = now
+            line = self.line(now)
+        self.say(line)
+
+    def line(self, now: float) -> str:
+        """verify: 12.3 GiB of 412.0 GiB (3 %), 210.5 MiB/s, 32 min left."""
+        rate = self.done / max(now - self.started, 0.001)
+        left = human_seconds((self.total - self.done) / rate) if rate and self.total > self.done else human_seconds(0)
+        share = 100 * self.done // self.total if self.total else 100
+        return (
+            f"{self.what}: {human_bytes(self.done)} of {human_bytes(self.total)} ({share} %), "
+            f"{human_bytes(int(rate))}/s, {left} left"
+        )
+
+
+def human_seconds(seconds: float) -> str:
+    """45 s, 12 min, 3 h 20 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

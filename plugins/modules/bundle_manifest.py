@@ -38,6 +38,11 @@ options:
         description: Further fields of the records of these files, by kind.
         type: dict
         default: {}
+  checks:
+    description:
+      - File that remembers what was read, so that a file that was not touched since is not read again.
+      - M(baremetal.llm.bundle_verify) has the same.
+    type: path
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
@@ -93,10 +98,12 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
     KINDS,
     MANIFEST_NAME,
     SCHEMA,
+    BundleError,
     make_record,
     safe_path,
     walk,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils.bundle_check import read_checks, write_checks
 
 try:
     import yaml
@@ -131,6 +138,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "bundle": {"type": "path", "required": True},
+            "checks": {"type": "path"},
             "artefacts": {
                 "type": "list",
                 "elements": "dict",
@@ -148,6 +156,7 @@ def main() -> None:
     if not HAS_YAML:
         module.fail_json(msg=missing_required_lib("PyYAML"))
     bundle = module.params["bundle"]
+    seen = read_checks(module.params["checks"], bundle) if module.params["checks"] else {}
     changed, records = False, []
     for artefact in module.params["artefacts"]:
         source = artefact["source"] or os.path.join(bundle, artefact["path"])
@@ -161,7 +170,10 @@ def main() -> None:
             if artefact["source"]:
                 changed |= bring(full, os.path.join(bundle, path), module.check_mode)
             if not module.check_mode:
-                records.append(make_record(bundle, path, artefact["kind"], artefact["fields"]))
+                try:
+                    records.append(make_record(bundle, path, artefact["kind"], artefact["fields"], seen))
+                except BundleError as error:
+                    module.fail_json(msg=str(error))
     manifest_path = os.path.join(bundle, MANIFEST_NAME)
     old: dict[str, Any] = {}
     if os.path.exists(manifest_path):
@@ -175,6 +187,8 @@ def main() -> None:
         with open(manifest_path + ".new", "w", encoding="utf-8") as stream:
             yaml.safe_dump({"schema": SCHEMA, "created": created, "files": records}, stream, sort_keys=False)
         os.replace(manifest_path + ".new", manifest_path)
+    if module.params["checks"]:
+        write_checks(module.params["checks"], bundle, seen)
     before, after = (
         "".join(f"{record['path']} {record['sha256']}\n" for record in files)
         for files in (old.get("files", []), records)

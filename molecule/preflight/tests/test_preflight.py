@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -30,14 +31,14 @@ MANIFEST: dict[str, Any] = {
             "path": "models/m/w.safetensors",
             "kind": "model",
             "size": 5_000_000,
-            "sha256": "0" * 64,
+            "sha256": hashlib.sha256(bytes(5_000_000)).hexdigest(),
             "model": "lab/tiny-qwen2",
         },
         {
             "path": "images/images.tar",
             "kind": "image",
             "size": 1_000_000,
-            "sha256": "0" * 64,
+            "sha256": hashlib.sha256(bytes(1_000_000)).hexdigest(),
             "images": [{"reference": "llm-lab/vllm-openai:v0.32.0-cpu", "id": "sha256:0", "vllm_version": "0.32.0"}],
         },
     ],
@@ -85,7 +86,11 @@ def hosts() -> list[Any]:
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
-    """A bundle as far as a look at its manifest tells."""
+    """A bundle as far as preflight looks at it."""
+    for record in MANIFEST["files"]:
+        path = tmp_path / record["path"]
+        path.parent.mkdir(parents=True)
+        path.write_bytes(bytes(record["size"]))
     (tmp_path / "manifest.yml").write_text(json.dumps(MANIFEST))
     return tmp_path
 
@@ -115,6 +120,20 @@ def test_check_mode_does_the_same(bundle: Path) -> None:
     run = preflight("-e", f"llm_bundle_dir={bundle}", "--check", "--diff")
     assert run.status == 0, run.output
     assert set(run.changed.values()) == {0}
+
+
+def test_a_damaged_bundle_is_refused_by_name(bundle: Path) -> None:
+    """With the size and the time of the file as they were: only its bytes tell."""
+    weights = bundle / "models/m/w.safetensors"
+    status = weights.stat()
+    assert preflight("-e", f"llm_bundle_dir={bundle}", "--limit", "node3").status == 0
+    with weights.open("r+b") as stream:
+        stream.write(b"x")
+    os.utime(weights, ns=(status.st_atime_ns, status.st_mtime_ns))
+    run = preflight("-e", f"llm_bundle_dir={bundle}", "--limit", "node3")
+    assert run.status != 0, run.output
+    run.says("corrupt: its SHA-256 is not that of the manifest", "models/m/w.safetensors", "No host has been touched")
+    assert "images/images.tar" not in run.output
 
 
 SHOW = """

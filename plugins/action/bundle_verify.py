@@ -1,0 +1,62 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""bundle_verify: reads the bundle on the controller and says how far it is."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.module_utils.bundle import BundleError, Progress
+from ansible_collections.baremetal.llm.plugins.module_utils.bundle_check import (
+    describe_faults,
+    read_checks,
+    verify,
+    write_checks,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.manifest import load_records
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """Everything happens here, on the controller."""
+
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(
+            argument_spec={
+                "bundle": {"type": "path", "required": True},
+                "checks": {"type": "path", "required": True},
+                "content": {"type": "bool", "default": True},
+                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
+            }
+        )
+        bundle = options["bundle"]
+        records = load_records(bundle)
+        total = sum(record["size"] for record in records)
+        before = read_checks(options["checks"], bundle)
+        seen = dict(before)
+        progress = Progress(f"verify {bundle}", total, display.display)
+        try:
+            faults = verify(bundle, records, seen, options["content"], add=progress.add)
+        except (OSError, BundleError) as error:
+            raise AnsibleActionFail(f"The bundle {bundle} (llm_bundle_dir) cannot be read: {error}") from error
+        if seen != before and not self._task.check_mode:
+            write_checks(options["checks"], bundle, seen)
+        read = sum(
+            record["size"] for record in records if seen.get(record["path"], {}) != before.get(record["path"], {})
+        )
+        result.update(changed=False, files=len(records), bytes=total, read_bytes=read, faults=faults)
+        if faults.get("extra"):
+            names = ", ".join(faults["extra"][:10]) + (" ..." if len(faults["extra"]) > 10 else "")
+            display.warning(f"{len(faults['extra'])} files in {bundle} that its manifest does not know: {names}")
+        message = describe_faults(os.path.abspath(bundle), faults, options["language"])
+        if message:
+            result.update(failed=True, msg=message)
+        return result

@@ -1,0 +1,83 @@
+#!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: bundle_verify
+short_description: Compare a bundle on the controller with its manifest
+version_added: 0.1.0
+description:
+  - Compares every file of a bundle with the size and SHA-256 that its manifest names, several files at a time, and fails with the
+    names of all that are missing, of the wrong size, corrupt, swapped with another or no plain files.
+  - A file that was right and was not touched since is not read again. Files that the manifest does not know are a warning.
+  - Runs on the controller, needs no network and changes nothing in the bundle.
+options:
+  bundle:
+    description: Folder of the bundle on the controller; C(manifest.yml) lies in it.
+    type: path
+    required: true
+  checks:
+    description: File on the controller that remembers what was read. It may hold several bundles, and may be deleted any time.
+    type: path
+    required: true
+  content:
+    description: Whether contents are compared, and not only names and sizes.
+    type: bool
+    default: true
+  language:
+    description: The language of the refusal.
+    type: str
+    choices: [en, zh]
+    default: en
+author:
+  - The baremetal.llm authors (@baremetal-llm)
+attributes:
+  action:
+    description: Runs on the controller only.
+    support: full
+  async:
+    description: Can be run in the background.
+    support: none
+  check_mode:
+    description: Does the same, and remembers nothing.
+    support: full
+  diff_mode:
+    description: There is nothing to show.
+    support: none
+  idempotent:
+    description: A second run reads nothing that was not touched.
+    support: full
+  platform:
+    description: Where it runs.
+    platforms: posix
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Bundle | Compare it with its manifest
+  baremetal.llm.bundle_verify:
+    bundle: /srv/llm-bundle
+    checks: /var/tmp/bundle-checks.json
+"""
+
+RETURN = r"""
+files:
+  description: How many files the manifest lists.
+  returned: always
+  type: int
+bytes:
+  description: Their size together.
+  returned: always
+  type: int
+read_bytes:
+  description: How much of it was read this time.
+  returned: always
+  type: int
+faults:
+  description: What is wrong, by C(missing), C(link), C(size), C(corrupt), C(swapped) and C(extra), each a list of files.
+  returned: always
+  type: dict
+  sample: {corrupt: [models/Qwen--Qwen2.5-7B/model-00001-of-00004.safetensors]}
+"""
