@@ -81,7 +81,7 @@ def verify(
 
     owners: dict[str, str] = {record["sha256"]: record["path"] for record in records}
     with ThreadPoolExecutor(max_workers=threads or min(8, os.cpu_count() or 1)) as pool:
-        for (record, dummy), (found, mark) in zip(to_read, pool.map(digest, to_read)):
+        for (record, _dummy), (found, mark) in zip(to_read, pool.map(digest, to_read)):
             path = record["path"]
             if found == record["sha256"]:
                 seen[path] = {"sha256": found, "mark": mark}
