@@ -18,8 +18,9 @@ version_added: 0.1.0
 author:
   - The baremetal.llm authors (@baremetal-llm)
 description:
-  - Finds the subnet on which all hosts have an address, the fastest if there are several, and each host's interface and
-    address in it. Names may differ from host to host, and no default route is needed.
+  - Finds the subnet on which all hosts have an address, and each host's interface and address in it. Of several it is one with
+    RDMA on every host before one without, then the fastest; Wi-Fi comes last. Names may differ from host to host, and no default
+    route is needed.
   - Loopback, container and virtual machine bridges and link-local addresses are passed over, unless the network or the
     interface was asked for by name.
   - A host alone gets its fastest interface.
@@ -27,8 +28,8 @@ positional: _input, network, wanted
 options:
   _input:
     description:
-      - Per host its C(ansible_facts) (V(gather_subset=network) is enough) or a list of its interfaces, each with C(name),
-        C(addresses) such as V(10.0.0.1/24), and if known C(speed_mbps), C(mtu), C(up) and C(kind).
+      - Per host its C(ansible_facts), with what M(baremetal.llm.nic_facts) or C(gather_subset=network) found, or a list of its
+        interfaces as M(baremetal.llm.nic_facts) describes them, of which only C(name) and C(addresses) must be there.
     type: dict
     required: true
   network:
@@ -65,7 +66,8 @@ RETURN = r"""
 _value:
   description:
     - A mapping with C(network), the subnet in CIDR form, C(interfaces), per host its C(interface) and C(address), C(problems), a
-      list of mappings with C(code), C(what), C(value), C(where) and C(allowed), and C(message), all problems as one text.
+      list of mappings with C(code), C(what), C(value), C(where) and C(allowed), C(message), all problems as one text, and
+      C(candidates), all networks that would do, best first, each with C(network) and C(interfaces).
     - C(interfaces) lacks the hosts for which there is none.
   type: dict
   sample:
@@ -97,7 +99,7 @@ def cluster_interfaces(
             facts = _plain(given)
             described = facts.get("interfaces") or []
             # Facts list names; a description lists mappings.
-            named = all(not isinstance(item, Mapping) for item in described)
+            named = "llm_nics_found" in facts or all(not isinstance(item, Mapping) for item in described)
             lists[str(host)] = interfaces_from_facts(facts) if named else described
         elif isinstance(given, (list, tuple)):
             lists[str(host)] = _plain(given)

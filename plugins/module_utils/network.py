@@ -33,6 +33,8 @@ class _Candidate(NamedTuple):
     speed: int
     mtu: int
     inner: bool
+    wireless: bool
+    rdma: bool
 
 
 def _number(value: Any) -> int:
@@ -44,7 +46,11 @@ def _number(value: Any) -> int:
 
 def _is_inner(entry: Mapping[str, Any]) -> bool:
     kind = str(entry.get("kind") or "").lower()
-    return kind in _INNER_KINDS or re.fullmatch(_INNER_NAMES, str(entry.get("name"))) is not None
+    if re.fullmatch(_INNER_NAMES, str(entry.get("name"))):
+        return True
+    # A bridge over a card leads out: hosts of virtual machines have their address there.
+    leads_out = any(not re.fullmatch(_INNER_NAMES, str(name)) for name in entry.get("members") or ())
+    return kind in _INNER_KINDS and not (kind == "bridge" and leads_out)
 
 
 def _addresses(entry: Mapping[str, Any]) -> list[_Interface]:
@@ -68,6 +74,8 @@ def _candidates(interfaces: Iterable[Mapping[str, Any]]) -> list[_Candidate]:
             _number(entry.get("speed_mbps")),
             _number(entry.get("mtu")),
             _is_inner(entry) or address.ip.is_loopback,
+            bool(entry.get("wireless")),
+            bool(entry.get("rdma")),
         )
         for entry in interfaces
         if entry.get("up") is not False
@@ -81,22 +89,26 @@ def _overview(candidates: Iterable[_Candidate], lang: str) -> str:
     return names([f"{item.interface} {item.address}" for item in candidates], lang)
 
 
-def _shared(hosts: Mapping[str, Sequence[_Candidate]]) -> _Network | None:
-    """The subnet on which every host has an address: the one whose slowest interface is fastest."""
+def _shared(hosts: Mapping[str, Sequence[_Candidate]]) -> list[_Network]:
+    """The subnets on which every host has an address, best first.
+
+    With RDMA on every host before without, then the one whose slowest interface is fastest; Wi-Fi comes last.
+    """
     common: set[_Network] | None = None
     for candidates in hosts.values():
         mine = {item.address.network for item in candidates}
         common = mine if common is None else common & mine
-    if not common:
-        return None
 
-    def rank(network: _Network) -> tuple[int, int, int, int, int]:
+    def rank(network: _Network) -> tuple[bool, bool, int, int, int, int, int]:
         best = [next(item for item in candidates if item.address.network == network) for candidates in hosts.values()]
+        wireless = any(item.wireless for item in best)
+        rdma = all(item.rdma for item in best)
         speed = min(item.speed for item in best)
         mtu = min(item.mtu for item in best)
-        return -speed, -mtu, network.version, int(network.network_address), network.prefixlen
+        order = int(network.network_address), network.prefixlen
+        return wireless, not rdma, -speed, -mtu, network.version, *order
 
-    return min(common, key=rank)
+    return sorted(common or (), key=rank)
 
 
 class _Agreement:
@@ -113,6 +125,7 @@ class _Agreement:
         self.wanted = {host: str(wanted[host]) for host in hosts if wanted.get(host)}
         self.all = {host: _candidates(interfaces) for host, interfaces in hosts.items()}
         self.problems: list[dict[str, str]] = []
+        self.candidates: list[tuple[_Network, dict[str, _Candidate]]] = []
 
     def add(self, code: str, value: str = "", where: str = "", **values: Any) -> None:
         self.problems.append(problem(code, self.lang, value=value, where=where, **values))
@@ -214,10 +227,18 @@ class _Agreement:
                 picked[host] = pool[0]
                 network = pool[0].address.network
         else:
-            network = _shared(chosen)
-            if network is not None:
-                for host, candidates in chosen.items():
-                    picked[host] = next(item for item in candidates if item.address.network == network)
+            for shared in _shared(chosen):
+                self.candidates.append(
+                    (
+                        shared,
+                        {
+                            host: next(item for item in candidates if item.address.network == shared)
+                            for host, candidates in chosen.items()
+                        },
+                    )
+                )
+            if self.candidates:
+                network, picked = self.candidates[0]
         if not picked and not self.problems:
             self.add(
                 "no_shared_network_wanted" if self.wanted else "no_shared_network",
@@ -243,7 +264,24 @@ class _Agreement:
                 )
 
     def result(self, network: _Network | None, picked: Mapping[str, _Candidate]) -> dict[str, Any]:
+        candidates = self.candidates or ([(network, dict(picked))] if network is not None and picked else [])
         return {
+            "candidates": [
+                {
+                    "network": str(one),
+                    "interfaces": {
+                        host: {
+                            "interface": item.interface,
+                            "address": str(item.address.ip),
+                            "mtu": item.mtu,
+                            "speed_mbps": item.speed,
+                            "rdma": item.rdma,
+                        }
+                        for host, item in items.items()
+                    },
+                }
+                for one, items in candidates
+            ],
             "network": "" if network is None else str(network),
             "interfaces": {
                 host: {"interface": item.interface, "address": str(item.address.ip)} for host, item in picked.items()
@@ -260,10 +298,10 @@ def agree_interfaces(
 ) -> dict[str, Any]:
     """The interface and address that each host uses to reach the others.
 
-    ``hosts`` holds per host ``{interfaces: [..]}`` or that list itself; an interface is
-    ``{name, addresses: ["10.0.0.1/24"], speed_mbps, mtu, up, kind}``, of which only name and addresses must be there.
-    With a ``network`` every host uses its address in it. Else it is the subnet that all hosts share, the fastest if there
-    are several. ``wanted`` names the interface of a host that shall use that one and no other.
+    ``hosts`` holds per host ``{interfaces: [..]}`` or that list itself; an interface is as ``nic_facts`` describes it, of which
+    only name and addresses must be there. With a ``network`` every host uses its address in it. Else it is the subnet that all
+    hosts share: with RDMA on every host before without, then the fastest. All of them are ``candidates``, best first, in case
+    the best does not carry what it should. ``wanted`` names the interface of a host that shall use that one and no other.
     """
     lists = {
         host: (entry.get("interfaces") or []) if isinstance(entry, Mapping) else list(entry or [])
@@ -277,7 +315,9 @@ def _prefix_length(entry: Mapping[str, Any]) -> str:
 
 
 def interfaces_from_facts(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The interfaces of a host, from the network facts of ``ansible.builtin.setup`` (``gather_subset: network``)."""
+    """The interfaces of a host, as ``nic_facts`` found them, else as ``ansible.builtin.setup`` did (``gather_subset: network``)."""
+    if facts.get("llm_nics_found"):
+        return [dict(entry) for entry in facts["llm_nics_found"]]
     by_device = {
         str(entry["device"]): entry for entry in facts.values() if isinstance(entry, Mapping) and entry.get("device")
     }

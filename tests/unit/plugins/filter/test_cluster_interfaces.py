@@ -25,7 +25,9 @@ def facts(name: str, address: str) -> dict[str, Any]:
     ],
 )
 def test_facts_and_descriptions(first: Any) -> None:
-    assert cluster_interfaces({"gpu01": first, "gpu02": facts("ens3f0", "10.0.0.2")}) == {
+    agreed = cluster_interfaces({"gpu01": first, "gpu02": facts("ens3f0", "10.0.0.2")})
+    assert [entry["network"] for entry in agreed.pop("candidates")] == ["10.0.0.0/24"]
+    assert agreed == {
         "network": "10.0.0.0/24",
         "interfaces": {
             "gpu01": {"interface": "eth1", "address": "10.0.0.1"},

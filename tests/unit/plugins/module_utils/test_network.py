@@ -26,6 +26,8 @@ def test_the_shared_subnet_whatever_the_interfaces_are_called() -> None:
             "gpu02": {"interfaces": [LO, DOCKER, nic("ens3f0", "10.0.0.2/24"), nic("eth0", "192.168.2.1/24")]},
         }
     )
+    (candidate,) = agreed.pop("candidates")
+    assert (candidate["network"], sorted(candidate["interfaces"])) == ("10.0.0.0/24", ["gpu01", "gpu02"])
     assert agreed == {
         "network": "10.0.0.0/24",
         "interfaces": {
@@ -192,7 +194,7 @@ def test_a_host_alone_takes_what_it_has(interfaces: Any, network: str | None, in
 
 
 def test_no_hosts_agree_on_nothing() -> None:
-    assert agree_interfaces({}) == {"network": "", "interfaces": {}, "problems": []}
+    assert agree_interfaces({}) == {"candidates": [], "network": "", "interfaces": {}, "problems": []}
 
 
 def test_problems_in_chinese() -> None:
@@ -296,3 +298,42 @@ def test_interfaces_from_facts() -> None:
     agreed = agree_interfaces({"gpu01": interfaces_from_facts(FACTS)})
     assert agreed["interfaces"] == {"gpu01": {"interface": "eth0", "address": "10.0.0.1"}}
     assert interfaces_from_facts({}) == []
+
+
+def test_rdma_on_every_host_goes_before_speed() -> None:
+    def host(number: int, rdma: list[str]) -> list[dict[str, Any]]:
+        return [
+            nic("eth0", f"10.0.0.{number}/24", speed_mbps=200000),
+            nic("ib0", f"10.0.1.{number}/24", speed_mbps=100000, rdma=rdma),
+        ]
+
+    both = agree_interfaces({"gpu01": host(1, ["mlx5_0:1"]), "gpu02": host(2, ["mlx5_0:1"])})
+    assert both["network"] == "10.0.1.0/24"
+    assert [entry["network"] for entry in both["candidates"]] == ["10.0.1.0/24", "10.0.0.0/24"]
+    assert both["candidates"][1]["interfaces"]["gpu02"]["address"] == "10.0.0.2"
+    one = agree_interfaces({"gpu01": host(1, ["mlx5_0:1"]), "gpu02": host(2, [])})
+    assert one["network"] == "10.0.0.0/24"
+
+
+def test_wireless_comes_last() -> None:
+    hosts = {
+        f"gpu0{number}": [
+            nic("wlp2s0", f"10.0.0.{number}/24", speed_mbps=2400, wireless=True),
+            nic("eno1", f"10.0.1.{number}/24", speed_mbps=1000),
+        ]
+        for number in (1, 2)
+    }
+    assert agree_interfaces(hosts)["network"] == "10.0.1.0/24"
+
+
+def test_a_bridge_over_a_card_leads_out_and_one_over_containers_does_not() -> None:
+    def hosts(*members: str) -> dict[str, Any]:
+        return {f"gpu0{n}": [nic("br0", f"10.0.0.{n}/24", kind="bridge", members=list(members))] for n in (1, 2)}
+
+    assert agree_interfaces(hosts("eno1", "vnet0"))["network"] == "10.0.0.0/24"
+    assert agree_interfaces(hosts("veth1a2b3c", "vnet0"))["network"] == ""
+
+
+def test_what_nic_facts_found_goes_before_what_setup_found() -> None:
+    found = [nic("eth9", "10.0.9.1/24")]
+    assert interfaces_from_facts({"interfaces": ["eth0"], "eth0": {"device": "eth0"}, "llm_nics_found": found}) == found

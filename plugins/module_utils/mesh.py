@@ -1,0 +1,560 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether hosts reach each other on the ports that a cluster will use: the two ends of the proof, listener and prober.
+
+A listener is a process of its own that ends when told to, or by itself when its time is up. It holds the ports that nothing
+holds yet, so that a prober finds an answer there; where the cluster's own service has a port already, that is what gets
+connected to. Whoever talks to a listener proves with the run's token that it belongs to this run, and the listener proves who it
+is, so that neither a stranger's service nor a second host with the same address is taken for the right one.
+
+Connections alone cannot tell which direction of a path is dead: both need both. So the listener also writes down whose
+datagrams arrive, and how large they were: nobody may fragment them, which tells the MTU of the path.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import glob
+import hashlib
+import hmac
+import http.client
+import ipaddress
+import json
+import os
+import re
+import selectors
+import socket
+import struct
+import threading
+import time
+from typing import Any, Mapping, NamedTuple, Sequence
+
+LABEL = "baremetal.llm.deployment"
+_CONTROL = b"\0baremetal.llm.mesh"  # abstract: gone with its process
+_LINE = 1024
+_CHUNK = 1 << 18
+_STREAM_BYTES = 1 << 31
+# Linux: include/uapi/linux/in.h, in6.h. Python 3.8 has no names for them.
+_IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _PMTUDISC_PROBE = 10, 23, 3
+_OVERHEAD = {4: 28, 6: 48}  # IP and UDP headers
+# Sizes of whole packets that tell something: jumbo frames, InfiniBand, Ethernet, PPPoE, tunnels, the least that IPv6 allows.
+_SIZES = (9000, 8942, 4092, 2044, 1500, 1492, 1450, 1420, 1400, 1280, 576)
+_COPIES = 3
+_LISTEN = "0A"
+_WORKERS = 64
+
+
+def proof(token: str, *parts: Any) -> str:
+    """Shows that its maker knows the token."""
+    text = "|".join(str(part) for part in parts)
+    return hmac.new(token.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def _same(one: Any, other: str) -> bool:
+    return hmac.compare_digest(str(one).encode(), other.encode())
+
+
+def _family(address: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ipaddress.ip_address(address).version == 6 else socket.AF_INET
+
+
+def _receive_line(channel: socket.socket) -> dict[str, Any]:
+    data = b""
+    while not data.endswith(b"\n") and len(data) < _LINE:
+        part = channel.recv(1)
+        if not part:
+            break
+        data += part
+    return _object(data)
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data.decode())
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _send_line(channel: socket.socket, **values: Any) -> None:
+    channel.sendall(json.dumps(values).encode() + b"\n")
+
+
+# Who holds a port
+
+
+class Holder(NamedTuple):
+    """A program that listens."""
+
+    pid: int
+    program: str
+    deployment: str  # of the container it runs in, if that is one of ours
+
+
+def listening_sockets(text: str) -> list[tuple[str, int, str]]:
+    """Address, port and inode of the listening sockets of a /proc/net/tcp or tcp6."""
+    found = []
+    for line in text.splitlines()[1:]:
+        cells = line.split()
+        if len(cells) < 10 or cells[3] != _LISTEN or ":" not in cells[1]:
+            continue
+        address, _colon, port = cells[1].partition(":")
+        try:
+            # The kernel prints each 32 bits of the address as a number of its own byte order.
+            packed = b"".join(struct.pack("=I", int(address[at : at + 8], 16)) for at in range(0, len(address), 8))
+            found.append((str(ipaddress.ip_address(packed)), int(port, 16), cells[9]))
+        except (ValueError, struct.error):
+            continue
+    return found
+
+
+def _holds(listener: str, address: str) -> bool:
+    mine = ipaddress.ip_address(listener)
+    mapped = getattr(mine, "ipv4_mapped", None)
+    return mine.is_unspecified or str(mapped or mine) == str(ipaddress.ip_address(address))
+
+
+def holder(address: str, port: int, proc: str = "/proc", engine: str = "/run/docker.sock") -> Holder | None:
+    """Which program listens on this address and port."""
+    inodes = set()
+    for name in ("tcp", "tcp6"):
+        try:
+            with open(os.path.join(proc, "net", name), encoding="ascii") as stream:
+                rows = listening_sockets(stream.read())
+        except OSError:
+            continue
+        inodes |= {"socket:[{0}]".format(inode) for at, number, inode in rows if number == port and _holds(at, address)}
+    if not inodes:
+        return None
+    for path in glob.glob(os.path.join(proc, "[0-9]*", "fd", "*")):
+        try:
+            if os.readlink(path) not in inodes:
+                continue
+            folder = os.path.dirname(os.path.dirname(path))
+            with open(os.path.join(folder, "comm"), encoding="utf-8", errors="replace") as stream:
+                program = stream.read().strip()
+            with open(os.path.join(folder, "cgroup"), encoding="utf-8", errors="replace") as stream:
+                containers = re.findall(r"[0-9a-f]{64}", stream.read())
+        except OSError:
+            continue  # ended meanwhile
+        deployment = next((name for name in (_deployment(found, engine) for found in containers) if name), "")
+        return Holder(int(os.path.basename(folder)), program, deployment)
+    return Holder(0, "", "")  # of another process namespace, or the kernel's
+
+
+class _EngineConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=5)
+        self.path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def _deployment(container: str, engine: str) -> str:
+    """The deployment that a container of this host's engine belongs to; nothing if it is none of ours."""
+    connection = _EngineConnection(engine)
+    try:
+        connection.request("GET", "/containers/{0}/json".format(container))
+        answer = _object(connection.getresponse().read())
+        return str(answer["Config"]["Labels"].get(LABEL, ""))
+    except (OSError, http.client.HTTPException, KeyError, TypeError, AttributeError):
+        return ""
+    finally:
+        connection.close()
+
+
+# The listening end
+
+
+class Listener:
+    """Holds free ports on the given addresses, and answers there."""
+
+    def __init__(self, host: str, token: str, addresses: Mapping[str, str], control: bytes = _CONTROL) -> None:
+        self.host = host
+        self.token = token
+        self.addresses = dict(addresses)
+        self.heard: dict[str, dict[str, int]] = {network: {} for network in addresses}
+        self.port = 0
+        self.streaming = threading.Lock()
+        self.selector = selectors.DefaultSelector()
+        self.control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.control.bind(control)
+        self.control.listen(4)
+        self.selector.register(self.control, selectors.EVENT_READ, None)
+        self.hold_dynamic()
+
+    def hold_dynamic(self) -> None:
+        """One port that the kernel chooses, on every address, for connections and datagrams: as NCCL and gloo get theirs."""
+        for _attempt in range(50):
+            held: list[tuple[socket.socket, str]] = []
+            try:
+                port = 0
+                for network, address in self.addresses.items():
+                    channel = _listening(address, port)
+                    held.append((channel, network))
+                    port = channel.getsockname()[1]
+                    datagrams = socket.socket(_family(address), socket.SOCK_DGRAM)
+                    held.append((datagrams, network))
+                    datagrams.bind((address, port))
+            except OSError:
+                for channel, _network in held:
+                    channel.close()
+                continue
+            self.port = port
+            for channel, network in held:
+                self.watch(channel, network)
+            return
+        raise OSError("no free port on {0}".format(", ".join(self.addresses.values())))
+
+    def watch(self, channel: socket.socket, network: str) -> None:
+        self.selector.register(channel, selectors.EVENT_READ, network)
+
+    def hold(self, first: int, last: int) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+        """Hold a port, or the first free one of a range: per network where to connect, and by whom it is taken else."""
+        there: dict[str, dict[str, Any]] = {}
+        taken: list[dict[str, Any]] = []
+        for network, address in self.addresses.items():
+            for port in range(first, last + 1):
+                try:
+                    self.watch(_listening(address, port), network)
+                    there[network] = {"port": port, "answers": True}
+                    break
+                except OSError as error:
+                    owner = holder(address, port)
+                    if owner is not None and owner.deployment:
+                        there[network] = {"port": port, "answers": False}
+                        break
+                    if first == last:
+                        taken.append(
+                            {
+                                "port": port,
+                                "address": address,
+                                "program": owner.program if owner else str(error),
+                                "pid": owner.pid if owner else 0,
+                            }
+                        )
+        return there, taken
+
+    def serve(self, seconds: float) -> None:
+        """Until told to end, or for so long."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            for key, _events in self.selector.select(max(0.0, deadline - time.monotonic())):
+                channel: Any = key.fileobj
+                if channel is self.control:
+                    if self.told_to_end(channel):
+                        return
+                elif channel.type == socket.SOCK_DGRAM:
+                    self.datagram(channel, key.data)
+                else:
+                    connection, _peer = channel.accept()
+                    threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
+
+    def close(self) -> None:
+        """Give up what is held, in this process."""
+        for key in list(self.selector.get_map().values()):
+            channel: Any = key.fileobj
+            channel.close()
+        self.selector.close()
+
+    def told_to_end(self, channel: socket.socket) -> bool:
+        connection, _peer = channel.accept()
+        with connection:
+            _pid, user, _group = struct.unpack(
+                "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            )
+            if user not in (0, os.getuid()):
+                return False
+            connection.settimeout(5)
+            self.close()  # first, so that whoever told it finds the ports free
+            connection.sendall(json.dumps({"host": self.host, "heard": self.heard}).encode())
+        return True
+
+    def datagram(self, channel: socket.socket, network: str) -> None:
+        try:
+            data, sender = channel.recvfrom(1 << 16)
+            head = _object(data.partition(b"\n")[0])
+            host = str(head.get("from"))
+            if _same(head.get("proof"), proof(self.token, "datagram", host, head.get("nonce"))):
+                size = len(data) + _OVERHEAD[6 if channel.family == socket.AF_INET6 else 4]
+                self.heard[network][host] = max(size, self.heard[network].get(host, 0))
+                channel.sendto(proof(self.token, "heard", self.host, head.get("nonce")).encode(), sender)
+        except OSError:
+            pass  # such as a refusal that came back for an earlier answer
+
+    def answer(self, connection: socket.socket) -> None:
+        try:
+            with connection:
+                connection.settimeout(5)
+                asked = _receive_line(connection)
+                action, host, nonce = (str(asked.get(key)) for key in ("do", "from", "nonce"))
+                if not _same(asked.get("proof"), proof(self.token, action, host, nonce)):
+                    return
+                _send_line(connection, host=self.host, proof=proof(self.token, "here", self.host, nonce))
+                if action == "stream":
+                    # One at a time, so that each has the link to itself.
+                    if self.streaming.acquire(timeout=30):
+                        try:
+                            _send_line(connection, go=True)
+                            count, seconds = _count(connection)
+                        finally:
+                            self.streaming.release()
+                        _send_line(connection, bytes=count, seconds=seconds)
+        except OSError:
+            pass  # the other end went away: it knows
+
+
+def _listening(address: str, port: int) -> socket.socket:
+    channel = socket.socket(_family(address), socket.SOCK_STREAM)
+    try:
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        channel.bind((address, port))
+        channel.listen(128)
+    except OSError:
+        channel.close()
+        raise
+    return channel
+
+
+def _count(connection: socket.socket) -> tuple[int, float]:
+    """Bytes that arrive until the other end is done, and the seconds from the first to the last."""
+    buffer = bytearray(_CHUNK)
+    count, first, last = 0, 0.0, 0.0
+    while True:
+        size = connection.recv_into(buffer)
+        now = time.monotonic()
+        if not size:
+            return count, last - first
+        # The first read only starts the clock.
+        first, last = first or now, now
+        count += size
+
+
+def stop_listener(control: bytes = _CONTROL) -> dict[str, Any] | None:
+    """End this host's listener; what it heard, or None if there was none."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+        channel.settimeout(10)
+        try:
+            channel.connect(control)
+            parts = []
+            while True:
+                part = channel.recv(_CHUNK)
+                if not part:
+                    break
+                parts.append(part)
+        except OSError:
+            return None
+    return _object(b"".join(parts)) or None
+
+
+def start_listener(
+    host: str,
+    token: str,
+    addresses: Mapping[str, str],
+    ports: Sequence[Mapping[str, Any]],
+    seconds: float,
+    control: bytes = _CONTROL,
+) -> dict[str, Any]:
+    """Start a process that listens; what it holds. It has its ports before this returns."""
+    stop_listener(control)  # of a run that was interrupted
+    listener = Listener(host, token, addresses, control)
+    held: dict[str, Any] = {}
+    taken: list[dict[str, Any]] = []
+    for port in ports:
+        there, foreign = listener.hold(int(port["first"]), int(port["last"]))
+        held[str(port["variable"])] = there
+        taken += [{"variable": port["variable"], **entry} for entry in foreign]
+    child = os.fork()
+    if child == 0:
+        _become_daemon(listener, seconds)
+    os.waitpid(child, 0)
+    listener.close()  # the process has its own
+    return {"port": listener.port, "held": held, "taken": taken}
+
+
+def _become_daemon(listener: Listener, seconds: float) -> None:
+    """The rest of the child's life. Nothing of the parent's is kept open, or its connection would wait."""
+    try:
+        os.setsid()
+        os.chdir("/")
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(null, number)
+        if os.fork() == 0:
+            listener.serve(seconds)
+    finally:
+        os._exit(0)
+
+
+# The probing end
+
+
+class Prober:
+    """Connects to all others, one network after the other."""
+
+    def __init__(self, host: str, token: str, addresses: Mapping[str, str], timeout: float, stream: float) -> None:
+        self.host = host
+        self.token = token
+        self.addresses = addresses
+        self.timeout = timeout
+        self.stream_seconds = stream
+
+    def connect(self, network: str, address: str, port: int) -> socket.socket:
+        channel = socket.socket(_family(address), socket.SOCK_STREAM)
+        try:
+            channel.settimeout(self.timeout)
+            channel.bind((self.addresses[network], 0))
+            channel.connect((address, port))
+        except OSError:
+            channel.close()
+            raise
+        return channel
+
+    def greet(self, channel: socket.socket, peer: str, action: str) -> str:
+        """Show and ask for the token; what is wrong, or nothing."""
+        nonce = os.urandom(12).hex()
+        _send_line(
+            channel,
+            **{"do": action, "from": self.host, "nonce": nonce},
+            proof=proof(self.token, action, self.host, nonce),
+        )
+        answer = _receive_line(channel)
+        other = str(answer.get("host"))
+        if not _same(answer.get("proof"), proof(self.token, "here", other, nonce)):
+            return "stranger"
+        return "" if other == peer else "other:{0}".format(other)
+
+    def try_port(self, network: str, peer: str, address: str, port: int, answers: bool) -> tuple[str, float]:
+        """What is wrong with a connection to this port, or nothing; and how long it took in milliseconds."""
+        started = time.monotonic()
+        try:
+            with self.connect(network, address, port) as channel:
+                took = (time.monotonic() - started) * 1000
+                return (self.greet(channel, peer, "hello") if answers else ""), took
+        except OSError as error:
+            return _reason(error), 0.0
+
+    def send_datagrams(self, network: str, peers: Sequence[Mapping[str, Any]], mtu: int, sizes: Sequence[int]) -> None:
+        """To every peer, in all sizes that may tell something, never fragmented."""
+        own = self.addresses[network]
+        version = ipaddress.ip_address(own).version
+        with socket.socket(_family(own), socket.SOCK_DGRAM) as channel:
+            channel.bind((own, 0))
+            if version == 6:
+                channel.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PMTUDISC_PROBE)
+            else:
+                channel.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_PROBE)
+            nonce = os.urandom(12).hex()
+            head = {"from": self.host, "nonce": nonce, "proof": proof(self.token, "datagram", self.host, nonce)}
+            line = json.dumps(head).encode() + b"\n"
+            wanted = sorted({size for size in (*_SIZES, *sizes, mtu) if 0 < size <= mtu})
+            lengths = [0, *(size - _OVERHEAD[version] for size in wanted)]
+            for _copy in range(_COPIES):
+                for peer in peers:
+                    for length in lengths:
+                        try:
+                            channel.sendto(line.ljust(length, b"\0"), (peer["addresses"][network], int(peer["port"])))
+                        except OSError:
+                            pass  # no route, refused, larger than the device takes: it does not arrive, and that is recorded
+                time.sleep(0.02)  # a burst may be lost where nothing else would
+
+    def stream(self, network: str, peer: str, address: str, port: int) -> tuple[float | None, str]:
+        """Megabits a second that one connection carries to a peer, as that one counts them."""
+        try:
+            with self.connect(network, address, port) as channel:
+                wrong = self.greet(channel, peer, "stream")
+                if wrong:
+                    return None, wrong
+                channel.settimeout(40)
+                if not _receive_line(channel).get("go"):
+                    return None, "timeout"
+                channel.settimeout(self.timeout)
+                block = bytes(_CHUNK)
+                sent, deadline = 0, time.monotonic() + self.stream_seconds
+                while sent < _STREAM_BYTES and time.monotonic() < deadline:
+                    sent += channel.send(block)
+                channel.shutdown(socket.SHUT_WR)
+                channel.settimeout(self.timeout + 5)
+                counted = _receive_line(channel)
+        except OSError as error:
+            return None, _reason(error)
+        if counted.get("bytes") != sent:
+            return None, "lost"
+        seconds = float(counted["seconds"])
+        return (round(sent * 8 / 1e6 / seconds, 1) if seconds > 0 else None), ""
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, socket.timeout):
+        return "timeout"
+    if isinstance(error, ConnectionRefusedError):
+        return "refused"
+    if isinstance(error, ConnectionError):
+        return "reset"
+    return (error.strerror or str(error)).lower()
+
+
+def probe(
+    host: str,
+    token: str,
+    addresses: Mapping[str, str],
+    peers: Sequence[Mapping[str, Any]],
+    mtus: Mapping[str, int],
+    stream_to: Sequence[str] = (),
+    timeout: float = 3.0,
+    stream_seconds: float = 0.3,
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Per network and peer: milliseconds of a connection, megabits a second, and what failed on which port.
+
+    A peer is ``{host, addresses: {network: address}, port, mtus: {network: bytes}, held: {variable: {network: {port, answers}}}}``,
+    most of it as its ``start_listener`` returned it.
+    """
+    prober = Prober(host, token, addresses, timeout, stream_seconds)
+    result: dict[str, dict[str, dict[str, Any]]] = {}
+    with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
+        waiting = {}
+        for network in addresses:
+            there = [peer for peer in peers if network in peer["addresses"]]
+            sizes = [int(peer["mtus"][network]) for peer in there if peer.get("mtus", {}).get(network)]
+            prober.send_datagrams(network, there, int(mtus.get(network) or 1500), sizes)
+            result[network] = {
+                str(peer["host"]): {"milliseconds": None, "mbps": None, "failed": {}, "stream": ""} for peer in there
+            }
+            for peer in there:
+                targets = [("", int(peer["port"]), True)]
+                for variable, held in peer["held"].items():
+                    if network in held:
+                        targets.append((variable, int(held[network]["port"]), bool(held[network]["answers"])))
+                for variable, port, answers in targets:
+                    task = pool.submit(
+                        prober.try_port, network, str(peer["host"]), peer["addresses"][network], port, answers
+                    )
+                    waiting[task] = (network, str(peer["host"]), variable, port)
+        for task in concurrent.futures.as_completed(waiting):
+            network, name, variable, port = waiting[task]
+            wrong, took = task.result()
+            if wrong:
+                result[network][name]["failed"][variable or "dynamic"] = {"port": port, "reason": wrong}
+            elif not variable:
+                result[network][name]["milliseconds"] = round(took, 2)
+    by_name = {str(peer["host"]): peer for peer in peers}
+    for network, reached in result.items():
+        for name in stream_to:
+            if name in reached and "dynamic" not in reached[name]["failed"]:
+                peer = by_name[name]
+                rate, wrong = prober.stream(network, name, peer["addresses"][network], int(peer["port"]))
+                reached[name].update(mbps=rate, stream=wrong)
+    return result
+
+
+def stream_partners(hosts: Sequence[str], host: str, most: int = 8) -> list[str]:
+    """To whom a host streams: all others in a small cluster, else some, so that the time does not grow with the hosts.
+
+    Every host counts from itself in the same steps, so that at each step it sends to one other and receives from one other.
+    """
+    count, at = len(hosts), list(hosts).index(host)
+    partners = min(most, count - 1)
+    return [hosts[(at + count * step // (partners + 1)) % count] for step in range(1, partners + 1)]
