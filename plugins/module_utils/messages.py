@@ -501,6 +501,42 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": 'vllm_version: "{found}", or another vllm_image',
         "zh": 'vllm_version: "{found}"，或更换 vllm_image',
     },
+    # The images of a bundle, against GPUs and driver
+    "image_without_cuda": {
+        "en": "The image of the deployment {deployment} holds no CUDA code of vLLM or torch, so it can use no GPU.",
+        "zh": "部署 {deployment} 的镜像中没有 vLLM 或 torch 的 CUDA 代码，无法使用任何 GPU。",
+    },
+    "image_without_cuda_allowed": {"en": "{advice}", "zh": "{advice}"},
+    "image_without_code": {
+        "en": "The image of the deployment {deployment} holds no code for its GPUs of compute capability {capability}; it is built for {holds}.",
+        "zh": "部署 {deployment} 的镜像中没有适用于其计算能力为 {capability} 的 GPU 的代码；其构建目标为 {holds}。",
+    },
+    "image_without_code_allowed": {"en": "{advice}", "zh": "{advice}"},
+    "image_needs_driver": {
+        "en": "The driver of the deployment {deployment} is too old for its image {image}: CUDA {cuda} needs {lowest} or newer.",
+        "zh": "部署 {deployment} 的驱动对其镜像 {image} 来说过旧：CUDA {cuda} 需要 {lowest} 或更新的驱动。",
+    },
+    "image_needs_driver_allowed": {
+        "en": "nvidia_driver_version {lowest} or newer, with such a driver in the bundle; or with this one: {advice}",
+        "zh": "nvidia_driver_version 不低于 {lowest}，并将该驱动放入离线包；若继续使用现有驱动：{advice}",
+    },
+    "image_advice": {
+        "en": "vllm_version {newest}, the newest release whose official image works here; or an image of your own that is built for these GPUs",
+        "zh": "vllm_version {newest}，即官方镜像可在此运行的最新版本；或自行为这些 GPU 构建镜像",
+    },
+    "image_advice_best": {
+        "en": "vllm_version {best}, which serves these GPUs best, up to {newest}, the newest release whose official image works here; or an"
+        " image of your own that is built for these GPUs",
+        "zh": "vllm_version {best}（最适合这些 GPU），最高到 {newest}（官方镜像可在此运行的最新版本）；或自行为这些 GPU 构建镜像",
+    },
+    "image_advice_no_driver": {
+        "en": "no official image runs with the driver {driver}; install a newer one",
+        "zh": "没有官方镜像可使用驱动 {driver}；请安装更新的驱动",
+    },
+    "image_advice_none": {
+        "en": "an image of your own that is built for these GPUs ({gpus}); no official one is",
+        "zh": "自行为这些 GPU（{gpus}）构建镜像；没有适用的官方镜像",
+    },
 }
 
 _NAMES_SHOWN = 8

@@ -1,0 +1,1 @@
+__global__ void add(float* values, float more) { values[threadIdx.x] += more; }

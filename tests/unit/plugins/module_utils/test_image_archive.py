@@ -1,0 +1,248 @@
+"""The reader of image archives: every layout, layers over layers, and archives that lie."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils import image_archive
+from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import ArchiveError, read_archive
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.support import binaries as make
+
+DATA = Path(__file__).parents[3] / "data" / "cuda"
+PACKAGES = "usr/local/lib/python3.12/dist-packages"
+VLLM, TORCH = make.library(["sm_70", "sm_80"], times=3), make.library(["sm_70", "sm_90"], times=2)
+FILES = make.vllm_files(VLLM, TORCH)
+
+
+class OnlyForward(io.BytesIO):
+    """A pipe."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def seek(self, *_where: int) -> int:
+        raise AssertionError("went elsewhere")
+
+
+def read(content: bytes) -> list[dict[str, Any]]:
+    return read_archive(io.BytesIO(content))
+
+
+def one(*layers: bytes, **more: Any) -> dict[str, Any]:
+    (image,) = read(make.archive(layers, **more))
+    return image
+
+
+@pytest.mark.parametrize("layout", ["docker", "both", "oci"])
+@pytest.mark.parametrize("layer", [bytes, lambda layer: gzip.compress(layer, 1)], ids=["tar", "gzip"])
+@pytest.mark.parametrize("whole", [bytes, lambda whole: gzip.compress(whole, 1)], ids=["plain", "compressed"])
+@pytest.mark.parametrize("stream", [io.BytesIO, OnlyForward])
+def test_every_layout_and_compression(layout: str, layer: Any, whole: Any, stream: Any) -> None:
+    content = whole(make.archive([layer(make.layer(FILES)), layer(make.layer({}))], layout=layout))
+    (image,) = read_archive(stream(content))
+    assert image["references"] == ["vllm/vllm-openai:v0.8.5.post1"]
+    assert image["id"].startswith("sha256:")
+    assert image["vllm_version"] == "0.8.5.post1"
+    assert image["torch_version"] == "2.6.0+cu124"
+    assert image["cuda_version"] == "12.4"
+    assert image["python_version"] == "3.12"
+    assert image["driver_minimum"] == "525.60.13"
+    assert image["compute_capabilities"] == ["7.0"]
+    assert image["libraries"]["vllm"] == {
+        "containers": 3,
+        "architectures": {"sm_70": 3, "sm_80": 3},
+        "built_for": ["sm_70", "sm_80"],
+    }
+
+
+def test_zstd_is_read_where_there_is_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = b"\x28\xb5\x2f\xfd" + make.layer(FILES)
+    monkeypatch.setattr(image_archive, "_zstd", lambda: None)
+    with pytest.raises(ArchiveError, match="install the Python library zstandard"):
+        one(layer)
+    # What a reader has to do, not how: here it takes away the first bytes.
+    monkeypatch.setattr(image_archive, "_zstd", lambda: lambda stream: io.BytesIO(stream.read(len(layer))[4:]))
+    assert one(layer)["vllm_version"] == "0.8.5.post1"
+
+
+def test_real_zstd() -> None:
+    zstandard = pytest.importorskip("zstandard", reason="the library zstandard is not installed")
+    image = one(zstandard.ZstdCompressor().compress(make.layer(FILES)))
+    assert image["compute_capabilities"] == ["7.0"]
+
+
+def test_the_compiler_s_own_files() -> None:
+    image = one(make.layer(make.vllm_files((DATA / "many.o").read_bytes(), (DATA / "volta.o").read_bytes())))
+    assert image["libraries"]["vllm"]["built_for"] == ["sm_75", "sm_80", "sm_90a", "sm_100f", "sm_120", "compute_120"]
+    assert image["libraries"]["torch"]["built_for"] == ["sm_70"]
+    assert image["compute_capabilities"] == ["7.5"], "served by 7.0 of torch and 7.5 of vLLM"
+
+
+@pytest.mark.parametrize(
+    "upper",
+    [
+        {PACKAGES + "/vllm/.wh._C.abi3.so": None},
+        {PACKAGES + "/.wh.vllm": None},
+        {"usr/local/.wh.lib": None},
+        {PACKAGES + "/vllm/.wh..wh..opq": None},
+        {".wh..wh..opq": None},
+    ],
+)
+def test_what_an_upper_layer_removes_does_not_count(upper: dict[str, bytes | None]) -> None:
+    assert "vllm" in one(make.layer(FILES))["libraries"]
+    image = one(make.layer(FILES), make.layer(upper))
+    assert "vllm" not in image["libraries"]
+    assert "compute_capabilities" not in image
+
+
+def test_a_layer_with_an_opaque_folder_keeps_its_own_files() -> None:
+    replaced = {PACKAGES + "/vllm/.wh..wh..opq": None, PACKAGES + "/vllm/_C.abi3.so": make.library(["sm_90"])}
+    assert one(make.layer(FILES), make.layer(replaced))["libraries"]["vllm"]["built_for"] == ["sm_90"]
+
+
+def test_a_removed_neighbour_does_not_matter() -> None:
+    upper = {PACKAGES + "/.wh.vll": None, "usr/local/lib/.wh.python3.1": None}
+    assert "vllm" in one(make.layer(FILES), make.layer(upper))["libraries"]
+
+
+def test_an_upper_layer_replaces() -> None:
+    upper = {"./" + PACKAGES + "/vllm/_C.abi3.so": make.library(["sm_75"])}
+    assert one(make.layer(FILES), make.layer(upper))["libraries"]["vllm"]["built_for"] == ["sm_75"]
+    assert one(make.layer(upper), make.layer(FILES))["libraries"]["vllm"]["built_for"] == ["sm_70", "sm_80"]
+
+
+def test_several_files_of_vllm_and_the_libraries_beside_it() -> None:
+    more = {
+        PACKAGES + "/vllm/_C_stable_libtorch.abi3.so": make.library(["sm_90"]),
+        PACKAGES + "/vllm/_moe_C.abi3.so": make.library(["sm_80"]),
+        PACKAGES + "/vllm/vllm_flash_attn/_vllm_fa3_C.abi3.so": make.library(["sm_90a"]),
+        PACKAGES + "/xformers/_C.so": make.library(["sm_80"]),
+        PACKAGES + "/flashinfer_cubin/cubins/abc/fmha.cubin": make.cubin(100, 8),
+        PACKAGES + "/torch/lib/libtorch_cpu.so": b"is not looked at",
+        PACKAGES + "/ray-2.43.0.dist-info/METADATA": make.metadata("ray", "2.43.0"),
+        PACKAGES + "/flashinfer_python-0.4.1.dist-info/METADATA": make.metadata("flashinfer-python", "0.4.1"),
+        PACKAGES + "/numpy-2.0.dist-info/METADATA": make.metadata("numpy", "2.0"),
+    }
+    image = one(make.layer({**FILES, **more}))
+    assert image["libraries"]["vllm"]["containers"] == 4
+    assert {
+        name: entry["built_for"] for name, entry in image["libraries"].items() if name not in ("vllm", "torch")
+    } == {
+        "vllm_moe": ["sm_80"],
+        "vllm_flash_attn": ["sm_90a"],
+        "xformers": ["sm_80"],
+        "flashinfer": ["sm_100"],
+    }
+    assert image["compute_capabilities"] == ["7.0", "9.0"], "what the others hold does not matter"
+    assert (image["ray_version"], image["flashinfer_version"]) == ("2.43.0", "0.4.1")
+    assert "numpy_version" not in image
+
+
+def test_an_image_without_cuda() -> None:
+    files = {PACKAGES + "/vllm-0.32.0+cpu.dist-info/METADATA": make.metadata("vllm", "0.32.0+cpu")}
+    image = one(make.layer(files), environment=["PATH=/bin", "CUDA_VERSION=12.4.1", "NVIDIA_REQUIRE_CUDA=cuda>=12.4"])
+    assert image["libraries"] == {}
+    assert "compute_capabilities" not in image
+    assert image["cuda_version"] == "12.4.1", "of the environment, where torch does not say"
+    assert image["driver_requirement"] == "cuda>=12.4"
+
+
+def test_hard_links_and_layers_by_link() -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for path, content in {"x/python3.12/site-packages/vllm/_C.abi3.so": VLLM, "layer": TORCH}.items():
+            member = tarfile.TarInfo(path)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        link = tarfile.TarInfo("y/vllm/_C_other.so")
+        link.type, link.linkname = tarfile.LNKTYPE, "x/python3.12/site-packages/vllm/_C.abi3.so"
+        archive.addfile(link)
+    assert one(out.getvalue())["libraries"]["vllm"]["containers"] == 6
+
+    # Engines before 25 wrote a layer that two images share once, and a link to it.
+    config = b"{}"
+    parts = io.BytesIO()
+    with tarfile.open(fileobj=parts, mode="w") as archive:
+        manifest = json.dumps(
+            [{"Config": "c.json", "RepoTags": None, "Layers": ["a/layer.tar", "b/layer.tar"]}]
+        ).encode()
+        for path, content in {"a/layer.tar": make.layer(FILES), "c.json": config, "manifest.json": manifest}.items():
+            member = tarfile.TarInfo(path)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        link = tarfile.TarInfo("b/layer.tar")
+        link.type, link.linkname = tarfile.SYMTYPE, "../a/layer.tar"
+        archive.addfile(link)
+    (image,) = read(parts.getvalue())
+    assert image["references"] == []
+    assert image["vllm_version"] == "0.8.5.post1"
+
+
+LAYER = make.layer(FILES)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "damaged or cut off"),
+        (b"no archive at all" * 100, "damaged or cut off"),
+        (make.layer({"a": b"b"}), "neither manifest.json nor index.json"),
+        (make.layer({"manifest.json": b"[{]"}), "manifest.json is no JSON"),
+        (make.layer({"manifest.json": b'[{"Layers": []}]'}), "list of images is malformed"),
+        (make.layer({"manifest.json": b'[{"Config": "c.json", "Layers": []}]'}), "c.json is missing"),
+        (
+            make.layer({"manifest.json": b'[{"Config": "c.json", "Layers": ["l"]}]', "c.json": b"{}"}),
+            "the layer l is missing",
+        ),
+        (make.layer({"index.json": b'{"manifests": [1]}'}), "list of images is malformed"),
+        (make.archive([LAYER])[:-30000], "damaged or cut off"),
+        (make.archive([gzip.compress(LAYER)[:-40]]), "layer.tar is damaged or cut off"),
+        (make.archive([make.layer({**FILES, PACKAGES + "/vllm/_C.abi3.so": b"text"})]), "_C.abi3.so is no ELF file"),
+    ],
+)
+def test_an_archive_that_cannot_be_read_is_refused_and_the_part_named(content: bytes, said: str) -> None:
+    with pytest.raises(ArchiveError, match=said):
+        read(content)
+
+
+def test_a_header_without_end_costs_no_memory() -> None:
+    member = tarfile.TarInfo("././@PaxHeader")
+    member.type, member.size = tarfile.XHDTYPE, 1 << 35
+    content = member.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)
+    with make.at_most(4 << 20), pytest.raises(ArchiveError, match="longer than"):
+        read(content)
+
+
+def test_a_large_file_costs_no_memory() -> None:
+    large = make.elf(bytes(64 << 20) + make.container(make.entry("sm_70", b"payload.")))
+    content = make.archive([gzip.compress(make.layer({PACKAGES + "/vllm/_C.abi3.so": large}), 1)])
+    del large
+    with make.at_most(12 << 20):
+        (image,) = read(content)
+    assert image["libraries"]["vllm"]["built_for"] == ["sm_70"]
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.integers(), st.integers(1, 8), st.booleans())
+def test_damage_never_ends_in_anything_but_an_answer_or_a_refusal(seed: int, times: int, compressed: bool) -> None:
+    chance = random.Random(seed)
+    layer = gzip.compress(LAYER, 1) if compressed else LAYER
+    content = bytearray(make.archive([layer], layout=chance.choice(["docker", "both", "oci"])))
+    for _time in range(times):
+        content[chance.randrange(len(content))] = chance.randrange(256)
+    if chance.random() < 0.3:
+        del content[chance.randrange(len(content)) :]
+    try:
+        assert isinstance(read(bytes(content)), list)
+    except ArchiveError:
+        pass
