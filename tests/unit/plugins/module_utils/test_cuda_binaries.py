@@ -124,7 +124,6 @@ def test_a_stream_that_ends_too_early_is_refused() -> None:
         read_code(io.BytesIO(content), len(content) + 1)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from(NAMES), min_size=1, unique=True), max_size=12), st.integers(0, 200))
 def test_what_was_put_in_is_found(sets: list[list[str]], gap: int) -> None:
     parts = [make.container(*(make.entry(name, b"payload.") for name in names)) + b"\0" * gap for names in sets]
@@ -133,7 +132,6 @@ def test_what_was_put_in_is_found(sets: list[list[str]], gap: int) -> None:
     assert code.architectures == {name: sum(name in names for names in sets) for names in sets for name in names}
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_damage_never_ends_in_anything_but_an_answer_or_a_refusal(data: st.DataObject) -> None:
     content = bytearray(make.library(["sm_70", "compute_70"], ["sm_90a"]))
@@ -148,7 +146,7 @@ def test_damage_never_ends_in_anything_but_an_answer_or_a_refusal(data: st.DataO
         assert code.containers <= len(piece) // 80
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1))
 def test_sizes_that_lie_cost_no_memory(size: int, header: int, payload: int) -> None:
     content = bytearray(make.library(["sm_70"], times=3) + bytes(2 * CHUNK_BYTES))

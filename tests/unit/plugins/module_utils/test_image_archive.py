@@ -232,7 +232,7 @@ def test_a_large_file_costs_no_memory() -> None:
     assert image["libraries"]["vllm"]["built_for"] == ["sm_70"]
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(), st.integers(1, 8), st.booleans())
 def test_damage_never_ends_in_anything_but_an_answer_or_a_refusal(seed: int, times: int, compressed: bool) -> None:
     chance = random.Random(seed)
