@@ -161,7 +161,9 @@ def main() -> None:
     for artefact in module.params["artefacts"]:
         source = artefact["source"] or os.path.join(bundle, artefact["path"])
         found = walk(source)
-        if not found:
+        if not found and module.check_mode and not artefact["source"]:
+            changed = True  # it would have been fetched by now
+        elif not found:
             module.fail_json(
                 msg=f"{source} ({artefact['kind']}) is neither a file nor a folder with files. Look at bundle_artefacts."
             )

@@ -1,0 +1,313 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From an inventory to what its bundle has to hold: images, driver, engine, toolkit, packages, wheels and models.
+
+What the inventory says outright (bundle_images, bundle_artefacts) stands; the rest follows from the deployments.
+An item is ``{kind, path, source, fields}``, its source a path, an address, or one of SCHEMES with what follows the colon.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Any, Dict, Iterable, Mapping, Sequence
+
+from ansible_collections.baremetal.llm.plugins.module_utils.bundle_packages import SYSTEMS, system_of
+from ansible_collections.baremetal.llm.plugins.module_utils.deployment import image_reference
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.release import recommended_release
+
+# Who a source is asked from: model hubs, package managers, and a release of NVIDIA's toolkit that is packed anew.
+SCHEMES = ("huggingface", "modelscope", "apt", "dnf", "pip", "toolkit", "http", "https", "file")
+ARCHES = {"apt": "amd64", "dnf": "x86_64"}
+
+# The version of each branch that is taken when the inventory names none.
+# https://docs.nvidia.com/datacenter/tesla/index.html
+DRIVERS = {"535": "535.274.02", "550": "550.163.01", "570": "570.195.03", "580": "580.95.05"}
+# https://docs.docker.com/engine/install/binaries/
+DOCKER_VERSION = "28.5.1"
+# https://github.com/NVIDIA/nvidia-container-toolkit/releases
+TOOLKIT_VERSION = "1.17.8"
+URLS = {
+    "driver": "https://us.download.nvidia.com/tesla/{version}/NVIDIA-Linux-x86_64-{version}.run",
+    "docker": "https://download.docker.com/linux/static/stable/x86_64/docker-{version}.tgz",
+}
+# What a host has whose inventory does not say: the same as in the roles' defaults, which a test compares.
+DEFAULTS: dict[str, Any] = {
+    "llm_offline": True,
+    "docker_method": "static",
+    "docker_version": "",
+    "docker_packages": ["iptables", "libdevmapper1.02.1", "libseccomp2", "python3-requests"],
+    "nvidia_driver_method": "runfile",
+    "nvidia_driver_version": "",
+    "nvidia_driver_packages": [],
+    "nvidia_container_toolkit_method": "bundle",
+    "nvidia_container_toolkit_version": "",
+}
+
+_TEXTS: dict[str, dict[str, str]] = {
+    "no_driver": {
+        "en": "Which driver shall the bundle hold? {host} declares no GPUs (llm_gpus) and no nvidia_driver_version. Set one of them, name a "
+        "driver in bundle_artefacts, or set nvidia_driver_method to present.",
+        "zh": "离线包应包含哪个驱动？{host} 既没有声明 GPU（llm_gpus），也没有设置 nvidia_driver_version。请设置其中之一，或在 bundle_artefacts "
+        "中指定驱动，或将 nvidia_driver_method 设为 present。",
+    },
+    "unknown_gpu": {
+        "en": "llm_gpus of {host}: {reason}. Correct it, or set nvidia_driver_version.",
+        "zh": "{host} 的 llm_gpus：{reason}。请更正，或设置 nvidia_driver_version。",
+    },
+    "no_systems": {
+        "en": "{host} is offline and needs {packages} from the bundle, but nothing says what system the hosts run. Set bundle_systems, as in "
+        "[debian-12]; allowed: {allowed}. Or name os_packages in bundle_artefacts.",
+        "zh": "{host} 处于离线状态，需要离线包提供 {packages}，但没有说明主机运行什么系统。请设置 bundle_systems，例如 [debian-12]；允许：{allowed}。"
+        "或在 bundle_artefacts 中指定 os_packages。",
+    },
+    "unknown_system": {
+        "en": "bundle_systems: {value} is not known. Allowed: {allowed}.",
+        "zh": "bundle_systems：未知的系统 {value}。允许：{allowed}。",
+    },
+    "no_revision": {
+        "en": "bundle_model_sources: {value} is neither a path, an address, nor HUB:PUBLISHER/NAME[@REVISION] with one of the hubs "
+        "huggingface and modelscope.",
+        "zh": "bundle_model_sources：{value} 既不是路径或网址，也不是 HUB:PUBLISHER/NAME[@REVISION]（HUB 为 huggingface 或 modelscope）。",
+    },
+}
+_HUB_SOURCE = re.compile(r"(huggingface|modelscope):[\w.-]+/[\w.-]+(@[\w./-]+)?")
+
+Item = Dict[str, Any]
+
+
+def wanted(
+    deployments: Mapping[str, Mapping[str, Any]],
+    hostvars: Mapping[str, Mapping[str, Any]],
+    images: Sequence[Mapping[str, Any]] = (),
+    artefacts: Sequence[Mapping[str, Any]] = (),
+    systems: Sequence[str] = (),
+    wheels: Sequence[str] = (),
+    hub: str = "huggingface",
+    model_sources: Mapping[str, str] | None = None,
+    lang: str = "en",
+) -> dict[str, Any]:
+    """``{images, items, hosts, problems}``: what the bundle has to hold, for how many hosts, and what cannot be told."""
+    hosts = {host: hostvars[host] for entry in deployments.values() for host in entry["hosts"]}
+    heads = [hostvars[entry["head"]] for entry in deployments.values()]
+    problems: list[str] = []
+    named = {str(artefact["kind"]) for artefact in artefacts}
+    items: list[Item] = []
+    if "driver" not in named:
+        items += _drivers(hosts, problems, lang)
+    if "docker" not in named:
+        items += _engines(hosts)
+    if "nvidia_container_toolkit" not in named:
+        items += _toolkits(hosts)
+    items += _packages(hosts, artefacts, systems, problems, lang)
+    if wheels:
+        items += _wheels(systems, wheels)
+    items += _models(heads, artefacts, hub, model_sources or {}, problems, lang)
+    return {
+        "images": _images(heads, images),
+        "items": [dict(artefact) for artefact in artefacts] + items,
+        "hosts": len(hosts),
+        "problems": list(dict.fromkeys(problems)),
+    }
+
+
+def _get(variables: Mapping[str, Any], name: str) -> Any:
+    value = variables.get(name)
+    return DEFAULTS[name] if value is None else value
+
+
+def _text(code: str, lang: str, **values: Any) -> str:
+    return _TEXTS[code].get(lang, _TEXTS[code]["en"]).format(**values)
+
+
+def _images(heads: Iterable[Mapping[str, Any]], images: Sequence[Mapping[str, Any]]) -> list[Item]:
+    """The named ones, and those of deployments that are not among them."""
+    found = [dict(image) for image in images]
+    for head in heads:
+        reference = image_reference(head)
+        if reference not in [image["reference"] for image in found]:
+            found.append({"reference": reference, "vllm_version": str(head.get("vllm_version") or "")})
+    return found
+
+
+def _drivers(hosts: Mapping[str, Mapping[str, Any]], problems: list[str], lang: str) -> list[Item]:
+    found: dict[str, Item] = {}
+    for host, variables in hosts.items():
+        if _get(variables, "nvidia_driver_method") != "runfile":
+            continue
+        version = str(_get(variables, "nvidia_driver_version")) or _driver_for(host, variables, problems, lang)
+        if version:
+            url = URLS["driver"].format(version=version)
+            found[version] = {
+                "kind": "driver",
+                "path": "driver/" + posixpath.basename(url),
+                "source": url,
+                "fields": {"method": "runfile", "version": version, "branch": version.partition(".")[0]},
+            }
+    return list(found.values())
+
+
+def _driver_for(host: str, variables: Mapping[str, Any], problems: list[str], lang: str) -> str:
+    """The version of the oldest branch that the generation of one of the host's GPUs asks for."""
+    gpus = variables.get("llm_gpus") or []
+    if not gpus:
+        problems.append(_text("no_driver", lang, host=host))
+        return ""
+    try:
+        branches = [str(recommended_release(gpu)["driver_branch_recommended"]) for gpu in gpus]
+    except InputError as error:
+        problems.append(_text("unknown_gpu", lang, host=host, reason=error))
+        return ""
+    return DRIVERS[min(branches, key=int)]
+
+
+def _engines(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
+    versions = {
+        str(_get(variables, "docker_version")) or DOCKER_VERSION
+        for variables in hosts.values()
+        if _get(variables, "docker_method") == "static"
+    }
+    return [
+        {
+            "kind": "docker",
+            "path": f"docker/docker-{version}.tgz",
+            "source": URLS["docker"].format(version=version),
+            "fields": {"version": version},
+        }
+        for version in sorted(versions)
+    ]
+
+
+def _toolkits(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
+    versions = {
+        str(_get(variables, "nvidia_container_toolkit_version")) or TOOLKIT_VERSION
+        for variables in hosts.values()
+        if _get(variables, "nvidia_container_toolkit_method") == "bundle"
+    }
+    return [
+        {
+            "kind": "nvidia_container_toolkit",
+            "path": f"nvidia_container_toolkit/nvidia-container-toolkit_{version}.tar.gz",
+            "source": f"toolkit:{version}",
+            "fields": {"version": version},
+        }
+        for version in sorted(versions)
+    ]
+
+
+def _packages(
+    hosts: Mapping[str, Mapping[str, Any]],
+    artefacts: Sequence[Mapping[str, Any]],
+    systems: Sequence[str],
+    problems: list[str],
+    lang: str,
+) -> list[Item]:
+    wanted_packages: dict[str, None] = {}
+    for host, variables in hosts.items():
+        if not _get(variables, "llm_offline"):
+            continue
+        mine = list(_get(variables, "docker_packages"))
+        if _get(variables, "nvidia_driver_method") == "runfile":
+            mine += list(_get(variables, "nvidia_driver_packages"))
+        wanted_packages.update(dict.fromkeys(mine))
+        if mine and not systems and "os_packages" not in {artefact["kind"] for artefact in artefacts}:
+            problems.append(
+                _text("no_systems", lang, host=host, packages=", ".join(mine), allowed=", ".join(sorted(SYSTEMS)))
+            )
+    if not wanted_packages:
+        return []
+    there = [artefact.get("path") for artefact in artefacts]
+    items = []
+    for name in dict.fromkeys(systems):
+        if name not in SYSTEMS:
+            problems.append(_text("unknown_system", lang, value=name, allowed=", ".join(sorted(SYSTEMS))))
+            continue
+        manager = system_of(name).manager
+        distribution, _dash, release = name.partition("-")
+        if f"os_packages/{name}" not in there:
+            items.append(
+                {
+                    "kind": "os_packages",
+                    "path": f"os_packages/{name}",
+                    "source": f"{manager}:{name}",
+                    "packages": list(wanted_packages),
+                    "fields": {"distribution": distribution, "release": release, "arch": ARCHES[manager]},
+                }
+            )
+    return items
+
+
+def _wheels(systems: Sequence[str], wheels: Sequence[str]) -> list[Item]:
+    pythons = dict.fromkeys(system_of(name).python for name in systems if name in SYSTEMS)
+    return [
+        {
+            "kind": "python",
+            "path": f"python/{python}",
+            "source": f"pip:{python}",
+            "packages": list(wheels),
+            "fields": {"python_version": python},
+        }
+        for python in pythons
+    ]
+
+
+def _models(
+    heads: Iterable[Mapping[str, Any]],
+    artefacts: Sequence[Mapping[str, Any]],
+    hub: str,
+    sources: Mapping[str, str],
+    problems: list[str],
+    lang: str,
+) -> list[Item]:
+    there = [(artefact.get("fields") or {}).get("model") for artefact in artefacts if artefact["kind"] == "model"]
+    found: dict[str, Item] = {}
+    for head in heads:
+        model = str(head.get("vllm_model") or "")
+        if not model or posixpath.isabs(model) or model in there:
+            continue
+        source = str(sources.get(model) or f"{hub}:{model}")
+        if not _HUB_SOURCE.fullmatch(source) and not posixpath.isabs(source):
+            problems.append(_text("no_revision", lang, value=source))
+            continue
+        found[model] = {
+            "kind": "model",
+            "path": "models/" + model.replace("/", "--"),
+            "source": source,
+            "fields": {"model": model},
+        }
+    return list(found.values())
+
+
+def split_source(source: str) -> tuple[str, str]:
+    """(scheme, what follows); the scheme of a path is nothing."""
+    scheme, colon, rest = source.partition(":")
+    return (scheme, rest) if colon and scheme in SCHEMES else ("", source)
+
+
+# Weights in formats that vLLM does not read where the same ones are there as safetensors, and other programs' copies.
+# What a repository holds is the publisher's choice; examples: https://huggingface.co/meta-llama/Llama-3.1-8B/tree/main
+_OTHER_WEIGHTS = re.compile(r"(^|/)(.*\.(bin|pth|pt|h5|msgpack|onnx|ot|gguf)|consolidated.*\.safetensors)$")
+_NEVER = re.compile(
+    r"(^|/)(\.git.*|original|onnx|openvino|coreml|metal|runs)(/|$)|\.(png|jpe?g|gif|svg|webp|mp4|pdf)$", re.I
+)
+
+
+def needed_model_files(names: Iterable[str]) -> list[str]:
+    """Of a model's repository, the files that serve it: config, tokenizer, and its weights once."""
+    names = [name for name in names if not _NEVER.search(name)]
+    if any(re.fullmatch(r"model.*\.safetensors", name) for name in names):
+        names = [name for name in names if not _OTHER_WEIGHTS.search(name)]
+    elif any(name.endswith(".safetensors") for name in names):
+        names = [name for name in names if name.endswith(".safetensors") or not _OTHER_WEIGHTS.search(name)]
+    return sorted(names)
+
+
+def image_addresses(reference: str, mirrors: Mapping[str, Sequence[str]]) -> list[str]:
+    """Where an image is asked for: at each mirror of its registry, then there itself."""
+    first, slash, rest = reference.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        registry, path = first, rest
+    else:
+        registry, path = "docker.io", reference if slash else f"library/{reference}"
+    return [f"{mirror.rstrip('/')}/{path}" for mirror in mirrors.get(registry) or ()] + [reference]
