@@ -106,10 +106,13 @@ def feed_forward_elements(kind: str, intermediate: float, hidden: int, context: 
     if kind == "plain":
         return 2 * intermediate + hidden
     if context.quantises_inputs:
-        # The 8-bit copy of down_proj's input lives beside everything until the product is there.
+        # The 8-bit copy of down_proj's input lives beside everything until the product is there, and not while that is summed.
         copy = intermediate / context.width
-        rest = 0 if context.compiled or not context.model.traits.get("mlp_keeps") else 2 * intermediate
-        return max(3 * intermediate + hidden, rest + intermediate + copy + (2 + summed) * hidden)
+        if context.compiled:  # one kernel activates and quantises: there is no 16-bit activation
+            return 2 * intermediate + copy + hidden
+        rest = 2 * intermediate if context.model.traits.get("mlp_keeps") else 0
+        product = rest + intermediate + max(copy + 2 * hidden, (2 + summed) * hidden)
+        return max(3 * intermediate + hidden, product)
     if context.compiled:
         return 3 * intermediate + hidden
     if context.model.traits.get("mlp_keeps"):
@@ -126,6 +129,8 @@ def expert_bytes(layer: Layer, context: Context, tokens: int) -> tuple[int, bool
     hidden = context.model.hidden
     chunk = min(tokens, at(profile.MOE_CHUNK, key))
     style = at(profile.MOE_BUFFERS, key)
+    if (context.model.quantization.scheme, context.capability[0]) in profile.MOE_FREED:
+        style = "separate"
     if style == "workspace":
         rows = tokens * mlp.per_token
         return int(rows * (max(inner, hidden) + max(2 * inner, hidden)) * context.width), True
@@ -212,6 +217,8 @@ def _allocated_peak(
     own_kernels = model.quantization.scheme in profile.OWN_KERNELS
     if context.compiled:
         forward += profile.COMPILED_EXTRA
+        if shard.first and at(profile.COMPILE_COPIES_EMBEDDING, settings.release.key):
+            forward = max(forward, padded_vocabulary(model.vocabulary) // shard.tp * model.hidden * context.width)
     if not shard.last:
         return forward + (0 if own_kernels else fixed)
     if settings.engine == "V0" and tensor_rank > 0:

@@ -268,6 +268,20 @@ def resolve_dtype(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> tupl
                 "set dtype to {0}".format("float32" if no_bf16 else "bfloat16"),
             ),
         )
+    least, below = eras.FLASH_ATTENTION_3
+    if wanted == "float16" and settings.kv_dtype.startswith("fp8") and at(eras.FP8_KV_WANTS_BFLOAT16, key):
+        if any(least <= gpu.capability < below for gpu in gpus):
+            return (
+                wanted,
+                warnings,
+                Refusal(
+                    "dtype_not_supported",
+                    "kv_cache_dtype {0} with float16: FlashAttention 3, which serves {1}, wants bfloat16 beside it".format(
+                        settings.kv_dtype, gpus[0].name
+                    ),
+                    "set dtype to bfloat16 or kv_cache_dtype to auto",
+                ),
+            )
     return wanted, warnings, None
 
 

@@ -185,7 +185,9 @@ class Layout:
         scheme = NONE if "experts" in self._plain else self.model.quantization
         inner, outer = part, hidden
         if scheme.scheme == "mxfp4":  # padded for the kernels
-            unit, outer_unit = [pads for least, pads in eras.MXFP4_PADDING if self.capability >= least][-1]
+            unit, outer_unit = [pads for least, pads in at(eras.MXFP4_PADDING, self.key) if self.capability >= least][
+                -1
+            ]
             inner = -(-part // unit) * unit
             outer = -(-hidden // outer_unit) * outer_unit
         for one in linear_bytes(scheme, outer, 2 * inner, width):

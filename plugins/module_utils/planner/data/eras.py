@@ -104,6 +104,9 @@ MLA_ABSORBED: list[tuple[str, str]] = [("0.2.7", "none"), ("0.7.1", "absorbed"),
 
 # fp8 KV cache.
 FP8_KV_SINCE = "0.3.0"
+# FlashAttention 3 (Hopper) reads fp8 keys and values only beside bfloat16: a float16 start dies in its warm-up. Measured on 0.25.1.
+FP8_KV_WANTS_BFLOAT16: list[tuple[str, bool]] = [("0.2.7", False), ("0.25.0", True)]
+FLASH_ATTENTION_3 = ((9, 0), (10, 0))  # compute capabilities from, below
 
 # max_split_size of torch's allocator while the weights load (vllm/v1/worker/gpu_worker.py load_model).
 MAX_SPLIT_SIZE: list[tuple[str, int | None]] = [("0.2.7", None), ("0.21.0", 20 * 1024**2)]
@@ -120,11 +123,18 @@ MARLIN_CAPABILITY: list[tuple[str, tuple[int, int]]] = [("0.2.7", (8, 0)), ("0.1
 # AWQ is unpacked to int32 and packed anew before Marlin repacks it.
 AWQ_CONVERTED_FIRST: list[tuple[str, bool]] = [("0.2.7", False), ("0.24.0", True)]
 
-# MXFP4 experts: by compute capability, what the inner and the hidden size are padded to.
-MXFP4_PADDING: list[tuple[tuple[int, int], tuple[int, int]]] = [
-    ((0, 0), (128, 256)),  # Marlin: inner and hidden size
-    ((9, 0), (256, 32)),  # Triton on Hopper; logged
-    ((10, 0), (256, 256)),
+# MXFP4 experts: by release and compute capability, what the inner and the hidden size are padded to.
+MXFP4_PADDING: list[tuple[str, list[tuple[tuple[int, int], tuple[int, int]]]]] = [
+    (
+        "0.2.7",
+        [
+            ((0, 0), (128, 256)),  # Marlin
+            ((9, 0), (256, 32)),  # Triton on Hopper; logged
+            ((10, 0), (256, 256)),
+        ],
+    ),
+    # Measured on 0.25.1; which release stopped padding on Hopper is not known.
+    ("0.25.0", [((0, 0), (128, 256)), ((9, 0), (32, 32)), ((10, 0), (256, 256))]),
 ]
 
 # Methods whose linear layers run on Machete on Hopper.

