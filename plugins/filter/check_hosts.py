@@ -17,8 +17,8 @@ version_added: 0.1.0
 author:
   - The baremetal.llm authors (@baremetal-llm)
 description:
-  - Compares what hosts have with what the inventory says and with what their deployments need - system and architecture, the
-    GPUs, the network between them, free disk space - and tells all problems of all hosts at once.
+  - Compares what hosts have with what the inventory says and with what their deployments need - system, clock and memory, the
+    GPUs and their health, the network between them, ports, free disk space - and tells all problems of all hosts at once.
   - The role P(baremetal.llm.preflight#role) gathers what this filter needs.
 positional: _input, facts
 options:
@@ -33,22 +33,17 @@ options:
   settings:
     description:
       - Per host what its inventory says - C(gpus) (declared), C(interface), C(network), C(tensor_parallel_size),
-        C(pipeline_parallel_size) - and C(disks), as M(baremetal.llm.disk_facts) returns them.
+        C(pipeline_parallel_size), C(cpu_offload_gib), C(swap_space_gib), C(object_store_gib), C(model_bytes), C(driver_method),
+        C(executor) and C(ports) (by variable) - and what was found - C(disks), C(gpu) and C(host), as M(baremetal.llm.disk_facts),
+        M(baremetal.llm.gpu_facts) and M(baremetal.llm.host_facts) return them. What is missing is not judged.
     type: dict
     default: {}
-  systems:
-    description: The supported systems, per distribution its releases.
+  limits:
+    description:
+      - The variables of the role without C(preflight_) - C(supported_systems), C(supported_architectures), C(disk_reserve_gib),
+        C(memory_reserve_gib), C(kernel_minimum), C(clock_limit_seconds), C(ecc_uncorrected_limit) and C(severities).
     type: dict
     default: {}
-  architectures:
-    description: The supported architectures.
-    type: list
-    elements: str
-    default: []
-  disk_reserve_gib:
-    description: What has to stay free on each disk.
-    type: float
-    default: 0
   language:
     description: The language of the problems' texts.
     type: str
@@ -66,15 +61,16 @@ EXAMPLES = r"""
     checked: >-
       {{ llm_inventory.deployments
          | baremetal.llm.check_hosts(dict(hosts | zip(hosts | map('extract', hostvars, 'ansible_facts'))),
-                                     systems={'Debian': ['12']}, architectures=['x86_64']) }}
+                                     limits={'supported_systems': {'Debian': ['12']}, 'supported_architectures': ['x86_64']}) }}
 """
 
 RETURN = r"""
 _value:
   description:
-    - A mapping with C(problems), a list of mappings with C(code), C(what), C(value), C(where) and C(allowed), C(message), all
-      problems as one text, and C(hosts), per host its C(deployment) and its C(interface) (C(interface), C(address),
-      C(network); V(null) where there is none).
+    - A mapping with C(problems), a list of mappings with C(code), C(severity), C(hosts), C(what), C(value), C(limit), C(where) and
+      C(allowed), and C(warnings), a list of the same; C(message) and C(warning), each of them as one text; C(hosts), per host its
+      C(deployment) and its C(interface) (C(interface), C(address), C(network); V(null) where there is none); and C(report), the
+      same for machines.
   type: dict
 """
 
@@ -91,27 +87,16 @@ def check_hosts(
     deployments: Any,
     facts: Any,
     settings: Any = None,
-    systems: Any = None,
-    architectures: Any = None,
-    disk_reserve_gib: Any = 0,
+    limits: Any = None,
     language: str = "en",
 ) -> dict[str, Any]:
     """The filter; see the documentation above."""
-    given = {"deployments": deployments, "facts": facts, "settings": settings or {}}
+    given = {"deployments": deployments, "facts": facts, "settings": settings or {}, "limits": limits or {}}
     for name, value in given.items():
         if not isinstance(value, Mapping):
             raise AnsibleFilterError(f"check_hosts wants a mapping of {name}, not {type(value).__name__}")
-    return preflight.check_hosts(
-        _plain(deployments),
-        _plain(facts),
-        _plain(given["settings"]),
-        {
-            "systems": _plain(systems or {}),
-            "architectures": _plain(architectures or []),
-            "disk_reserve_gib": disk_reserve_gib,
-        },
-        known_language(language),
-    )
+    plain = {name: _plain(value) for name, value in given.items()}
+    return preflight.check_hosts(**plain, lang=known_language(language))
 
 
 class FilterModule:

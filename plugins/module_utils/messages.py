@@ -381,18 +381,40 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "{count} problems with the hosts. Nothing has been changed.",
         "zh": "主机存在 {count} 个问题。尚未做任何改动。",
     },
+    "preflight_warnings_one": {
+        "en": "One warning about the hosts.",
+        "zh": "关于主机有 1 条警告。",
+    },
+    "preflight_warnings": {
+        "en": "{count} warnings about the hosts.",
+        "zh": "关于主机有 {count} 条警告。",
+    },
+    "preflight_ok": {"en": "ok", "zh": "正常"},
+    "severity_error": {"en": "error", "zh": "错误"},
+    "severity_warning": {"en": "warning", "zh": "警告"},
+    "check_unknown": {
+        "en": "preflight_severities names a check that does not exist.",
+        "zh": "preflight_severities 中写了不存在的检查项。",
+    },
+    "check_unknown_allowed": {"en": "a code of preflight, such as {codes}", "zh": "preflight 的检查代码，例如 {codes}"},
+    "process_text": {"en": "{name} (process {pid})", "zh": "{name}（进程 {pid}）"},
+    "process_container": {
+        "en": "{name} (process {pid}, container {container})",
+        "zh": "{name}（进程 {pid}，容器 {container}）",
+    },
+    "process_unknown": {"en": "an unknown process", "zh": "未知进程"},
     "where_nowhere": {"en": "the host itself", "zh": "主机本身"},
     "system_not_supported": {
-        "en": "The system of {hosts} is not supported.",
-        "zh": "不支持 {hosts} 的操作系统。",
+        "en": "The system of {names} is not supported.",
+        "zh": "不支持 {names} 的操作系统。",
     },
     "system_not_supported_allowed": {
         "en": "{systems}; another one, untested, can be added to preflight_supported_systems",
         "zh": "{systems}；如需使用其他未经测试的系统，可将其加入 preflight_supported_systems",
     },
     "architecture_not_supported": {
-        "en": "The processor architecture of {hosts} is not supported.",
-        "zh": "不支持 {hosts} 的处理器架构。",
+        "en": "The processor architecture of {names} is not supported.",
+        "zh": "不支持 {names} 的处理器架构。",
     },
     "architecture_not_supported_allowed": {
         "en": "{architectures}; another one, untested, can be added to preflight_supported_architectures",
@@ -439,6 +461,210 @@ MESSAGES: dict[str, dict[str, str]] = {
     "disk_too_small_allowed": {
         "en": "{needed} free: {parts}, and {reserve} that stay free (preflight_disk_reserve_gib)",
         "zh": "可用空间不少于 {needed}：{parts}，另保留 {reserve}（preflight_disk_reserve_gib）",
+    },
+    "kernel_too_old": {
+        "en": "The kernel of the host {host} is older than {least}.",
+        "zh": "主机 {host} 的内核早于 {least}。",
+    },
+    "kernel_too_old_allowed": {
+        "en": "{least} or newer: install the distribution's current kernel and reboot; an older one, untested, is accepted with"
+        " preflight_kernel_minimum",
+        "zh": "{least} 或更新：请安装发行版当前的内核并重启；如需使用更旧且未经测试的内核，可设置 preflight_kernel_minimum",
+    },
+    "selinux_labels": {
+        "en": "SELinux is enforcing on the host {host} and Docker labels containers, which then may not read llm_host_dir.",
+        "zh": "主机 {host} 的 SELinux 处于强制模式，且 Docker 会为容器打标签，容器可能无法读取 llm_host_dir。",
+    },
+    "selinux_labels_allowed": {
+        "en": "docker_daemon_options: {{selinux-enabled: false}}, or a label for llm_host_dir:"
+        " semanage fcontext -a -t container_file_t '/opt/llm(/.*)?' && restorecon -R /opt/llm",
+        "zh": "docker_daemon_options: {{selinux-enabled: false}}，或为 llm_host_dir 设置标签："
+        "semanage fcontext -a -t container_file_t '/opt/llm(/.*)?' && restorecon -R /opt/llm",
+    },
+    "clock_differs": {
+        "en": "The clock of the host {host} is off from that of {middle}.",
+        "zh": "主机 {host} 的时钟与 {middle} 的时钟不一致。",
+    },
+    "clock_differs_allowed": {
+        "en": "at most {limit} s (preflight_clock_limit_seconds); let chrony or systemd-timesyncd keep it, offline with one of the hosts"
+        " as server: 'timedatectl' on {host} shows the state",
+        "zh": "不超过 {limit} 秒（preflight_clock_limit_seconds）；请用 chrony 或 systemd-timesyncd 同步时间，离线时可让其中一台主机作为时间"
+        "服务器：在 {host} 上运行 timedatectl 可查看状态",
+    },
+    "memory_too_small": {
+        "en": "The host {host} has too little memory for what is asked of it: {needed}, with {ranks} GPUs.",
+        "zh": "主机 {host} 的内存不足：{ranks} 块 GPU 共需 {needed}。",
+    },
+    "memory_too_small_allowed": {
+        "en": "{needed} or more ({parts}), besides hugepages ({hugepages}); ask for less, or take GPUs or memory of another host",
+        "zh": "除大页内存（{hugepages}）外至少 {needed}（{parts}）；请减少需求，或增加内存",
+    },
+    "memory_below_weights": {
+        "en": "The host {host} has less memory than the weights of its model ({weights}) and what else it needs ({needed}): every GPU"
+        " reads the files, and they will come from the disk each time.",
+        "zh": "主机 {host} 的内存小于模型权重（{weights}）与其他需求（{needed}）之和：每块 GPU 都要读取这些文件，将每次都从磁盘读取。",
+    },
+    "memory_below_weights_allowed": {
+        "en": "it works, but loading takes longer; more memory, or fewer hugepages ({hugepages})",
+        "zh": "可以运行，但加载较慢；可增加内存，或减少大页内存（{hugepages}）",
+    },
+    "shm_too_small": {
+        "en": "/dev/shm of the host {host} is smaller than Ray's object store.",
+        "zh": "主机 {host} 的 /dev/shm 小于 Ray 的对象存储。",
+    },
+    "shm_too_small_allowed": {
+        "en": "{needed} or more (mount -o remount,size=... /dev/shm, and the same in /etc/fstab), or a smaller ray_object_store_memory_gib;"
+        " Ray takes the disk instead",
+        "zh": "不小于 {needed}（mount -o remount,size=... /dev/shm，并写入 /etc/fstab），或减小 ray_object_store_memory_gib；否则 Ray 会改用磁盘",
+    },
+    "gpu_lost": {
+        "en": "A GPU of the host {host} is on the PCI bus, but the driver does not see it.",
+        "zh": "主机 {host} 有 GPU 出现在 PCI 总线上，但驱动识别不到。",
+    },
+    "gpu_lost_allowed": {
+        "en": "all cards: look for 'NVRM: Xid' in 'dmesg' on {host}; a cold start (power off and on) brings back a card that fell off"
+        " the bus, else it or its riser is broken",
+        "zh": "全部显卡可用：请在 {host} 的 dmesg 中查找 NVRM: Xid；断电重启可恢复掉线的显卡，否则显卡或转接卡已损坏",
+    },
+    "gpu_problem": {
+        "en": "Something is wrong with the GPUs of the host {host}.",
+        "zh": "主机 {host} 的 GPU 有问题。",
+    },
+    "gpu_problem_allowed": {
+        "en": "none: see 'nvidia-smi' and 'dmesg' on {host}",
+        "zh": "无问题：请在 {host} 上查看 nvidia-smi 和 dmesg",
+    },
+    "unknown_pci_device": {
+        "en": "The host {host} has a GPU that is not known by its PCI id, and no driver that names it.",
+        "zh": "主机 {host} 有一块无法通过 PCI 编号识别的 GPU，且没有驱动可以识别它。",
+    },
+    "unknown_pci_device_allowed": {
+        "en": "say in llm_gpus what it is, or install the driver first (playbooks/prepare.yml)",
+        "zh": "请在 llm_gpus 中写明型号，或先安装驱动（playbooks/prepare.yml）",
+    },
+    "nvidia_smi_failed": {
+        "en": "nvidia-smi fails on the host {host}.",
+        "zh": "主机 {host} 上 nvidia-smi 运行失败。",
+    },
+    "nvidia_smi_failed_allowed": {
+        "en": "a driver that answers: playbooks/prepare.yml installs one, unless nvidia_driver_method is present; see 'dmesg' on {host}",
+        "zh": "可正常应答的驱动：playbooks/prepare.yml 会安装驱动（nvidia_driver_method 为 present 时除外）；请在 {host} 上查看 dmesg",
+    },
+    "nvidia_smi_unreadable": {
+        "en": "nvidia-smi on the host {host} answers with something unknown.",
+        "zh": "主机 {host} 上 nvidia-smi 的输出无法识别。",
+    },
+    "nvidia_smi_unreadable_allowed": {
+        "en": "the output of NVIDIA's program: 'command -v nvidia-smi' on {host} shows which one runs",
+        "zh": "NVIDIA 官方程序的输出：在 {host} 上运行 command -v nvidia-smi 可查看实际运行的程序",
+    },
+    "driver_mismatch": {
+        "en": "On the host {host} another driver is loaded than is installed.",
+        "zh": "主机 {host} 上已加载的驱动与已安装的驱动不同。",
+    },
+    "driver_mismatch_allowed": {
+        "en": "one version: playbooks/prepare.yml reboots the host, unless nvidia_driver_method is present: then reboot {host} yourself",
+        "zh": "版本一致：playbooks/prepare.yml 会重启该主机；nvidia_driver_method 为 present 时请自行重启 {host}",
+    },
+    "driver_differs": {
+        "en": "The hosts of the deployment {deployment} have different drivers.",
+        "zh": "部署 {deployment} 的各主机驱动版本不同。",
+    },
+    "driver_differs_allowed": {
+        "en": "one version on all of them: install it yourself, or let nvidia_driver_method be another than present",
+        "zh": "所有主机使用同一版本：请自行安装，或将 nvidia_driver_method 设为 present 以外的值",
+    },
+    "gpu_ecc_errors": {
+        "en": "GPU {index} of the host {host} has counted memory errors that it could not correct since its driver was loaded.",
+        "zh": "主机 {host} 的 GPU {index} 自驱动加载以来出现了无法纠正的显存错误。",
+    },
+    "gpu_ecc_errors_allowed": {
+        "en": "none (preflight_ecc_uncorrected_limit): 'nvidia-smi -i {index} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT' on {host}; reset the"
+        " card or reboot, and if they come back, have it replaced",
+        "zh": "无错误（preflight_ecc_uncorrected_limit）：在 {host} 上运行 nvidia-smi -i {index} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT；"
+        "请重置显卡或重启，若再次出现请更换显卡",
+    },
+    "gpu_memory_worn": {
+        "en": "The memory of GPU {index} of the host {host} has broken places that it cannot replace any more.",
+        "zh": "主机 {host} 的 GPU {index} 的显存有无法再替换的坏块。",
+    },
+    "gpu_memory_worn_allowed": {
+        "en": "a card without that: have it replaced (NVIDIA names this a reason for return)",
+        "zh": "没有此类故障的显卡：请更换（NVIDIA 将此列为退换理由）",
+    },
+    "gpu_reset_pending": {
+        "en": "GPU {index} of the host {host} waits for a reset, with which it puts broken memory out of use.",
+        "zh": "主机 {host} 的 GPU {index} 需要重置，以停用损坏的显存。",
+    },
+    "gpu_reset_pending_allowed": {
+        "en": "nothing pending: reboot {host}, or 'nvidia-smi -i {index} --gpu-reset' while nothing uses the card",
+        "zh": "没有待处理项：请重启 {host}，或在无程序使用该显卡时运行 nvidia-smi -i {index} --gpu-reset",
+    },
+    "gpu_throttled": {
+        "en": "GPU {index} of the host {host} slows itself down.",
+        "zh": "主机 {host} 的 GPU {index} 正在降频。",
+    },
+    "gpu_throttled_allowed": {
+        "en": "no such reason: look at its temperature, fans and power supply ('nvidia-smi -i {index} -q -d TEMPERATURE,POWER' on {host})",
+        "zh": "无此原因：请检查温度、风扇和供电（在 {host} 上运行 nvidia-smi -i {index} -q -d TEMPERATURE,POWER）",
+    },
+    "gpu_link_narrow": {
+        "en": "GPU {index} of the host {host} uses fewer PCIe lanes than it could: {widest}.",
+        "zh": "主机 {host} 的 GPU {index} 使用的 PCIe 通道数少于其最大值 {widest}。",
+    },
+    "gpu_link_narrow_allowed": {
+        "en": "{widest} in a slot with that many lanes; else the card or its riser does not sit well. Between GPUs without NVLink this"
+        " costs speed",
+        "zh": "在支持 {widest} 的插槽上应为 {widest}；否则显卡或转接卡接触不良。没有 NVLink 的 GPU 之间速度会受影响",
+    },
+    "mtu_differs": {
+        "en": "The interfaces of the deployment {deployment} on the cluster's network have different MTUs.",
+        "zh": "部署 {deployment} 的各主机在集群网络上的接口 MTU 不同。",
+    },
+    "mtu_differs_allowed": {
+        "en": "one MTU on all hosts and on the switch between them (9000 where the switch allows it)",
+        "zh": "所有主机及其间交换机使用相同的 MTU（交换机允许时为 9000）",
+    },
+    "host_name_unknown": {
+        "en": "The host {host} does not know its own name, {name}.",
+        "zh": "主机 {host} 无法解析自己的主机名 {name}。",
+    },
+    "host_name_unknown_allowed": {
+        "en": "a line '127.0.1.1 {name}' in /etc/hosts of {host}",
+        "zh": "在 {host} 的 /etc/hosts 中加入一行 127.0.1.1 {name}",
+    },
+    "host_name_elsewhere": {
+        "en": "The name of the host {host}, {name}, stands for an address of another machine.",
+        "zh": "主机 {host} 的主机名 {name} 解析到了另一台机器的地址。",
+    },
+    "host_name_elsewhere_allowed": {
+        "en": "an address of {host} itself: correct DNS or its /etc/hosts",
+        "zh": "应为 {host} 自己的地址：请更正 DNS 或其 /etc/hosts",
+    },
+    "port_taken": {
+        "en": "The port {port} of the host {host} is taken.",
+        "zh": "主机 {host} 的端口 {port} 已被占用。",
+    },
+    "port_taken_allowed": {
+        "en": "a free port: stop what holds it, or set {variable} to another",
+        "zh": "空闲端口：请停止占用它的程序，或将 {variable} 设为其他端口",
+    },
+    "service_foreign": {
+        "en": "The host {host} runs a model server or Ray that is not this collection's.",
+        "zh": "主机 {host} 上运行着不属于本集合的模型服务或 Ray。",
+    },
+    "service_foreign_allowed": {
+        "en": "none, for it holds GPUs, memory or ports that the plan counts on: stop and disable it; if it may stay,"
+        " preflight_severities: {{service_foreign: warning}}",
+        "zh": "不应有：它会占用计划所需的 GPU、内存或端口，请停止并禁用它；如需保留，可设置 preflight_severities: {{service_foreign: warning}}",
+    },
+    "gpu_busy": {
+        "en": "Other programs use GPUs of the host {host}.",
+        "zh": "主机 {host} 的 GPU 正被其他程序使用。",
+    },
+    "gpu_busy_allowed": {
+        "en": "none: their memory is missing to vLLM; stop them, or preflight_severities: {{gpu_busy: warning}}",
+        "zh": "不应有：会占用 vLLM 所需的显存；请停止它们，或设置 preflight_severities: {{gpu_busy: warning}}",
     },
     "gpu_text": {"en": "{count} x {name}", "zh": "{count} × {name}"},
     "gpu_unknown": {"en": "unknown card", "zh": "未知显卡"},

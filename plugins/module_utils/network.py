@@ -124,11 +124,12 @@ class _Agreement:
         self.network_text = network
         self.wanted = {host: str(wanted[host]) for host in hosts if wanted.get(host)}
         self.all = {host: _candidates(interfaces) for host, interfaces in hosts.items()}
-        self.problems: list[dict[str, str]] = []
+        self.problems: list[dict[str, Any]] = []
         self.candidates: list[tuple[_Network, dict[str, _Candidate]]] = []
 
     def add(self, code: str, value: str = "", where: str = "", **values: Any) -> None:
-        self.problems.append(problem(code, self.lang, value=value, where=where, **values))
+        hosts = [values["host"]] if "host" in values else list(self.interfaces)
+        self.problems.append({**problem(code, self.lang, value=value, where=where, **values), "hosts": hosts})
 
     def where_host(self, host: str) -> str:
         return message("where_host", self.lang, host=host)

@@ -19,8 +19,9 @@ import yaml
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 LAB = CHECKOUT / "inventories/lab"
-# The same GPU counts as in lab/lab.yml.
-GPUS = {"node1": 1, "node2": 1, "node3": 2}
+CONFIG: dict[str, Any] = yaml.safe_load((CHECKOUT / "lab/lab.yml").read_text())
+GPUS = {name: node["gpus"] for name, node in CONFIG["nodes"].items()}
+ADDRESSES = {name: node["data"] for name, node in CONFIG["nodes"].items()}
 # Where a role could leave something.
 PLACES = "/etc /opt /usr /var/lib /root/.docker /srv"
 
@@ -157,11 +158,11 @@ def test_what_later_plays_are_told(bundle: Path, tmp_path: Path) -> None:
     play.write_text(SHOW.format(playbook=CHECKOUT / "playbooks/preflight.yml", folder=tmp_path))
     run = preflight("-e", f"llm_bundle_dir={bundle}", playbook=play)
     assert run.status == 0, run.output
-    for number, (name, gpus) in enumerate(GPUS.items(), start=1):
+    for name, gpus in GPUS.items():
         told = json.loads((tmp_path / f"{name}.json").read_text())
         assert told["d"] == ("tiny_single" if name == "node3" else "tiny_split")
-        assert told["i"]["address"] == f"172.31.241.1{number}"
-        assert told["i"]["network"] == "172.31.241.0/24"
+        assert told["i"]["address"] == ADDRESSES[name]
+        assert told["i"]["network"] == CONFIG["networks"]["data"]
         assert told["i"]["interface"].startswith("eth")
         assert [gpu["name"] for gpu in told["g"]] == ["Tesla V100-PCIE-16GB"] * gpus
         assert {gpu["compute_capability"] for gpu in told["g"]} == {"7.0"}
@@ -281,5 +282,74 @@ def test_part_of_a_deployment_agrees_with_the_rest(bundle: Path) -> None:
     """Without a network to go by, node2 alone must still choose what node1 and node2 share."""
     run = preflight("-e", f"llm_bundle_dir={bundle}", "--limit", "node2", "-v")
     assert run.status == 0, run.output
-    run.says('"address": "172.31.241.11"', '"address": "172.31.241.12"')
+    run.says(*(f'"address": "{ADDRESSES[name]}"' for name in ("node1", "node2")))
     assert '"node3"' not in run.output.split("Compare the hosts")[1]
+
+
+# What somebody else left on the hosts: a web server on vLLM's port, a Ray of their own, a network card that was never set up.
+PLANT = {
+    "node1": "systemd-run --quiet --unit=llm-test-web python3 -m http.server 8000 && "
+    "systemd-run --quiet --unit=llm-test-ray /bin/bash -c 'exec -a /opt/ray/raylet sleep 1d'",
+    "node2": "ip link set {interface} mtu 1400",
+}
+REMOVE = {"node1": "systemctl stop llm-test-web llm-test-ray", "node2": "ip link set {interface} mtu 1500"}
+
+
+@pytest.fixture
+def planted(hosts: list[Any]) -> Iterator[dict[str, str]]:
+    """Hosts with foreign things on them; per host the interface of the data network."""
+    by_name = dict(zip(GPUS, hosts, strict=True))
+    interfaces = {
+        name: str(host.check_output(f"ip -oneline address show to {ADDRESSES[name]}").split()[1])
+        for name, host in by_name.items()
+    }
+    for name, command in PLANT.items():
+        by_name[name].check_output(command.format(interface=interfaces[name]))
+    assert wait_for_port(by_name["node1"], 8000)
+    yield interfaces
+    for name, command in REMOVE.items():
+        by_name[name].check_output(command.format(interface=interfaces[name]))
+
+
+def wait_for_port(host: Any, port: int) -> bool:
+    return any(host.run(f"sleep 0.2; bash -c ': < /dev/tcp/127.0.0.1/{port}'").rc == 0 for _attempt in range(50))
+
+
+def test_what_others_left_is_told_at_once_and_for_machines(
+    planted: dict[str, str], bundle: Path, tmp_path: Path
+) -> None:
+    wish = '{"vllm_options": {"cpu_offload_gb": 100000}, "preflight_kernel_minimum": "99.1"}'
+    arguments = ("-e", f"llm_bundle_dir={bundle}", "-e", wish, "-e", f"llm_report_dir={tmp_path}")
+    run = preflight(*arguments)
+    assert run.status == 2, run.output
+    assert set(run.changed.values()) == {0}, run.output
+    run.says(
+        "8 problems with the hosts. Nothing has been changed.",
+        "The port 8000 of the host node1 is taken.",
+        "python3 (process ",
+        "The host node1 runs a model server or Ray that is not this collection's.",
+        "The host node3 has too little memory for what is asked of it",
+        "The kernel of the host node2 is older than 99.1.",
+        "One warning about the hosts.",
+        "1400: node2; 1500: node1",
+    )
+    report = json.loads((tmp_path / "preflight.json").read_text())
+    assert (report["ok"], report["errors"], report["warnings"]) == (False, 8, 1)
+    found = {name: sorted(check["code"] for check in entry["checks"]) for name, entry in report["hosts"].items()}
+    assert found == {
+        "node1": ["kernel_too_old", "memory_too_small", "mtu_differs", "port_taken", "service_foreign"],
+        "node2": ["kernel_too_old", "memory_too_small", "mtu_differs"],
+        "node3": ["kernel_too_old", "memory_too_small"],
+    }
+    for entry in report["hosts"].values():
+        for check in entry["checks"]:
+            assert set(check) == {"code", "severity", "what", "value", "limit", "where", "remedy"}
+
+
+def test_warnings_alone_do_not_fail(planted: dict[str, str], bundle: Path, tmp_path: Path) -> None:
+    meant = '{"preflight_severities": {"port_taken": "warning", "service_foreign": "ignore"}}'
+    run = preflight("-e", f"llm_bundle_dir={bundle}", "-e", meant, "-e", f"llm_report_dir={tmp_path}")
+    assert run.status == 0, run.output
+    run.says("2 warnings about the hosts.", "warning: port_taken")
+    report = json.loads((tmp_path / "preflight.json").read_text())
+    assert (report["ok"], report["errors"], report["warnings"]) == (True, 0, 2)

@@ -12,9 +12,8 @@ from ansible_collections.baremetal.llm.plugins.filter import check_hosts, disk_n
 def test_check_hosts() -> None:
     check = check_hosts.FilterModule().filters()["check_hosts"]
     facts = {"gpu01": {"distribution": "Debian", "distribution_version": "12", "architecture": "x86_64"}}
-    found = check(
-        {"qwen": {"hosts": ["gpu01"], "head": "gpu01"}}, facts, systems={"Debian": ["12"]}, architectures=["x86_64"]
-    )
+    limits = {"supported_systems": {"Debian": ["12"]}, "supported_architectures": ["x86_64"]}
+    found = check({"qwen": {"hosts": ["gpu01"], "head": "gpu01"}}, facts, limits=limits)
     assert [entry["code"] for entry in found["problems"]] == ["no_gpu_found", "no_shared_network"]
     for arguments in ([[], facts], [{}, []], [{}, {}, []]):
         if arguments == [{}, {}, []]:

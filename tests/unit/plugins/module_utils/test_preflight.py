@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils.preflight import check_hosts
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import MESSAGES
+from ansible_collections.baremetal.llm.plugins.module_utils.preflight import CHECKS, check_hosts, report_lines
+from hypothesis import given
+from hypothesis import strategies as st
 
 V100 = {"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}
-LIMITS = {"systems": {"Debian": ["12"], "Ubuntu": ["22.04"]}, "architectures": ["x86_64"], "disk_reserve_gib": 1}
+LIMITS = {
+    "supported_systems": {"Debian": ["12"], "Ubuntu": ["22.04"]},
+    "supported_architectures": ["x86_64"],
+    "disk_reserve_gib": 1,
+    "memory_reserve_gib": 2,
+    "kernel_minimum": "4.18",
+    "clock_limit_seconds": 10,
+    "ecc_uncorrected_limit": 0,
+}
 DEPLOYMENTS = {"qwen": {"hosts": ["gpu01", "gpu02"], "head": "gpu01"}}
 
 
@@ -23,6 +36,7 @@ def facts(number: int, gpus: int = 1, uuid: str | None = "GPU-1", **more: Any) -
             "device": "eth0",
             "active": True,
             "type": "ether",
+            "mtu": 1500,
             "ipv4": {"address": f"10.0.0.{number}", "prefix": "24"},
         },
         "llm_gpus_found": [{**V100, "index": index, "uuid": uuid, "bus_id": "x"} for index in range(gpus)],
@@ -160,3 +174,200 @@ def test_all_problems_at_once_in_chinese() -> None:
         *["interface_missing"] * 2,
     ]
     assert result["message"].startswith("主机存在 5 个问题。")
+
+
+# What host_facts and gpu_facts say of a host that is fine.
+HOST: dict[str, Any] = {
+    "kernel": "6.1.0-18-amd64",
+    "memory": {"total_mib": 64 << 10, "available_mib": 60 << 10, "swap_mib": 0, "hugepages_mib": 0},
+    "shm_mib": 32 << 10,
+    "clock": {"offset_seconds": 0.1, "uncertainty_seconds": 0.3},
+    "name": {"name": "gpu01", "addresses": ["127.0.1.1"]},
+    "selinux": "enforcing",
+    "docker_selinux_enabled": False,
+    "listeners": [{"port": 22, "pid": 1, "process": "sshd", "container": ""}],
+    "services": [],
+    "gpu_processes": [],
+}
+GPU: dict[str, Any] = {"problems": [], "driver": {"loaded": "570.195.03"}}
+HEALTH: dict[str, Any] = {
+    "link": {"generation": 1, "generation_max": 4, "width": 16, "width_max": 16},
+    "ecc": {"volatile": {"corrected": 3, "uncorrected": 0}},
+    "remapped_rows": {"pending": False, "failed": False},
+    "retired_pages": {"pending": None},
+    "throttle_reasons": ["sw_power_cap"],
+}
+LISTENER = {"pid": 7, "process": "nginx", "container": ""}
+SERVICE = {"service": "ray", "pid": 9, "process": "raylet", "container": ""}
+
+
+def look(
+    host: dict[str, Any] | None = None,
+    gpu: dict[str, Any] | None = None,
+    limits: Any = None,
+    lang: str = "en",
+    **said: Any,
+) -> dict[str, Any]:
+    """Two good hosts; what is given differs on the first."""
+    health = said.pop("health", {})
+    card = {**V100, "index": 0, "uuid": "GPU-1", **HEALTH, **health}
+    seen = {"gpu01": facts(1, llm_gpus_found=[card]), "gpu02": facts(2, **said.pop("facts", {}))}
+    base = {"host": HOST, "gpu": GPU, "ports": {"ray_min_worker_port": 20000, "ray_max_worker_port": 20010}}
+    settings = {
+        "gpu01": {**base, "host": {**HOST, **(host or {})}, "gpu": {**GPU, **(gpu or {})}, **said},
+        "gpu02": {**base, **{name: value for name, value in said.items() if name == "driver_method"}},
+    }
+    return check_hosts(DEPLOYMENTS, seen, settings, {**LIMITS, **(limits or {})}, lang)
+
+
+def test_a_good_host_has_neither_problems_nor_warnings() -> None:
+    found = look()
+    assert found["problems"] == found["warnings"] == []
+    assert found["report"] == {
+        "schema": 1,
+        "ok": True,
+        "errors": 0,
+        "warnings": 0,
+        "hosts": {host: {"deployment": "qwen", "ok": True, "checks": []} for host in ("gpu01", "gpu02")},
+    }
+    assert report_lines(found["report"]) == ["gpu01  ok (qwen)", "gpu02  ok (qwen)"]
+
+
+PLANTED: list[tuple[str, dict[str, Any], str]] = [
+    ("kernel_too_old", {"host": {"kernel": "3.10.0-1160.el7.x86_64"}}, "3.10.0-1160"),
+    ("selinux_labels", {"host": {"docker_selinux_enabled": True}}, "selinux-enabled: true"),
+    ("clock_differs", {"host": {"clock": {"offset_seconds": -93, "uncertainty_seconds": 0.5}}}, "-92.3 s"),
+    ("clock_differs", {"host": {"clock": {"offset_seconds": 93, "uncertainty_seconds": 0.5}}}, "+92.1 s"),
+    ("memory_too_small", {"cpu_offload_gib": 63}, "64.0 GiB"),
+    ("memory_too_small", {"swap_space_gib": "63"}, "64.0 GiB"),
+    ("memory_too_small", {"host": {"memory": {"total_mib": 4096, "hugepages_mib": 2049}}}, "2.0 GiB"),
+    ("memory_below_weights", {"model_bytes": 63 << 30}, "64.0 GiB"),
+    ("shm_too_small", {"object_store_gib": 2.0, "host": {"shm_mib": 64}}, "64.0 MiB"),
+    ("gpu_lost", {"gpu": {"problems": [{"code": "gpu_lost", "detail": "0000:3B"}]}}, "0000:3B"),
+    ("gpu_problem", {"gpu": {"problems": [{"code": "something_new", "detail": "odd"}]}}, "odd"),
+    ("unknown_pci_device", {"gpu": {"problems": [{"code": "unknown_pci_device", "detail": "0x1"}]}}, "0x1"),
+    ("nvidia_smi_failed", {"gpu": {"problems": [{"code": "nvidia_smi_failed", "detail": "no"}]}}, "no"),
+    ("nvidia_smi_unreadable", {"gpu": {"problems": [{"code": "nvidia_smi_unreadable", "detail": "?"}]}}, "?"),
+    ("driver_mismatch", {"gpu": {"problems": [{"code": "driver_mismatch", "detail": "a, b"}]}}, "a, b"),
+    ("driver_differs", {"gpu": {"driver": {"loaded": "535.1.1"}}, "driver_method": "present"}, "535.1.1: gpu01"),
+    ("gpu_ecc_errors", {"health": {"ecc": {"volatile": {"uncorrected": 2}}}}, "2"),
+    ("gpu_memory_worn", {"health": {"remapped_rows": {"failed": True}}}, "remapped_rows.failed"),
+    ("gpu_reset_pending", {"health": {"remapped_rows": {"pending": True}}}, "remapped_rows.pending"),
+    ("gpu_reset_pending", {"health": {"retired_pages": {"pending": True}}}, "retired_pages.pending"),
+    ("gpu_throttled", {"health": {"throttle_reasons": ["hw_thermal_slowdown"]}}, "hw_thermal_slowdown"),
+    ("gpu_link_narrow", {"health": {"link": {"width": 8, "width_max": 16}}}, "x8"),
+    ("mtu_differs", {"facts": {"eth0": {**facts(2)["eth0"], "mtu": 9000}}}, "1500: gpu01; 9000: gpu02"),
+    ("host_name_unknown", {"host": {"name": {"name": "gpu01", "addresses": []}}}, "(none)"),
+    ("host_name_elsewhere", {"host": {"name": {"name": "gpu01", "addresses": ["10.9.9.9"]}}}, "10.9.9.9"),
+    ("port_taken", {"host": {"listeners": [{**LISTENER, "port": 8000}]}}, "nginx (process 7)"),
+    ("port_taken", {"host": {"listeners": [{**LISTENER, "port": 9}]}, "ports": {"vllm_port": 9}}, "nginx (process 7)"),
+    ("port_taken", {"host": {"listeners": [{**LISTENER, "port": 6379, "container": "x"}]}}, "container x"),
+    ("port_taken", {"host": {"listeners": [{"port": 10500, "pid": None}]}, "ports": {}}, "an unknown process"),
+    ("service_foreign", {"host": {"services": [SERVICE]}}, "ray: raylet (process 9)"),
+    ("gpu_busy", {"host": {"gpu_processes": [{"pid": 5, "process": "train", "container": ""}]}}, "train (process 5)"),
+]
+
+
+@pytest.mark.parametrize(("code", "said", "value"), PLANTED, ids=[f"{case[0]}-{i}" for i, case in enumerate(PLANTED)])
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_one_thing_is_planted_and_found(code: str, said: dict[str, Any], value: str, lang: str) -> None:
+    found = look(**said, lang=lang)
+    entries = found["problems"] + found["warnings"]
+    assert [entry["code"] for entry in entries] == [code]
+    assert entries[0]["severity"] == CHECKS[code].severity
+    assert bool(found["problems"]) == (CHECKS[code].severity == "error") == (not found["report"]["ok"])
+    if lang == "en":
+        assert value in entries[0]["value"]
+    assert "gpu01" in entries[0]["hosts"]
+    (check,) = found["report"]["hosts"]["gpu01"]["checks"]
+    assert set(check) == {"code", "severity", "what", "value", "limit", "where", "remedy"}
+    assert all(check[key] for key in ("what", "value", "remedy", "where"))
+    assert code in report_lines(found["report"], lang)[0]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"host": {"listeners": [{**LISTENER, "port": 8000, "container": "llm-vllm"}]}},
+        {"host": {"listeners": [{**LISTENER, "port": 9000}]}},
+        {"host": {"listeners": [{**LISTENER, "port": 6379}]}, "executor": "mp"},
+        {"host": {"services": [{**SERVICE, "container": "llm-ray"}]}},
+        {"host": {"gpu_processes": [{"pid": 5, "process": "x", "container": "llm-ray"}]}},
+        {"host": {"name": {"name": "gpu01", "addresses": ["10.0.0.1"]}}},
+        {"gpu": {"driver": {"loaded": "535.1.1"}}},  # the role nvidia_driver makes them the same
+        {"host": {}, "gpu": {}, "ports": None},
+    ],
+)
+def test_what_is_ours_or_mended_is_no_finding(said: dict[str, Any]) -> None:
+    found = look(**said)
+    assert found["problems"] + found["warnings"] == []
+
+
+def test_a_worker_needs_no_port_of_the_head() -> None:
+    taken = {**HOST, "listeners": [{**LISTENER, "port": 8000}, {**LISTENER, "port": 6379}, {**LISTENER, "port": 6380}]}
+    seen = {"gpu01": facts(1), "gpu02": facts(2)}
+    found = check_hosts(DEPLOYMENTS, seen, {"gpu02": {"host": taken}}, LIMITS)
+    assert [entry["where"] for entry in found["problems"]] == ["ray_node_manager_port"]
+
+
+def test_a_host_alone_needs_no_port_of_ray() -> None:
+    taken = {**HOST, "listeners": [{**LISTENER, "port": 8000}, {**LISTENER, "port": 6379}, {**LISTENER, "port": 6380}]}
+    found = check_hosts(
+        {"one": {"hosts": ["gpu01"], "head": "gpu01"}}, {"gpu01": facts(1)}, {"gpu01": {"host": taken}}, LIMITS
+    )
+    assert [entry["where"] for entry in found["problems"]] == ["vllm_port"]
+
+
+@pytest.mark.parametrize("code", ["driver_mismatch", "nvidia_smi_failed", "nvidia_smi_unreadable"])
+def test_what_nobody_mends_refuses(code: str) -> None:
+    broken = {"problems": [{"code": code, "detail": "x"}]}
+    assert codes(look(gpu=broken, driver_method="present")) == [code]
+    assert codes(look(gpu=broken, driver_method="runfile")) == []
+
+
+def test_an_inventory_may_say_what_a_finding_means() -> None:
+    planted: dict[str, Any] = {"host": {"services": [SERVICE], "kernel": "3.10"}}
+    assert codes(look(**planted)) == ["kernel_too_old", "service_foreign"]
+    told = look(**planted, limits={"severities": {"service_foreign": "warning", "kernel_too_old": "ignore"}})
+    assert [entry["code"] for entry in told["warnings"]] == ["service_foreign"]
+    assert told["problems"] == []
+    (problem,) = look(limits={"severities": {"service_foriegn": "warning"}})["problems"]
+    assert problem["code"] == "check_unknown"
+    assert "service_foreign" in problem["allowed"]
+
+
+def test_every_check_has_its_words_and_every_word_is_used() -> None:
+    for code in CHECKS:
+        assert code in MESSAGES
+        assert code + "_allowed" in MESSAGES
+    assert {case[0] for case in PLANTED} <= set(CHECKS)
+
+
+def test_the_limit_is_told_with_its_value() -> None:
+    (problem,) = look(host={"kernel": "3.10"})["problems"]
+    assert problem["limit"] == "preflight_kernel_minimum: 4.18"
+
+
+def test_several_at_once_are_told_together_and_by_host() -> None:
+    found = look(host={"kernel": "3.10", "services": [SERVICE]}, health={"ecc": {"volatile": {"uncorrected": 1}}})
+    assert found["message"].startswith("3 problems with the hosts. Nothing has been changed.")
+    assert found["report"]["errors"] == 3
+    assert found["report"]["hosts"]["gpu02"]["ok"] is True
+    assert (
+        report_lines(found["report"])[0]
+        == "gpu01  error: kernel_too_old; error: gpu_ecc_errors; error: service_foreign (qwen)"
+    )
+
+
+JSON = st.none() | st.booleans() | st.integers(-5, 1 << 40) | st.floats() | st.text(max_size=8) | st.just([1])
+
+
+@given(st.dictionaries(st.sampled_from(["cpu_offload_gib", "swap_space_gib", "object_store_gib", "model_bytes"]), JSON))
+def test_no_wish_makes_it_fail(said: dict[str, Any]) -> None:
+    look(**said)
+
+
+def test_the_reference_page_lists_every_check() -> None:
+    page = (Path(__file__).parents[4] / "docs/reference/preflight.md").read_text()
+    listed = re.findall(r"^\| `(\w+)` \| (\w+) \| .+ \| (?:`(\w+)`)? ?\|$", page, re.M)
+    assert listed == [(code, check.severity, check.limit) for code, check in CHECKS.items()]

@@ -1,0 +1,204 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host is like before anything is changed: memory, clock, name, who listens and who computes. Read from /proc and /sys.
+
+Runs on the host, so nothing here may fail because a file is missing or a process ends while it is looked at.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import socket
+from typing import Any, Iterable, Mapping, Sequence
+
+_LISTEN = "0A"  # TCP_LISTEN in the fourth column of /proc/net/tcp
+_CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
+_PYTHON = r"(\S*/)?python[\d.]*\s+(-\S+\s+)*"
+# Programs that take GPUs, or Ray's ports, for themselves: what they are called and how their command line begins.
+SERVICES: tuple[tuple[str, str], ...] = (
+    ("ray", r"(\S*/)?(raylet|gcs_server)(\s|$)"),
+    ("vllm", r"({0})?(\S*/)?vllm\s+serve(\s|$)|{0}vllm\.entrypoints|VLLM::".format(_PYTHON)),
+    ("sglang", r"{0}sglang\.launch_server|sglang::".format(_PYTHON)),
+    ("tgi", r"(\S*/)?text-generation-(launcher|router|server)(\s|$)"),
+    ("triton", r"(\S*/)?tritonserver(\s|$)"),
+    ("ollama", r"(\S*/)?ollama\s+(serve|runner)(\s|$)"),
+    ("lmdeploy", r"({0})?(\S*/)?lmdeploy\s+serve(\s|$)".format(_PYTHON)),
+)
+
+
+def read(*parts: str) -> str:
+    """A file's text; nothing if it cannot be read."""
+    try:
+        with open(os.path.join(*parts), encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def parse_memory(text: str) -> dict[str, int]:
+    """MiB of memory, swap and hugepages, from /proc/meminfo."""
+    kib = {name: int(number) for name, number in re.findall(r"^([\w()]+):\s+(\d+)", text, re.M)}
+    # Hugetlb sums up all page sizes (since Linux 4.20); before that only those of the default size are known.
+    hugepages = kib.get("Hugetlb", kib.get("HugePages_Total", 0) * kib.get("Hugepagesize", 0))
+    return {
+        "total_mib": kib.get("MemTotal", 0) // 1024,
+        "available_mib": kib.get("MemAvailable", kib.get("MemFree", 0)) // 1024,
+        "swap_mib": kib.get("SwapTotal", 0) // 1024,
+        "hugepages_mib": hugepages // 1024,
+    }
+
+
+def parse_listeners(*texts: str) -> list[dict[str, Any]]:
+    """Ports on which somebody listens, with the socket's inode, from /proc/net/tcp and tcp6."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        for line in text.splitlines():
+            cells = line.split()
+            if len(cells) < 10 or cells[3] != _LISTEN or ":" not in cells[1]:
+                continue
+            try:
+                found[cells[9]] = {"port": int(cells[1].rpartition(":")[2], 16), "inode": cells[9]}
+            except ValueError:
+                continue
+    return sorted(found.values(), key=lambda entry: entry["port"])
+
+
+def parse_containers(text: str) -> dict[str, str]:
+    """Names of containers by id, from ``docker ps --no-trunc --format '{{.ID}} {{.Names}}'``."""
+    pairs = (line.split(None, 1) for line in text.splitlines())
+    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
+
+
+def parse_gpu_processes(text: str) -> list[dict[str, Any]]:
+    """Processes on the GPUs, from ``nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv,noheader,nounits``."""
+    found = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) >= 3 and cells[0].isdigit():
+            used = int(cells[-1]) if cells[-1].isdigit() else None
+            found.append({"pid": int(cells[0]), "process": ",".join(cells[1:-1]), "used_mib": used})
+    return found
+
+
+def service_of(command: str) -> str:
+    """Which of the known services a command line is, or nothing."""
+    return next((name for name, pattern in SERVICES if re.match(pattern, command)), "")
+
+
+class Processes:
+    """The processes of a host, and the container that each runs in."""
+
+    def __init__(self, proc_root: str = "/proc", containers: Mapping[str, str] | None = None) -> None:
+        self.root = proc_root
+        self.containers = containers or {}
+        try:
+            self.pids = sorted(int(name) for name in os.listdir(proc_root) if name.isdigit())
+        except OSError:
+            self.pids = []
+
+    def command(self, pid: int) -> str:
+        return " ".join(read(self.root, str(pid), "cmdline").split("\0")).strip()
+
+    def container(self, pid: int) -> str:
+        """The innermost container of a process that the engine knows; nothing for a process of the host."""
+        for found in reversed(_CONTAINER_ID.findall(read(self.root, str(pid), "cgroup"))):
+            if found in self.containers:
+                return self.containers[found]
+        return ""
+
+    def described(self, pid: int) -> dict[str, Any]:
+        name = read(self.root, str(pid), "comm").strip()
+        return {"pid": pid, "process": name, "command": self.command(pid)[:200], "container": self.container(pid)}
+
+    def owners(self, inodes: Iterable[str]) -> dict[str, int]:
+        """Which process holds each of these sockets."""
+        wanted = {"socket:[{0}]".format(inode): inode for inode in inodes}
+        found: dict[str, int] = {}
+        for pid in self.pids if wanted else []:
+            for path in glob.iglob(os.path.join(self.root, str(pid), "fd", "*")):
+                try:
+                    inode = wanted.get(os.readlink(path))
+                except OSError:
+                    continue
+                if inode:
+                    found.setdefault(inode, pid)
+        return found
+
+    def services(self) -> list[dict[str, Any]]:
+        """Every process that is one of the known services."""
+        found = []
+        for pid in self.pids:
+            service = service_of(self.command(pid))
+            if service:
+                found.append({**self.described(pid), "service": service})
+        return found
+
+
+def listeners(processes: Processes) -> list[dict[str, Any]]:
+    """Who listens. The process is not known where it is hidden from us."""
+    found = parse_listeners(*(read(processes.root, "net", name) for name in ("tcp", "tcp6")))
+    owners = processes.owners(entry["inode"] for entry in found)
+    unknown: dict[str, Any] = {"pid": None, "process": "", "command": "", "container": ""}
+    described = {inode: processes.described(pid) for inode, pid in owners.items()}
+    return [{"port": entry["port"], **described.get(entry["inode"], unknown)} for entry in found]
+
+
+def name_addresses(name: str) -> list[str]:
+    """What the host's own name stands for, as its programs are told."""
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return sorted({str(entry[4][0]).split("%")[0] for entry in found})
+
+
+def shm_mib(path: str = "/dev/shm") -> int | None:
+    """How large the shared memory is; None where there is none."""
+    try:
+        status = os.statvfs(path)
+    except OSError:
+        return None
+    return status.f_blocks * status.f_frsize >> 20
+
+
+def selinux_mode(sysfs_root: str = "/sys") -> str:
+    """enforcing, permissive or disabled."""
+    return {"1": "enforcing", "0": "permissive"}.get(read(sysfs_root, "fs/selinux/enforce").strip(), "disabled")
+
+
+def docker_config(text: str) -> dict[str, Any]:
+    """What an engine's daemon.json says that matters here. One that is broken says nothing; the role docker refuses it."""
+    try:
+        content = json.loads(text or "{}")
+    except ValueError:
+        content = {}
+    content = content if isinstance(content, dict) else {}
+    return {
+        "docker_data_root": str(content.get("data-root") or ""),
+        "docker_selinux_enabled": content.get("selinux-enabled") is True,
+    }
+
+
+def host_facts(
+    proc_root: str,
+    sysfs_root: str,
+    containers: Mapping[str, str],
+    gpu_processes: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """All of it together. ``containers`` are names by id, ``gpu_processes`` what nvidia-smi lists."""
+    processes = Processes(proc_root, containers)
+    name = socket.gethostname()
+    return {
+        "kernel": os.uname().release,
+        "memory": parse_memory(read(proc_root, "meminfo")),
+        "shm_mib": shm_mib(),
+        "name": {"name": name, "addresses": name_addresses(name)},
+        "selinux": selinux_mode(sysfs_root),
+        **docker_config(read("/etc/docker/daemon.json")),
+        "listeners": listeners(processes),
+        "services": processes.services(),
+        "gpu_processes": [{**entry, "container": processes.container(entry["pid"])} for entry in gpu_processes],
+    }
