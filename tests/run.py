@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Every check and test of the collection, one after the other: what `make test` runs.
+"""Every check and test of the collection: what `make test` runs.
 
-A stage is a name and a command; they are listed in `stages()`. A stage's output goes to build/logs/ and its last lines are shown
+A stage is a name and a command; they are listed in `stages()`. What needs hosts and what does not run side by side, each kind one
+stage after the other: hosts mostly wait. A stage's output goes to build/logs/ and its last lines are shown
 when it fails; the others run all the same. The last line is the sum, alone: `N passed, N failed`. A test case counts as one, and so
 does a stage that is no suite of tests; a molecule scenario is one, plus its testinfra tests. A suite without a test is a failure.
 
@@ -15,6 +16,7 @@ does a stage that is no suite of tests; a molecule scenario is one, plus its tes
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import dataclasses
 import os
 import re
@@ -208,6 +210,12 @@ def environment(stage: Stage) -> dict[str, str]:
     }
 
 
+def say(line: str) -> None:
+    """One write for a line, so that lines of stages that run side by side do not mix."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def last_line(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return lines[-1][:100] if lines else ""
@@ -239,7 +247,7 @@ def run_command(stage: Stage) -> str:
                     seconds = time.monotonic() - started
                     if seconds > stage.limit_seconds:
                         return f"not done after {stage.limit_seconds // MINUTE} minutes"
-                    print(f"\n          {seconds:5.0f} s  {last_line(stage.log)}", end=" ", flush=True)
+                    say(f"{'':7} {stage.name:34} {seconds:12.0f} s  {last_line(stage.log)}")
         finally:
             # What it left behind when it ran out of time or was interrupted.
             if process.poll() is None:
@@ -285,14 +293,32 @@ def run(stage: Stage) -> Result:
     return result
 
 
-def show_failure(result: Result) -> None:
+def failure(result: Result) -> str:
     lines = result.stage.log.read_text(errors="replace").splitlines()
-    print(f"          {result.why}; from {result.stage.log.relative_to(ROOT)}:")
-    for line in [line for line in lines[:-SHOWN_LINES] if ERROR.search(line)][-SHOWN_LINES:] + lines[-SHOWN_LINES:]:
-        print(f"          | {line}")
+    shown = [line for line in lines[:-SHOWN_LINES] if ERROR.search(line)][-SHOWN_LINES:] + lines[-SHOWN_LINES:]
+    head = f"          {result.why}; from {os.path.relpath(result.stage.log, ROOT)}:"
+    return "\n".join([head, *(f"          | {line}" for line in shown)])
 
 
-def table(results: list[Result]) -> None:
+def run_all(picked: list[Stage]) -> list[Result]:
+    """The stages in two lanes. Results come back in the order in which the stages are listed."""
+    done: dict[str, Result] = {}
+
+    def lane(mine: list[Stage]) -> None:
+        for stage in mine:
+            result = done[stage.name] = run(stage)
+            line = f"[{len(done):2}/{len(picked)}] {stage.name:34} {'FAILED' if result.why else 'ok':6} {result.seconds:5.0f} s"
+            say(f"{line}\n{failure(result)}" if result.why else line)
+
+    hosts = [stage for stage in picked if stage.group == "molecule"]
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        lanes = [pool.submit(lane, mine) for mine in ([stage for stage in picked if stage not in hosts], hosts)]
+        for one in lanes:
+            one.result()
+    return [done[stage.name] for stage in picked]
+
+
+def table(results: list[Result], seconds: float) -> None:
     width = max(len(result.stage.name) for result in results)
     print(f"\n{'stage':{width}}  {'passed':>6}  {'failed':>6}  {'skipped':>7}  {'seconds':>7}")
     for result in results:
@@ -300,8 +326,7 @@ def table(results: list[Result]) -> None:
             f"{result.stage.name:{width}}  {result.passed:6}  {result.failed:6}  {result.skipped:7}  {result.seconds:7.0f}"
             + (f"  {result.why}" if result.why else "")
         )
-    total = sum(result.seconds for result in results)
-    print(f"\n{len(results)} stages in {total / MINUTE:.1f} minutes; logs in {LOGS.relative_to(ROOT)}/\n")
+    print(f"\n{len(results)} stages in {seconds / MINUTE:.1f} minutes; logs in {LOGS.relative_to(ROOT)}/\n")
 
 
 def main() -> int:
@@ -326,15 +351,9 @@ def main() -> int:
         return 0
 
     LOGS.mkdir(parents=True, exist_ok=True)
-    results: list[Result] = []
-    for number, stage in enumerate(picked, 1):
-        print(f"[{number:2}/{len(picked)}] {stage.name:34}", end=" ", flush=True)
-        result = run(stage)
-        results.append(result)
-        print(f"{'FAILED' if result.why else 'ok':6} {result.seconds:5.0f} s", flush=True)
-        if result.why:
-            show_failure(result)
-    table(results)
+    started = time.monotonic()
+    results = run_all(picked)
+    table(results, time.monotonic() - started)
     passed, failed = (sum(getattr(result, key) for result in results) for key in ("passed", "failed"))
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0

@@ -120,3 +120,20 @@ def test_a_scenario_that_is_not_listed_fails(monkeypatch: pytest.MonkeyPatch, tm
 def test_an_unknown_stage_is_refused() -> None:
     with pytest.raises(SystemExit, match="no stage or group is named nothing"):
         run.chosen(["lint,nothing"], fast=False)
+
+
+def test_what_needs_hosts_runs_beside_what_does_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Each waits for the other's file: one after the other they would never end.
+    def meets(name: str, other: str) -> run.Stage:
+        script = f"touch {tmp_path}/{name}; until [ -e {tmp_path}/{other} ]; do :; done"
+        return run.Stage(f"{name}/stage", ("sh", "-c", script), limit_seconds=0)
+
+    results = run.run_all([meets("lint", "molecule"), meets("molecule", "lint"), sh("exit 1")])
+    assert [(result.stage.group, result.passed, result.failed) for result in results] == [
+        ("lint", 1, 0),
+        ("molecule", 1, 0),
+        ("group", 0, 1),
+    ]
+    said = capsys.readouterr().out
+    assert said.count(" ok ") == 2
+    assert said.count("FAILED") == 1
