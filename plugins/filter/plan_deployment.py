@@ -31,6 +31,7 @@ options:
     description:
       - What the user wants, any of the settings of C(predict_start), kept as they are.
       - C(objective) is C(throughput), C(latency) or C(context); C(interconnect) is C(slow) or C(fast) between hosts.
+      - C(image_has_ray) says whether hosts can be joined by Ray; where it is false, vLLM joins them itself (C(mp)).
       - C(observations) holds past starts (C(gpu), C(model), C(vllm_version), C(prediction), C(truth)) that correct the figures.
     type: dict
     default: {}

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.eras import RAY_IN_IMAGE_LAST
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.versions import release_key
+
 # Settings that are variables of their own (vllm_<setting>); any other option of the engine stands in vllm_options.
 SETTINGS = (
     "vllm_version",
@@ -30,6 +33,12 @@ def image_reference(variables: Mapping[str, Any]) -> str:
     return str(variables.get("vllm_image") or "vllm/vllm-openai:v{0}".format(variables["vllm_version"]))
 
 
+def ray_is_in_image(vllm_version: str) -> bool:
+    """Whether the official image of a release brings Ray, as far as the version can be read; the planner judges the rest."""
+    key = release_key(vllm_version) if vllm_version[:1].isdigit() else ()
+    return key <= release_key(RAY_IN_IMAGE_LAST)
+
+
 def plan_inputs(
     deployment: Mapping[str, Any],
     hostvars: Mapping[str, Mapping[str, Any]],
@@ -50,9 +59,10 @@ def plan_inputs(
     if head.get("vllm_executor", "auto") != "auto":
         request["distributed_executor_backend"] = head["vllm_executor"]
     records: list[Mapping[str, Any]] = list((manifest or {}).get("files") or [])
-    capabilities = _image_of(records, image_reference(head)).get("compute_capabilities")
-    if capabilities:
-        request["compute_capabilities"] = capabilities
+    image = _image_of(records, image_reference(head))
+    if image.get("compute_capabilities"):
+        request["compute_capabilities"] = image["compute_capabilities"]
+    request["image_has_ray"] = bool(image.get("ray_version")) or ray_is_in_image(str(head.get("vllm_version") or ""))
     return {
         "nodes": [{"host": host, "gpus": _gpus(hostvars[host])} for host in order],
         "request": request,

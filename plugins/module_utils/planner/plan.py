@@ -149,7 +149,8 @@ def _executor(task: Task, placement: Placement) -> str | None:
         return asked
     if key < release_key(eras.EXECUTOR_OPTION_SINCE) or placement.world == 1:
         return None
-    return "ray" if placement.spans_nodes else "mp"
+    without_ray = not fields.truth(task.wishes.get("image_has_ray"), "request.image_has_ray", True)
+    return "ray" if placement.spans_nodes and not without_ray else "mp"
 
 
 def _settings(task: Task, placement: Placement, extra: Mapping[str, Any]) -> dict[str, Any]:

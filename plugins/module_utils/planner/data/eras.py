@@ -82,6 +82,8 @@ AUTO_EXECUTOR: list[tuple[str, str]] = [
 EXECUTOR_OPTION_SINCE = "0.4.3"
 MP_SINCE = "0.4.3"
 MP_NODES_SINCE = "0.11.1"
+# The last release whose image holds Ray (requirements/cuda.txt and docker/Dockerfile of the examined releases).
+RAY_IN_IMAGE_LAST = "0.17.1"
 
 # dtype auto with a bf16 checkpoint on a GPU without bf16: refuse, or fall back to float16.
 AUTO_DTYPE_FALLS_BACK: list[tuple[str, bool]] = [("0.2.7", False), ("0.9.1", True)]

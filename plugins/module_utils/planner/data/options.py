@@ -447,6 +447,7 @@ DESCRIPTIVE: tuple[str, ...] = (
     "interconnect",
     "usage",
     "host_memory_mib",
+    "image_has_ray",
 )
 
 # Boolean options whose default is on, by release: switching them off has to be written.

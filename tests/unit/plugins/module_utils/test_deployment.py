@@ -31,7 +31,13 @@ def test_only_what_the_user_set_is_asked_for() -> None:
         vllm_max_model_len=4096, vllm_enforce_eager=False, vllm_options={"seed": 1}, vllm_port=8000, vllm_dtype=None
     )
     asked = plan_inputs({"hosts": ["a"], "head": "a"}, {"a": head})
-    assert asked["request"] == {"seed": 1, "vllm_version": "0.8.5", "max_model_len": 4096, "enforce_eager": False}
+    assert asked["request"] == {
+        "seed": 1,
+        "vllm_version": "0.8.5",
+        "max_model_len": 4096,
+        "enforce_eager": False,
+        "image_has_ray": True,
+    }
     assert asked["config"] is None
 
 
@@ -52,3 +58,16 @@ def test_the_manifest_names_the_config_and_what_the_image_has_code_for() -> None
 def test_without_an_image_the_official_one_of_the_release_is_meant() -> None:
     assert image_reference(variables()) == "vllm/vllm-openai:v0.8.5"
     assert image_reference(variables(vllm_image="mine:1")) == "mine:1"
+
+
+def test_whether_the_image_has_ray_follows_from_its_record_or_the_release() -> None:
+    def asked(**changes: Any) -> bool:
+        inputs = plan_inputs({"hosts": ["a"], "head": "a"}, {"a": variables(**changes)}, WITH_RAY)
+        found: bool = inputs["request"]["image_has_ray"]
+        return found
+
+    WITH_RAY = {"files": [{"path": "images.tar", "images": [{"reference": "mine:1", "ray_version": "2.60.0"}]}]}
+    assert asked(vllm_version="0.17.1")
+    assert not asked(vllm_version="0.18.0")
+    assert asked(vllm_version="0.32.0", vllm_image="mine:1")
+    assert not asked(vllm_version="0.32.0", vllm_image="other:1")

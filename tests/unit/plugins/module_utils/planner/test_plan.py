@@ -40,6 +40,24 @@ def test_pipeline_across_hosts_and_tensors_inside(model: Model, v100: dict[str, 
     assert single["executor"] == "uni"
 
 
+def test_hosts_go_without_ray_where_the_image_has_none(model: Model) -> None:
+    a100 = {"name": "NVIDIA A100-PCIE-40GB", "memory_mib": 40960, "compute_capability": "8.0"}
+    request = {"vllm_version": "0.32.0", "max_model_len": 2048, "image_has_ray": False}
+    plan = plan_deployment(model("Qwen__Qwen2-0.5B"), hosts(a100, 1, 1), request)
+    assert plan["ok"]
+    assert plan["executor"] == "mp"
+    assert "image_has_ray" not in plan["settings"]
+    # Each host has to hold the same number of ranks: three GPUs are not used, two are.
+    uneven = plan_deployment(model("Qwen__Qwen2-0.5B"), hosts(a100, 2, 1), request)
+    assert uneven["ok"]
+    assert len({len(node["ranks"]) for node in uneven["nodes"] if node["ranks"]}) == 1
+    # Before 0.11.1 there is nothing but Ray.
+    old = plan_deployment(
+        model("Qwen__Qwen2-0.5B"), hosts(a100, 1, 1), {**request, "vllm_version": "0.10.2", "pipeline_parallel_size": 2}
+    )
+    assert not old["ok"]
+
+
 def test_a_model_that_barely_fits_is_relieved(model: Model, v100: dict[str, Any]) -> None:
     plan = plan_deployment(model("Qwen__Qwen2.5-14B"), hosts(v100, 2), {"vllm_version": "0.8.5.post1"})
     assert plan["ok"]
