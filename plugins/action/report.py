@@ -24,6 +24,7 @@ class ActionModule(ActionBase):
                 "deployments": {"type": "dict", "required": True},
                 "plans": {"type": "dict", "default": {}},
                 "serving": {"type": "dict", "default": {}},
+                "collective": {"type": "dict", "default": {}},
                 "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
             }
         )

@@ -59,6 +59,14 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "{url}, model {model}: asked {prompt!r}, it answered {answer!r} ({tokens} tokens)",
         "zh": "{url}，模型 {model}：提问 {prompt!r}，回答 {answer!r}（{tokens} 个 token）",
     },
+    "report_collective": {
+        "en": "all-reduce over {ranks} ranks, {backend}, measured {measured}",
+        "zh": "{ranks} 个 rank 的 all-reduce，{backend}，测于 {measured}",
+    },
+    "report_link": {
+        "en": "at best {percent} % of the slowest link's {gigabits} Gbit/s",
+        "zh": "最高为最慢链路 {gigabits} Gbit/s 的 {percent}%",
+    },
     "report_stages": {"en": "How long it took", "zh": "各阶段耗时"},
     "report_total": {"en": "all of it", "zh": "总计"},
     # Types, as people write them

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 # Who connects
-MEMBERS, CLIENTS, COLLECTORS = "members", "clients", "collectors"
+MEMBERS, CLIENTS, COLLECTORS, ITSELF = "members", "clients", "collectors", "itself"
 
 
 class Port(NamedTuple):
@@ -30,6 +30,8 @@ PORTS = (
     Port("api", "vllm_port", "", 8000, 8000, "", True, CLIENTS),
     # vLLM's processes on several hosts without Ray meet here; vLLM calls it --master-port.
     Port("mp_master", "vllm_master_port", "", 29501, 29501, "mp", True, MEMBERS),
+    # The all-reduce that is tried before a model is served.
+    Port("collective", "vllm_collective_port", "", 29502, 29502, "", True, MEMBERS),
     Port("gcs", "ray_port", "", 6379, 6379, "ray", True, MEMBERS),
     Port("node_manager", "ray_node_manager_port", "", 6380, 6380, "ray", False, MEMBERS),
     Port("object_manager", "ray_object_manager_port", "", 6381, 6381, "ray", False, MEMBERS),
@@ -37,6 +39,8 @@ PORTS = (
     Port("agent_grpc", "ray_dashboard_agent_grpc_port", "", 6383, 6383, "ray", False, MEMBERS),
     Port("agent_http", "ray_dashboard_agent_listen_port", "", 6384, 6384, "ray", False, MEMBERS),
     Port("metrics", "ray_metrics_export_port", "", 6385, 6385, "ray", False, COLLECTORS),
+    # Only where somebody asks for it, and then on the loopback interface unless somebody asks for more.
+    Port("dashboard", "ray_dashboard_port", "", 8265, 8265, "ray", True, ITSELF),
     Port("client", "ray_client_port", "", 10001, 10001, "ray", True, MEMBERS),
     Port("workers", "ray_min_worker_port", "ray_max_worker_port", 10002, 10999, "ray", False, MEMBERS),
 )

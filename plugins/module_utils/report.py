@@ -16,11 +16,14 @@ def report_lines(
     plans: Mapping[str, Mapping[str, Any]],
     serving: Mapping[str, Mapping[str, Any]],
     language: str = "en",
+    collective: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[str]:
     """Lines of the report: each deployment with its answer and its ranks' hosts, then the stages with their seconds."""
     lines: list[str] = []
     for name, deployment in sorted(deployments.items()):
-        lines += _deployment(name, deployment, plans.get(name) or {}, serving.get(deployment["head"]) or {}, language)
+        head = deployment["head"]
+        lines += _deployment(name, deployment, plans.get(name) or {}, serving.get(head) or {}, language)
+        lines[-1:] = [*_collective((collective or {}).get(head) or {}, language), ""]
     return lines + _stages(list(stages), language)
 
 
@@ -51,6 +54,40 @@ def _deployment(
     elif plan:
         lines += [f"  {line}" for line in plan_table({name: plan}).splitlines()]
     return [*lines, ""]
+
+
+def _collective(found: Mapping[str, Any], language: str) -> list[str]:
+    """The all-reduce over all ranks: a line for each size, and what the link would carry."""
+    if not found:
+        return []
+    lines = [
+        "  " + message("report_collective", language, **{key: found[key] for key in ("ranks", "backend", "measured")})
+    ]
+    for row in found["results"]:
+        lines.append(
+            "    {0:>9}  {1:10.3f} ms  algbw {2:8.3f} GB/s  busbw {3:8.3f} GB/s".format(
+                _size(row["bytes"]),
+                row["seconds"] * 1e3,
+                row["algbw_bytes_per_second"] / 1e9,
+                row["busbw_bytes_per_second"] / 1e9,
+            )
+        )
+    link = found.get("link_mbps")
+    if link:
+        best = max(row["busbw_bytes_per_second"] for row in found["results"]) * 8 / 1e6
+        lines.append(
+            "    "
+            + message("report_link", language, percent=round(100 * best / link), gigabits="{0:g}".format(link / 1000))
+        )
+    return lines
+
+
+def _size(count: int) -> str:
+    """1 KiB, 16 MiB."""
+    for factor, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if count >= factor:
+            return "{0} {1}".format(count // factor, unit)
+    return "{0} B".format(count)
 
 
 def _stages(stages: list[Mapping[str, Any]], language: str) -> list[str]:

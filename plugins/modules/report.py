@@ -28,6 +28,10 @@ options:
     description: What each head found when it asked its model, by host.
     type: dict
     default: {}
+  collective:
+    description: Figures of the all-reduce over all ranks of a deployment, by the host that is its head.
+    type: dict
+    default: {}
   language:
     description: Language of the report.
     type: str

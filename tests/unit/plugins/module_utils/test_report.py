@@ -45,3 +45,26 @@ def test_a_stage_lasts_until_the_next_begins() -> None:
 def test_a_deployment_that_does_not_serve_yet_is_named_all_the_same() -> None:
     lines = report_lines([], {"d": {"hosts": ["a", "b"], "head": "a"}}, {}, {})
     assert lines == ["Deployment d on a, b", ""]
+
+
+def test_the_all_reduce_is_compared_with_the_link() -> None:
+    found = {
+        "backend": "gloo",
+        "ranks": 2,
+        "measured": "today",
+        "link_mbps": 10000,
+        "results": [
+            {
+                "bytes": size,
+                "seconds": 0.001,
+                "algbw_bytes_per_second": rate,
+                "busbw_bytes_per_second": rate,
+            }
+            for size, rate in ((1024, 1e6), (16 << 20, 625e6))
+        ],
+    }
+    text = "\n".join(report_lines([], {"d": {"hosts": ["a"], "head": "a"}}, {}, {}, collective={"a": found}))
+    assert "16 MiB" in text
+    assert "1.000 ms" in text
+    assert "0.625 GB/s" in text
+    assert "at best 50 % of the slowest link's 10 Gbit/s" in text

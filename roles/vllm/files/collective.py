@@ -1,0 +1,104 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All-reduce over every rank of a deployment, in the deployed image: right results, how long, how fast.
+
+usage: collective.py HEAD PORT WORLD FIRST_RANK RANKS
+
+Runs on each host at the same time, with the environment of the service, and starts the RANKS ranks of this host. Rank 0 prints
+the figures as JSON. Wrong results on any rank, or a rank that does not come, end all of it with an error. algbw is bytes by time;
+busbw is what each link carries of it, 2(n-1)/n of that, as nccl-tests defines it
+(https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md).
+"""
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+import time
+
+SIZES = (1 << 10, 32 << 10, 1 << 20, 16 << 20)
+WARM_UP, ROUNDS = 2, 10
+# A rank that does not come within this time is missing.
+MEET_SECONDS = 90
+
+
+def start_ranks(head, port, world, first, count):
+    """One process for each rank of this host; if one fails the others are of no use."""
+    ranks = []
+    for local in range(count):
+        environment = dict(
+            os.environ,
+            MASTER_ADDR=head,
+            MASTER_PORT=port,
+            WORLD_SIZE=str(world),
+            RANK=str(first + local),
+            LOCAL_RANK=str(local),
+        )
+        ranks.append(subprocess.Popen([sys.executable, __file__], env=environment))
+    while True:
+        states = [rank.poll() for rank in ranks]
+        failed = [state for state in states if state]
+        if failed or None not in states:
+            for rank in ranks:
+                if rank.poll() is None:
+                    rank.kill()
+            return failed[0] if failed else 0
+        time.sleep(0.2)
+
+
+def run_rank():
+    """This process is one rank."""
+    import torch
+    import torch.distributed as dist
+
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    on_gpu = torch.cuda.is_available()
+    if on_gpu:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    device = torch.device("cuda" if on_gpu else "cpu")
+    backend = "nccl" if on_gpu else "gloo"
+    dist.init_process_group(backend, timeout=datetime.timedelta(seconds=MEET_SECONDS))
+    results = []
+    for size in SIZES:
+        # Whole numbers up to 2**24 are exact as float32, so every element has one right value.
+        data = (torch.arange(size // 4, device=device) % 1000).float()
+        expected = data * world + world * (world - 1) // 2
+        mine = data + rank
+        checked = mine.clone()
+        dist.all_reduce(checked)
+        wrong = torch.tensor([int((checked != expected).sum().item())], device=device)
+        dist.all_reduce(wrong)
+        if wrong.item():
+            sys.exit(f"all-reduce of {size} bytes over {world} ranks ({backend}): {wrong.item()} elements are wrong")
+        for _dummy in range(WARM_UP):
+            dist.all_reduce(mine)
+        dist.barrier()
+        if on_gpu:
+            torch.cuda.synchronize()
+        started = time.monotonic()
+        for _dummy in range(ROUNDS):
+            dist.all_reduce(mine)
+        if on_gpu:
+            torch.cuda.synchronize()
+        slowest = torch.tensor([(time.monotonic() - started) / ROUNDS], device=device, dtype=torch.float64)
+        dist.all_reduce(slowest, op=dist.ReduceOp.MAX)
+        bandwidth = size / slowest.item()
+        results.append(
+            {
+                "bytes": size,
+                "seconds": slowest.item(),
+                "algbw_bytes_per_second": bandwidth,
+                "busbw_bytes_per_second": bandwidth * 2 * (world - 1) / world,
+            }
+        )
+    if rank == 0:
+        print(json.dumps({"backend": backend, "ranks": world, "results": results}), flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        head, port, *numbers = sys.argv[1:]
+        sys.exit(start_ranks(head, port, *map(int, numbers)))
+    run_rank()

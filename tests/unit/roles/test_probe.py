@@ -1,0 +1,127 @@
+"""The probe restarts what is dead, and nothing else."""
+
+from __future__ import annotations
+
+import http.server
+import importlib.util
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+FILE = Path(__file__).parents[3] / "roles/vllm/files/llm-probe.py"
+spec = importlib.util.spec_from_file_location("llm_probe", FILE)
+assert spec is not None
+assert spec.loader is not None
+probe = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(probe)
+
+SEEN = {
+    "container": "2026-01-01",
+    "phase": "starting",
+    "phase_since": 1000.0,
+    "answer": "none",
+    "detail": "refused",
+    "grace": 200.0,
+}
+
+
+def run(
+    *looks: dict[str, Any], now: float = 5000.0, state: dict[str, Any] | None = None
+) -> tuple[list[str], dict[str, Any]]:
+    actions = []
+    state = state or {}
+    for look in looks:
+        action, _line, state = probe.decide(state, {**SEEN, **look}, look.get("now", now), 3)
+        actions.append(action)
+    return actions, state
+
+
+def test_it_restarts_after_three_failures_in_a_row() -> None:
+    served = {"answer": "token"}
+    assert run(served, {}, {}, {})[0] == ["none", "none", "none", "restart"]
+
+
+def test_an_answer_in_between_starts_the_count_anew() -> None:
+    served = {"answer": "token"}
+    assert run(served, {}, {}, served, {}, {})[0].count("restart") == 0
+    assert run(served, {}, {}, {"answer": "busy"}, {}, {})[0].count("restart") == 0
+
+
+@given(st.floats(0, 199), st.integers(1, 50))
+def test_it_never_restarts_what_is_loading(age: float, looks: int) -> None:
+    assert "restart" not in run(*[{}] * looks, now=1000.0 + age)[0]
+
+
+@given(st.floats(0, 1e6), st.integers(1, 50))
+def test_it_never_restarts_what_waits_for_its_cluster_or_was_stopped(age: float, looks: int) -> None:
+    assert "restart" not in run(*[{"phase": "waiting"}] * looks, now=1000.0 + age)[0]
+    assert "restart" not in run(*[{"container": ""}] * looks, now=1000.0 + age)[0]
+
+
+def test_a_start_that_takes_longer_than_its_grace_is_restarted() -> None:
+    assert run({}, {}, {}, now=1000.0 + 201)[0][-1] == "restart"
+
+
+def test_a_new_container_has_its_own_grace() -> None:
+    served = {"answer": "token"}
+    young = {"container": "2026-01-02", "phase_since": 4990.0}
+    assert "restart" not in run(served, {}, {}, young, young, young, young)[0]
+
+
+def test_it_counts_restarts_until_one_helps() -> None:
+    _actions, state = run({}, {}, {}, {}, {}, {})
+    assert state["restarts"] == 2
+    assert run({"answer": "token"}, state=state)[1]["restarts"] == 0
+
+
+def test_the_time_for_loading_follows_from_bytes_and_the_measured_rate(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(bytes(3 << 20))
+    (tmp_path / "config.json").write_text("{}")
+    rate = probe.measured_rate(str(tmp_path), 1 << 20)
+    assert rate > 0
+    assert probe.grace_seconds(str(tmp_path), 1 << 20) == pytest.approx(probe.BASE_SECONDS + 6, abs=0.1)
+    assert probe.measured_rate(str(tmp_path / "nothing")) is None
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        allowed = self.headers["Authorization"] == "Bearer secret"
+        self.send_response(200 if allowed else 401)
+        self.end_headers()
+        self.wfile.write(json.dumps({"usage": {"completion_tokens": body["max_tokens"]}}).encode())
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(
+            b'vllm:prompt_tokens_total{engine="0"} 7.0\nvllm:generation_tokens_total{engine="0"} 1e1\nother_total 99\n'
+        )
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_it_asks_as_a_client_does(url: str) -> None:
+    assert probe.ask(url, "tiny", "secret", 5) == ("token", "")
+    assert probe.ask(url, "tiny", "wrong", 5) == ("none", f"{url} answered 401")
+    assert probe.ask("http://127.0.0.1:9", "tiny", "", 5)[0] == "none"
+
+
+def test_it_reads_what_was_computed(url: str) -> None:
+    assert probe.computed(url, 5) == 17
+    assert probe.computed("http://127.0.0.1:9", 1) is None
