@@ -14,7 +14,7 @@ options:
   _input:
     description:
       - What was looked at, any of these keys.
-      - C(lost) lists hosts that this run has lost. C(versions) holds C(ray) and C(python) by host. C(ports) holds by host the
+      - C(lost) lists hosts that this run has lost. C(versions) holds the C(head) and C(ray) and C(python) by host in C(hosts). C(ports) holds by host the
         C(wanted) ports by variable, and who is C(listening).
       - C(absent) holds the C(planned) GPUs by host, the C(joined) nodes, the C(head) with its port, the C(port) that the head
         connects to, the agreed C(addresses) by host, and the results of tasks that looked at each missing host, C(logs),
@@ -31,9 +31,9 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Ray | Refuse different releases
+- name: Ray | Refuse a deployment that has lost a host
   ansible.builtin.assert:
-    that: "{'versions': {'gpu01': {'ray': '2.60.0', 'python': '3.11.2'}}} | baremetal.llm.cluster_problems | length == 0"
+    that: "{'lost': []} | baremetal.llm.cluster_problems | length == 0"
 """
 
 RETURN = r"""

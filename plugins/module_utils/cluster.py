@@ -17,9 +17,9 @@ TEXTS: dict[str, dict[str, str]] = {
         "zh": "{host}：镜像中没有 Ray（{found}）。将 vllm_executor 设为 mp（vLLM 0.11.1 及以上），或使用带 Ray 的镜像。",
     },
     "versions": {
-        "en": "{host} would run {found}, and most of its deployment {common}. All hosts need the same: load the same image there"
+        "en": "{host} would run {found}, and the head {head} runs {wanted}. All hosts need the same: bring the same image there"
         " (playbooks/images.yml).",
-        "zh": "{host} 将运行 {found}，而其部署的多数主机为 {common}。所有主机必须一致：在该主机上加载同一镜像（playbooks/images.yml）。",
+        "zh": "{host} 将运行 {found}，而头节点 {head} 为 {wanted}。所有主机必须一致：在该主机上加载同一镜像（playbooks/images.yml）。",
     },
     "port_taken": {
         "en": "{host}: port {port} ({variable}) is taken by {owner}. Stop that program, or set {variable} to a free port on all hosts.",
@@ -84,19 +84,17 @@ def _lost(hosts: list[str], lang: str) -> Iterator[str]:
         yield _text("lost", lang, host=host)
 
 
-def _versions(versions: Mapping[str, Mapping[str, Any]], lang: str) -> Iterator[str]:
-    """``{host: {ray, python}}``; ray is missing or empty where the image has none."""
-    told: dict[str, list[str]] = {}
-    for host, found in versions.items():
+def _versions(look: Mapping[str, Any], lang: str) -> Iterator[str]:
+    """``{head, hosts: {host: {ray, python}}}``; ray is empty where the image has none."""
+    told: dict[str, str] = {}
+    for host, found in look["hosts"].items():
+        told[host] = "Ray {0}, Python {1}".format(found.get("ray"), found.get("python"))
         if not found.get("ray"):
-            yield _text("no_ray", lang, host=host, found="Python {0}".format(found.get("python") or "?"))
-        else:
-            told.setdefault("Ray {0}, Python {1}".format(found["ray"], found.get("python")), []).append(host)
-    common = max(told, key=lambda text: len(told[text]), default="")
-    for text, hosts in told.items():
-        if text != common:
-            for host in hosts:
-                yield _text("versions", lang, host=host, found=text, common=common)
+            yield _text("no_ray", lang, host=host, found="Python {0}".format(found.get("python")))
+    head = look["head"] if look["head"] in told else next(iter(told))
+    for host, text in told.items():
+        if text != told[head] and look["hosts"][host].get("ray"):
+            yield _text("versions", lang, host=host, found=text, head=head, wanted=told[head])
 
 
 def _ports(looks: Mapping[str, Mapping[str, Any]], lang: str) -> Iterator[str]:

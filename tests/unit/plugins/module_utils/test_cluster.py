@@ -71,16 +71,18 @@ def test_the_wrong_address_and_the_wrong_number_of_gpus_are_told() -> None:
 
 def test_the_host_with_another_release_is_named() -> None:
     same = {"ray": "2.60.0", "python": "3.11.2"}
-    found = cluster_problems({"versions": {"a": same, "b": {**same, "ray": "2.59.0"}, "c": same}})
-    assert len(found) == 1
-    assert "b would run Ray 2.59.0" in found[0]
-    assert "holds no Ray" in cluster_problems({"versions": {"a": {"python": "3.12.1"}}})[0]
+    hosts = {"b": {**same, "ray": "2.59.0"}, "a": same, "c": same}
+    (text,) = cluster_problems({"versions": {"head": "a", "hosts": hosts}})
+    assert "b would run Ray 2.59.0" in text
+    assert "the head a runs Ray 2.60.0" in text
+    (text,) = cluster_problems({"versions": {"head": "a", "hosts": {"a": {"ray": "", "python": "3.12.1"}}}})
+    assert "holds no Ray" in text
 
 
-@given(st.dictionaries(st.text("ab", min_size=1), st.sampled_from(["1", "2"])))
+@given(st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["1", "2"]), min_size=1))
 def test_equal_releases_are_no_problem_and_different_ones_are(versions: dict[str, str]) -> None:
-    found = cluster_problems({"versions": {host: {"ray": ray, "python": "3"} for host, ray in versions.items()}})
-    assert bool(found) == (len(set(versions.values())) > 1)
+    hosts = {host: {"ray": ray, "python": "3"} for host, ray in versions.items()}
+    assert bool(cluster_problems({"versions": {"head": "a", "hosts": hosts}})) == (len(set(versions.values())) > 1)
 
 
 def test_a_taken_port_names_its_owner_and_its_variable() -> None:

@@ -1,0 +1,60 @@
+"""After every fault: both deployments serve, with what belongs to them, and the table says how long each recovery took."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).parents[3]
+CONTAINERS = {"node1": ["llm-ray", "llm-vllm"], "node2": ["llm-ray"], "node3": ["llm-vllm"]}
+testinfra_hosts = [f"ssh://{name}" for name in CONTAINERS]
+HEALS = ["worker_killed", "head_killed", "worker_host_restarted", "network_cut", "all_hosts_restarted"]
+REFUSED = ["port_taken", "other_release"]
+
+
+def test_three_hosts_are_looked_at(host: Any) -> None:
+    assert len(testinfra_hosts) == 3
+    assert host.check_output("hostname") in CONTAINERS
+
+
+def test_what_belongs_there_runs_and_nothing_else(host: Any) -> None:
+    found = sorted(host.check_output("docker ps --format '{{.Names}}'").split())
+    assert found == CONTAINERS[host.check_output("hostname")]
+
+
+def test_every_fault_is_in_the_table() -> None:
+    table = (CHECKOUT / ".lab/reports/failure.txt").read_text()
+    healed = dict(re.findall(r"^(\w+) +serves again after +(\d+) s$", table, re.MULTILINE))
+    assert sorted(healed) == sorted([*HEALS, "without_ray_worker_killed"])
+    assert sorted(re.findall(r"^(\w+) +refused after +\d+ s: .+$", table, re.MULTILINE)) == sorted(REFUSED)
+
+
+def test_the_probe_watches_the_heads_only(host: Any) -> None:
+    head = host.check_output("hostname") != "node2"
+    assert host.service("llm-probe.timer").is_running == head
+    assert host.service("llm-probe.timer").is_enabled == head
+    if head:
+        state = json.loads(host.file("/opt/llm/probe/state.json").content_string)
+        assert state["bytes_per_second"] > 0
+        assert "llm-probe" in host.check_output("journalctl --no-pager --output=short --unit=llm-probe.service")
+
+
+def test_ray_lets_nobody_in_without_its_token(host: Any) -> None:
+    if host.check_output("hostname") != "node1":
+        return
+    address = json.loads(host.check_output("docker inspect --format '{{json .Config.Env}}' llm-vllm"))
+    head = next(value.partition("=")[2] for value in address if value.startswith("RAY_ADDRESS="))
+    ask = f"docker exec -e RAY_AUTH_MODE=disabled llm-ray timeout 60 ray status --address={head}"
+    refused = host.run(ask)
+    assert refused.rc != 0
+    assert host.run(f"docker exec llm-ray ray status --address={head}").rc == 0
+
+
+def test_the_token_is_in_no_process_list_and_no_container_configuration(host: Any) -> None:
+    token = (CHECKOUT / ".lab/secrets/tiny_split_ray_token").read_text().strip()
+    assert len(token) == 40
+    assert token not in host.check_output("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+    for container in host.check_output("docker ps --format '{{.Names}}'").split():
+        assert token not in host.check_output(f"docker inspect {container}")
