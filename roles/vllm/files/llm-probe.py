@@ -21,7 +21,7 @@ import urllib.request
 
 # How much of the weights is read to measure the disk, and what a start takes besides reading: imports, graphs, warm-up.
 SAMPLE_BYTES = 256 << 20
-BASE_SECONDS = 180
+BASE_SECONDS = 300
 # Of the measured rate, which is one reader on an idle disk, this part is counted on.
 RATE_SHARE = 0.5
 COUNTERS = re.compile(r"^vllm:(?:prompt|generation)_tokens_total(?:\{[^}]*\})? ([0-9.e+]+)$", re.MULTILINE)
