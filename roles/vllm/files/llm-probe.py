@@ -24,6 +24,9 @@ SAMPLE_BYTES = 256 << 20
 BASE_SECONDS = 300
 # Of the measured rate, which is one reader on an idle disk, this part is counted on.
 RATE_SHARE = 0.5
+# How many times as long a start may take before it is judged dead. vLLM gives up by itself after 600 s without progress
+# (VLLM_ENGINE_READY_TIMEOUT_S in vllm/envs.py); the probe is for what does not even do that.
+PATIENCE = 2
 COUNTERS = re.compile(r"^vllm:(?:prompt|generation)_tokens_total(?:\{[^}]*\})? ([0-9.e+]+)$", re.MULTILINE)
 
 
@@ -46,8 +49,8 @@ def measured_rate(folder, sample_bytes=SAMPLE_BYTES):
         os.close(descriptor)
 
 
-def grace_seconds(folder, rate):
-    """How long a start may take."""
+def start_seconds(folder, rate):
+    """How long a start should take at most."""
     size = sum(os.path.getsize(path) for path in glob.glob(os.path.join(folder, "*")) if os.path.isfile(path))
     return BASE_SECONDS + (size / (rate * RATE_SHARE) if rate else 0)
 
@@ -130,8 +133,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weights", required=True, help="folder of the model")
     parser.add_argument("--state", required=True, help="file")
-    parser.add_argument("--grace", action="store_true", help="print how many seconds a start may take, and end")
-    parser.add_argument("--grace-seconds", type=float, help="instead of the computed time")
+    parser.add_argument(
+        "--tell-start", action="store_true", help="print how many seconds a start should take at most, and end"
+    )
+    parser.add_argument("--start-seconds", type=float, help="instead of the computed time")
     parser.add_argument("--url")
     parser.add_argument("--model")
     parser.add_argument("--key", help="file")
@@ -146,10 +151,10 @@ def main():
         state = {}
     if not state.get("bytes_per_second"):
         state["bytes_per_second"] = measured_rate(options.weights)
-    grace = options.grace_seconds or grace_seconds(options.weights, state["bytes_per_second"])
-    if options.grace:
+    start = options.start_seconds or start_seconds(options.weights, state["bytes_per_second"])
+    if options.tell_start:
         keep(options.state, state)
-        print(int(grace + 1))
+        print(int(start + 1))
         return 0
     container = docker("inspect", "--format", "{{if .State.Running}}{{.State.StartedAt}}{{end}}", "llm-vllm")
     answer, detail = ask(options.url, options.model, read(options.key).strip() if options.key else "", options.timeout)
@@ -164,7 +169,7 @@ def main():
         "phase_since": os.path.getmtime(options.phase) if os.path.exists(options.phase) else time.time(),
         "answer": answer,
         "detail": detail,
-        "grace": grace,
+        "grace": start * PATIENCE,
     }
     action, line, state = decide(state, seen, time.time(), options.failures)
     kind = re.split("[:,]", line)[0]

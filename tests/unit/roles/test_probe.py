@@ -85,7 +85,7 @@ def test_the_time_for_loading_follows_from_bytes_and_the_measured_rate(tmp_path:
     (tmp_path / "config.json").write_text("{}")
     rate = probe.measured_rate(str(tmp_path), 1 << 20)
     assert rate > 0
-    assert probe.grace_seconds(str(tmp_path), 1 << 20) == pytest.approx(probe.BASE_SECONDS + 6, abs=0.1)
+    assert probe.start_seconds(str(tmp_path), 1 << 20) == pytest.approx(probe.BASE_SECONDS + 6, abs=0.1)
     assert probe.measured_rate(str(tmp_path / "nothing")) is None
 
 
