@@ -22,8 +22,9 @@ def report_lines(
     lines: list[str] = []
     for name, deployment in sorted(deployments.items()):
         head = deployment["head"]
+        figures = (collective or {}).get(head) or {}
         lines += _deployment(name, deployment, plans.get(name) or {}, serving.get(head) or {}, language)
-        lines[-1:] = [*_collective((collective or {}).get(head) or {}, language), ""]
+        lines[-1:] = [*_collective(figures, language), ""]
     return lines + _stages(list(stages), language)
 
 
@@ -65,11 +66,11 @@ def _collective(found: Mapping[str, Any], language: str) -> list[str]:
     ]
     for row in found["results"]:
         lines.append(
-            "    {0:>9}  {1:10.3f} ms  algbw {2:8.3f} GB/s  busbw {3:8.3f} GB/s".format(
+            "    {0:>9}  {1:10.3f} ms  algbw {2:9.1f} MB/s  busbw {3:9.1f} MB/s".format(
                 _size(row["bytes"]),
                 row["seconds"] * 1e3,
-                row["algbw_bytes_per_second"] / 1e9,
-                row["busbw_bytes_per_second"] / 1e9,
+                row["algbw_bytes_per_second"] / 1e6,
+                row["busbw_bytes_per_second"] / 1e6,
             )
         )
     link = found.get("link_mbps")

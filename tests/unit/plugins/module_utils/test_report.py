@@ -66,5 +66,5 @@ def test_the_all_reduce_is_compared_with_the_link() -> None:
     text = "\n".join(report_lines([], {"d": {"hosts": ["a"], "head": "a"}}, {}, {}, collective={"a": found}))
     assert "16 MiB" in text
     assert "1.000 ms" in text
-    assert "0.625 GB/s" in text
+    assert "625.0 MB/s" in text
     assert "at best 50 % of the slowest link's 10 Gbit/s" in text
