@@ -46,6 +46,7 @@ SCENARIOS = (
     "cluster",
     "ray",
     "vllm",
+    "failure",
     "rebuild",
 )
 

@@ -14,8 +14,7 @@ options:
   _input:
     description:
       - What was looked at, any of these keys.
-      - C(lost) lists hosts that this run has lost. C(versions) holds the C(head) and C(ray) and C(python) by host in C(hosts). C(ports) holds by host the
-        C(wanted) ports by variable, and who is C(listening).
+      - C(lost) lists hosts that this run has lost. C(versions) holds the C(head) and C(ray) and C(python) by host in C(hosts).
       - C(absent) holds the C(planned) GPUs by host, the C(joined) nodes, the C(head) with its port, the C(port) that the head
         connects to, the agreed C(addresses) by host, and the results of tasks that looked at each missing host, C(logs),
         C(states), C(forth) and C(back).

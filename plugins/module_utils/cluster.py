@@ -21,10 +21,6 @@ TEXTS: dict[str, dict[str, str]] = {
         " (playbooks/images.yml).",
         "zh": "{host} 将运行 {found}，而头节点 {head} 为 {wanted}。所有主机必须一致：在该主机上加载同一镜像（playbooks/images.yml）。",
     },
-    "port_taken": {
-        "en": "{host}: port {port} ({variable}) is taken by {owner}. Stop that program, or set {variable} to a free port on all hosts.",
-        "zh": "{host}：端口 {port}（{variable}）已被 {owner} 占用。停止该程序，或在所有主机上将 {variable} 设为空闲端口。",
-    },
     "absent_unreachable": {
         "en": "{host} does not answer the controller",
         "zh": "{host} 不响应控制端",
@@ -64,7 +60,6 @@ TEXTS: dict[str, dict[str, str]] = {
         "zh": "{host} 未加入；其容器状态为 {state}",
     },
     "absent_log": {"en": "the end of its log", "zh": "其日志末尾"},
-    "nobody": {"en": "another program", "zh": "其他程序"},
 }
 LOG_LINES = 8
 
@@ -95,19 +90,6 @@ def _versions(look: Mapping[str, Any], lang: str) -> Iterator[str]:
     for host, text in told.items():
         if text != told[head] and look["hosts"][host].get("ray"):
             yield _text("versions", lang, host=host, found=text, head=head, wanted=told[head])
-
-
-def _ports(looks: Mapping[str, Mapping[str, Any]], lang: str) -> Iterator[str]:
-    """``{host: {wanted: {variable: port}, listening: [{port, name, pid}]}}``, of hosts where ours does not run."""
-    for host, look in looks.items():
-        listening = {int(entry["port"]): entry for entry in look["listening"]}
-        for variable, port in look["wanted"].items():
-            owner = listening.get(int(port))
-            if owner is not None:
-                name = (
-                    "{0} (pid {1})".format(owner["name"], owner["pid"]) if owner.get("name") else _text("nobody", lang)
-                )
-                yield _text("port_taken", lang, host=host, port=port, variable=variable, owner=name)
 
 
 def _absent(look: Mapping[str, Any], lang: str) -> Iterator[str]:
@@ -163,6 +145,5 @@ def _why_absent(values: dict[str, Any], results: Mapping[str, Mapping[str, Any]]
 CHECKS: dict[str, Callable[[Any, str], Iterator[str]]] = {
     "lost": _lost,
     "versions": _versions,
-    "ports": _ports,
     "absent": _absent,
 }

@@ -85,16 +85,5 @@ def test_equal_releases_are_no_problem_and_different_ones_are(versions: dict[str
     assert bool(cluster_problems({"versions": {"head": "a", "hosts": hosts}})) == (len(set(versions.values())) > 1)
 
 
-def test_a_taken_port_names_its_owner_and_its_variable() -> None:
-    look = {
-        "wanted": {"ray_port": 6379, "vllm_port": 8000},
-        "listening": [{"port": 8000, "name": "nginx", "pid": 7}, {"port": 22}],
-    }
-    (text,) = cluster_problems({"ports": {"a": look}})
-    assert "port 8000 (vllm_port) is taken by nginx (pid 7)" in text
-    look["listening"] = [{"port": 6379, "name": "", "pid": 0}]
-    assert "another program" in cluster_problems({"ports": {"a": look}})[0]
-
-
 def test_lost_hosts_are_named_in_chinese_too() -> None:
     assert "gpu2" in cluster_problems({"lost": ["gpu2"]}, "zh")[0]
