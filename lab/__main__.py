@@ -44,6 +44,9 @@ def main() -> int:
     commands.add_parser("replace", help="replace hosts by bare ones").add_argument(
         "names", nargs="+", choices=list(lab.nodes)
     )
+    commands.add_parser(
+        "docker-packages", help="fetch Debian's packages of Docker Engine, for the scenarios that use them"
+    )
     commands.add_parser("down", help="remove hosts, networks and keys")
     arguments = parser.parse_args()
     try:
@@ -52,6 +55,8 @@ def main() -> int:
             hosts.remove_all(client, lab)
         elif arguments.command == "replace":
             replace(client, lab, arguments.names)
+        elif arguments.command == "docker-packages":
+            artefacts.ensure_docker_packages(client, lab, images.host_image(client, lab))
         else:
             if arguments.command == "bare":
                 hosts.remove_hosts(client, lab)

@@ -46,6 +46,21 @@ def ensure_artefacts(client: docker.DockerClient, config: Config, host: str, vll
     _cached("toolkit", toolkit, LAB / "sim", config.toolkit_version)
 
 
+def ensure_docker_packages(client: docker.DockerClient, config: Config, host: str) -> None:
+    """Link .lab/artefacts/docker_packages: packages of the engine and of the toolkit, and the next engine as an archive."""
+
+    def packages(out: Path) -> None:
+        with step("fetching Debian's packages of Docker Engine, and the next release's engine (200 MB)"):
+            sim = {str(LAB / "sim"): {"bind": "/sim", "mode": "ro"}}
+            command = ["/lab/docker_packages.sh", "/out", config.toolkit_version, *config.os_packages]
+            _run(client, host, command, out, more_volumes=sim)
+
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    (ARTEFACTS / "docker_packages").unlink(missing_ok=True)
+    inputs = (FILES / "docker_packages.sh", LAB / "sim", config.os_packages, config.toolkit_version, host)
+    _cached("docker_packages", packages, *inputs)
+
+
 def _cached(name: str, make: Callable[[Path], None], *inputs: object) -> None:
     """Link .lab/artefacts/NAME to the cached folder, made when its inputs are new; never a half-made one."""
     folder = CACHE / f"{name}-{digest(*inputs)}"
@@ -59,12 +74,18 @@ def _cached(name: str, make: Callable[[Path], None], *inputs: object) -> None:
 
 
 def _run(
-    client: docker.DockerClient, image: str, command: list[str], out: Path, entrypoint: list[str] | None = None
+    client: docker.DockerClient,
+    image: str,
+    command: list[str],
+    out: Path,
+    entrypoint: list[str] | None = None,
+    more_volumes: dict[str, dict[str, str]] | None = None,
 ) -> None:
     """Run a script of lab/files in a container, as this user, and keep what it writes to /out."""
     volumes = {
         str(FILES): {"bind": "/lab", "mode": "ro"},
         str(out): {"bind": "/out", "mode": "rw"},
+        **(more_volumes or {}),
     }
     try:
         client.containers.run(

@@ -41,6 +41,7 @@ SCENARIOS = (
     "nvidia_driver",
     "docker",
     "nvidia_container_toolkit",
+    "docker_packages",
     "images",
     "models",
     "cluster",

@@ -676,6 +676,110 @@ MESSAGES: dict[str, dict[str, str]] = {
     },
     "gpu_text": {"en": "{count} x {name}", "zh": "{count} × {name}"},
     "gpu_unknown": {"en": "unknown card", "zh": "未知显卡"},
+    # Engine and container toolkit
+    "install_header": {
+        "en": "{host} is refused ({count}). It has not been changed.",
+        "zh": "{host} 被拒绝（{count} 个问题）。尚未做任何改动。",
+    },
+    "install_version_open": {
+        "en": "Which version is meant for {host}? {prefix}version is not set, and the bundle {bundle} holds: {bundled}.",
+        "zh": "{host} 应使用哪个版本？没有设置 {prefix}version，而离线包 {bundle} 中有：{bundled}。",
+    },
+    "install_version_open_allowed": {
+        "en": "{prefix}version, one of the bundle's; or a bundle that holds exactly one",
+        "zh": "{prefix}version 设为离线包中的某个版本；或者离线包中只放一个版本",
+    },
+    "install_repository_offline": {
+        "en": "{host} shall get packages from their publisher, but llm_offline says that it has no internet.",
+        "zh": "{host} 要从发布者的软件源安装，但 llm_offline 表示它没有互联网。",
+    },
+    "install_repository_offline_allowed": {
+        "en": "{prefix}method: packages, which come from the bundle; or llm_offline: false",
+        "zh": "{prefix}method: packages（从离线包安装），或 llm_offline: false",
+    },
+    "install_no_repository": {
+        "en": "The publisher has no repository for the system of {host}, {system}.",
+        "zh": "发布者没有适用于 {host} 的系统 {system} 的软件源。",
+    },
+    "install_no_repository_allowed": {
+        "en": "{prefix}method: packages with packages of the distribution or of the bundle, or present",
+        "zh": "{prefix}method: packages（发行版或离线包中的软件包），或 present",
+    },
+    "engine_other_kind_static": {
+        "en": "{host} has a Docker Engine from a package already (its docker.service lies below /usr/lib/systemd).",
+        "zh": "{host} 上已有来自软件包的 Docker Engine（其 docker.service 位于 /usr/lib/systemd 下）。",
+    },
+    "engine_other_kind_static_allowed": {
+        "en": "docker_method: present or packages, to keep it; or docker_switch_enabled: true, to have its packages removed. Images and"
+        " containers stay; containers that run live on if live-restore was on",
+        "zh": "docker_method: present 或 packages（保留它）；或 docker_switch_enabled: true（移除其软件包）。镜像和容器会保留；若已启用"
+        " live-restore，运行中的容器不会停止",
+    },
+    "engine_other_kind_package": {
+        "en": "{host} has a Docker Engine from an archive already (its docker.service lies in /etc/systemd/system).",
+        "zh": "{host} 上已有来自压缩包的 Docker Engine（其 docker.service 位于 /etc/systemd/system 中）。",
+    },
+    "engine_other_kind_package_allowed": {
+        "en": "docker_method: static or present, to keep it; or docker_switch_enabled: true, to have it removed. Images and containers"
+        " stay; containers that run live on if live-restore was on",
+        "zh": "docker_method: static 或 present（保留它）；或 docker_switch_enabled: true（移除它）。镜像和容器会保留；若已启用"
+        " live-restore，运行中的容器不会停止",
+    },
+    "engine_root_moves": {
+        "en": "The data root of the engine of {host} would move, and images or containers lie in the old one, {old}.",
+        "zh": "{host} 上引擎的数据目录将改变，但旧目录 {old} 中有镜像或容器。",
+    },
+    "engine_root_moves_allowed": {
+        "en": "{old}, where they are; or move them first (systemctl stop docker docker.socket containerd; rsync -aHAX {old}/ {new}/) and"
+        " set docker_data_root_change_enabled: true, which without moving them starts with an empty one",
+        "zh": "{old}（现有位置）；或先迁移数据（systemctl stop docker docker.socket containerd; rsync -aHAX {old}/ {new}/），再设置"
+        " docker_data_root_change_enabled: true；如果不迁移，引擎将从空目录开始",
+    },
+    "engine_runtime_flags": {
+        "en": "{path} gives the engine of {host} the runtime nvidia on its command line. daemon.json will have it, too, and with both the"
+        " engine does not start.",
+        "zh": "{path} 在命令行中为 {host} 的引擎指定了 nvidia 运行时。daemon.json 中也会有它，两者并存时引擎无法启动。",
+    },
+    "engine_runtime_flags_allowed": {
+        "en": "the same without --add-runtime (or no such file, if that is all that it says), then 'systemctl daemon-reload'",
+        "zh": "删除其中的 --add-runtime（如果文件中没有其他内容则删除文件），然后运行 systemctl daemon-reload",
+    },
+    "engine_wrong_version": {
+        "en": "{host} runs Docker Engine {found}, and {wanted} is wanted.",
+        "zh": "{host} 运行的是 Docker Engine {found}，而需要的是 {wanted}。",
+    },
+    "engine_wrong_version_allowed": {
+        "en": "docker_version as it runs, or empty; or a docker_method that installs {wanted}",
+        "zh": "docker_version 与运行版本一致或留空；或使用能安装 {wanted} 的 docker_method",
+    },
+    "toolkit_missing": {
+        "en": "{host} lacks NVIDIA's container toolkit{wanted}.",
+        "zh": "{host} 缺少 NVIDIA 容器工具包{wanted}。",
+    },
+    "toolkit_missing_allowed": {
+        "en": "install it, or set nvidia_container_toolkit_method to another than present; if it was just installed, another one comes first"
+        " in the path of root ('type -a nvidia-ctk'): remove that",
+        "zh": "请安装它，或将 nvidia_container_toolkit_method 设为 present 以外的值；若刚安装过，说明 root 的 PATH 中有另一个"
+        "（type -a nvidia-ctk）：请删除",
+    },
+    "toolkit_runtime_unknown": {
+        "en": "The engine of {host} does not know the runtime nvidia.",
+        "zh": "{host} 的引擎不认识 nvidia 运行时。",
+    },
+    "toolkit_runtime_unknown_allowed": {
+        "en": "the runtime nvidia in /etc/docker/daemon.json, and an engine that was started with it: 'journalctl -u docker' on {host}",
+        "zh": "/etc/docker/daemon.json 中有 nvidia 运行时，且引擎已据此启动：在 {host} 上查看 journalctl -u docker",
+    },
+    "toolkit_gpus_unseen": {
+        "en": "A container on {host} does not see the GPUs that the host sees:\n{seen}",
+        "zh": "{host} 上的容器看不到主机上的 GPU：\n{seen}",
+    },
+    "toolkit_gpus_unseen_allowed": {
+        "en": "the same list in a container of {image}: look at /etc/docker/daemon.json (runtimes) and 'journalctl -u docker' on {host}, and"
+        " run playbooks/prepare.yml again",
+        "zh": "在 {image} 的容器中得到相同的列表：请在 {host} 上检查 /etc/docker/daemon.json（runtimes）和 journalctl -u docker，然后重新运行"
+        " playbooks/prepare.yml",
+    },
     # Bundle
     "bundle_dir_missing": {
         "en": "llm_offline is true but llm_bundle_dir is not set, so there is nothing to install from.",
