@@ -34,7 +34,8 @@ options:
     description:
       - Per host what its inventory says - C(gpus) (declared), C(interface), C(network), C(tensor_parallel_size),
         C(pipeline_parallel_size), C(cpu_offload_gib), C(swap_space_gib), C(object_store_gib), C(model_bytes), C(driver_method),
-        C(executor) and C(ports) (by variable) - and what was found - C(disks), C(gpu) and C(host), as M(baremetal.llm.disk_facts),
+        C(executor), C(ports) (by variable), C(driver_version) - what the bundle holds for it - C(image) (the manifest's record) and
+        C(drivers) (their versions) - and what was found - C(disks), C(gpu) and C(host), as M(baremetal.llm.disk_facts),
         M(baremetal.llm.gpu_facts) and M(baremetal.llm.host_facts) return them. What is missing is not judged.
     type: dict
     default: {}

@@ -108,6 +108,11 @@ def older(driver: str, than: str) -> bool:
     return one < other[: len(one)] if len(one) == 1 else one < other
 
 
+def oldest(drivers: Iterable[str]) -> str | None:
+    """The oldest of several drivers."""
+    return min(drivers, key=_numbers, default=None)
+
+
 def lowest_driver(cuda: str, through_ptx: bool = False) -> str | None:
     """The lowest driver for programs made with this CUDA; None if it is not known."""
     numbers = _numbers(cuda)

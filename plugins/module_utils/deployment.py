@@ -39,6 +39,27 @@ def ray_is_in_image(vllm_version: str) -> bool:
     return key <= release_key(RAY_IN_IMAGE_LAST)
 
 
+def stands_for(image: Mapping[str, Any], reference: str) -> bool:
+    """Whether an image of the bundle is the one that a deployment names, or is made from it: Ray was added."""
+    base = image.get("base")
+    return reference in (
+        image.get("reference"),
+        image.get("id"),
+        base.get("reference") if isinstance(base, Mapping) else None,
+    )
+
+
+def ray_images(deployments: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The images of the deployments that run with Ray: where it is asked for, and where nothing is and they have several hosts."""
+    found = []
+    for deployment in deployments.values():
+        head = hostvars[deployment["head"]]
+        executor = head.get("vllm_executor", "auto")
+        if executor == "ray" or (executor == "auto" and len(deployment["hosts"]) > 1):
+            found.append(image_reference(head))
+    return list(dict.fromkeys(found))
+
+
 def plan_inputs(
     deployment: Mapping[str, Any],
     hostvars: Mapping[str, Mapping[str, Any]],
@@ -78,7 +99,7 @@ def _gpus(variables: Mapping[str, Any]) -> list[Any]:
 def _image_of(records: list[Mapping[str, Any]], reference: str) -> Mapping[str, Any]:
     for record in records:
         for image in record.get("images") or []:
-            if image.get("reference") == reference:
+            if stands_for(image, reference):
                 found: Mapping[str, Any] = image
                 return found
     return {}

@@ -12,7 +12,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.cuda_compatibility i
     lowest_driver,
     older,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils.deployment import image_reference
+from ansible_collections.baremetal.llm.plugins.module_utils.deployment import image_reference, stands_for
 from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import NEEDED
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.releases import RELEASES
@@ -33,9 +33,9 @@ def image_problems(
 
     An image that was never looked into is not judged, nor is what is not known of GPUs and driver.
     """
-    if "libraries" not in image and not image.get("compute_capabilities"):
+    if not image.get("contents") and not image.get("compute_capabilities"):
         return []
-    wanted = sorted({capability(gpu) for gpu in gpus if gpu})
+    wanted = _known(gpus)
     held = _held(image)
     if not held:
         return [
@@ -95,7 +95,7 @@ def check_images(
     found: list[dict[str, str]] = []
     for name, entry in deployments.items():
         reference = image_reference(hosts[entry["head"]])
-        image = next((one for one in images if reference in (one.get("reference"), one.get("id"))), None)
+        image = next((one for one in images if stands_for(one, reference)), None)
         if image is None:
             continue
         gpus: list[Any] = []
@@ -108,19 +108,34 @@ def check_images(
 
 def planned_driver(variables: Mapping[str, Any], drivers: Sequence[Any]) -> str | None:
     """The driver that a host will have: the one it is told, else the only one of the bundle; None where it brings its own."""
-    if variables.get("nvidia_driver_method", "runfile") == "present":
+    if variables.get("nvidia_driver_method") == "present":
         return None
     said = str(variables.get("nvidia_driver_version") or "")
     known = sorted({str(driver) for driver in drivers})
     return said or (known[0] if len(known) == 1 else None)
 
 
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _known(gpus: Any) -> list[tuple[int, int]]:
+    """The capabilities, without what is not known or malformed, which is told elsewhere."""
+    known = set()
+    for gpu in gpus if isinstance(gpus, Iterable) else ():
+        try:
+            known.add(capability(gpu))
+        except ValueError:
+            continue
+    return sorted(known)
+
+
 def _held(image: Mapping[str, Any]) -> dict[str, list[str]]:
     """What each library that is needed is built for; what the inventory says counts where nothing was found."""
-    libraries = image.get("libraries") or {}
-    found = {name: list(libraries[name].get("built_for") or []) for name in NEEDED if name in libraries}
-    said = [str(item).replace(".", "") for item in image.get("compute_capabilities") or []]
-    return found or ({"compute_capabilities": ["sm_" + item for item in said]} if said else {})
+    libraries = _mapping(_mapping(image.get("contents")).get("libraries"))
+    found = {name: list(_mapping(libraries[name]).get("built_for") or []) for name in NEEDED if name in libraries}
+    said = ["sm_{0}{1}".format(*gpu) for gpu in _known(image.get("compute_capabilities") or [])]
+    return found or ({"compute_capabilities": said} if said else {})
 
 
 def _advice(gpus: Sequence[tuple[int, int]], driver: Any, lang: str) -> str:

@@ -16,7 +16,7 @@ import posixpath
 import re
 import tarfile
 import zlib
-from typing import Any, BinaryIO, Callable, Iterator, Mapping, NamedTuple, Union
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, Union
 
 from ansible_collections.baremetal.llm.plugins.module_utils import cuda_compatibility
 from ansible_collections.baremetal.llm.plugins.module_utils.cuda_binaries import (
@@ -430,3 +430,38 @@ def describe(files: Mapping[str, Mapping[str, Fact]], environment: Mapping[str, 
     if len(held) == len(NEEDED):
         facts["compute_capabilities"] = cuda_compatibility.capabilities(held)
     return facts
+
+
+# What the manifest says of an image beside its contents: what roles and people ask for most.
+_PROMOTED = ("vllm_version", "ray_version", "python_version", "torch_version", "cuda_version", "driver_minimum")
+
+
+def complete(records: Iterable[Mapping[str, Any]], images: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Records of a manifest with the contents that were found in their images.
+
+    What the inventory says of versions stands, because deployments name them so. What it says of compute capabilities only stands
+    where no CUDA code was found.
+    """
+    completed = []
+    for record in records:
+        found = next((image for image in images if record["reference"] in image["references"]), None)
+        if found is None:
+            raise ArchiveError("the image {0} is not in it".format(record["reference"]))
+        contents = {name: value for name, value in found.items() if name not in ("references", "id")}
+        said = {name: value for name, value in record.items() if value is not None and name != "contents"}
+        promoted = {name: contents[name] for name in _PROMOTED if name in contents}
+        served = {name: contents[name] for name in ("compute_capabilities",) if name in contents}
+        completed.append({**promoted, **said, **served, "contents": contents})
+    return completed
+
+
+def remembered(records: Iterable[Mapping[str, Any]], known: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
+    """The images as an earlier run of this reader found them, if it saw all of them."""
+    contents = {entry.get("id"): entry.get("contents") or {} for entry in known}
+    images = []
+    for record in records:
+        found = contents.get(record.get("id"), {})
+        if found.get("reader") != READER:
+            return None
+        images.append({"references": [record["reference"]], "id": record["id"], **found})
+    return images

@@ -19,6 +19,8 @@ import posixpath
 import re
 from typing import Any, Iterable, Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils.deployment import stands_for
+from ansible_collections.baremetal.llm.plugins.module_utils.guard import image_problems, planned_driver
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import message, names, problem, shown
 
 ROOT_GROUP = "llm_deployments"
@@ -777,8 +779,9 @@ class _Check:
             )
         version = self.get(head, "vllm_version")
         wanted = self.get(head, "vllm_image")
+        match: list[Mapping[str, Any]] = []
         if wanted:
-            match = [image for image in images if str(wanted) in (str(image.get("reference")), str(image.get("id")))]
+            match = [image for image in images if stands_for(image, str(wanted))]
             if not match:
                 self.add(
                     "bundle_without_image",
@@ -801,7 +804,8 @@ class _Check:
                     )
         elif isinstance(version, str) and version and not self.is_open(head, "vllm_image"):
             releases = [str(image["vllm_version"]) for image in images if image.get("vllm_version")]
-            if not any(same_release(version, release) for release in releases):
+            match = [image for image in images if same_release(version, str(image.get("vllm_version") or ""))]
+            if not match:
                 self.add(
                     "bundle_without_version",
                     value=self.text(version),
@@ -810,6 +814,24 @@ class _Check:
                     path=directory,
                     images=names(releases, self.lang),
                 )
+        if match:
+            self.check_image(deployment, head, match[0], files)
+
+    def check_image(
+        self, deployment: str, head: str, image: Mapping[str, Any], files: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Whether the image holds code for the GPUs that are declared; those that are found are looked at later."""
+        declared = [gpu for host in self.deployments[deployment] for gpu in _mappings(self.get(host, "llm_gpus"))]
+        told = {name: self.get(head, name) for name in ("nvidia_driver_method", "nvidia_driver_version")}
+        drivers = [entry.get("version") for entry in files if entry.get("kind") == "driver"]
+        self.problems += image_problems(
+            deployment,
+            image,
+            [gpu.get("compute_capability") for gpu in declared],
+            planned_driver(told, drivers),
+            self.where("vllm_image" if self.get(head, "vllm_image") else "vllm_version", head, deployment),
+            self.lang,
+        )
 
 
 def _mappings(value: Any) -> list[Mapping[str, Any]]:

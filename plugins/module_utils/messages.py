@@ -839,7 +839,26 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": 'vllm_version: "{found}", or another vllm_image',
         "zh": 'vllm_version: "{found}"，或更换 vllm_image',
     },
+    # What is inside an image
+    "image_driver": {"en": "lowest driver {lowest}", "zh": "最低驱动版本 {lowest}"},
+    "image_libraries": {
+        "en": "library          parts  built for (in few parts only)",
+        "zh": "库               部分数  构建目标（仅少数部分包含）",
+    },
+    "image_strays": {"en": "few: {names}", "zh": "少数：{names}"},
+    "image_serves": {
+        "en": "vLLM and torch hold code for the compute capabilities {gpus}, and for later ones of the same first number.",
+        "zh": "vLLM 与 torch 均包含适用于计算能力 {gpus} 的代码，也适用于主版本号相同的更高计算能力。",
+    },
+    "image_serves_none": {
+        "en": "There is no GPU that both vLLM and torch hold CUDA code for.",
+        "zh": "没有 vLLM 与 torch 均包含其 CUDA 代码的 GPU。",
+    },
     # The images of a bundle, against GPUs and driver
+    "images_header": {
+        "en": "Problems with the images of the bundle: {count}. They would not run where they are going.",
+        "zh": "离线包中的镜像存在 {count} 个问题，它们无法在目标主机上运行。",
+    },
     "image_without_cuda": {
         "en": "The image of the deployment {deployment} holds no CUDA code of vLLM or torch, so it can use no GPU.",
         "zh": "部署 {deployment} 的镜像中没有 vLLM 或 torch 的 CUDA 代码，无法使用任何 GPU。",

@@ -13,7 +13,9 @@ import re
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils.clock import clocks_apart
+from ansible_collections.baremetal.llm.plugins.module_utils.cuda_compatibility import oldest
 from ansible_collections.baremetal.llm.plugins.module_utils.disks import human_bytes
+from ansible_collections.baremetal.llm.plugins.module_utils.guard import image_problems, planned_driver
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import message, names, problem, render, shown
 from ansible_collections.baremetal.llm.plugins.module_utils.network import agree_interfaces, interfaces_from_facts
 from ansible_collections.baremetal.llm.plugins.module_utils.ports import deployment_ports
@@ -47,6 +49,9 @@ CHECKS: dict[str, Check] = {
     "shm_too_small": Check(WARNING, "ray_object_store_memory_gib"),
     # GPUs and driver
     "no_gpu_found": Check(ERROR),
+    "image_without_cuda": Check(ERROR),
+    "image_without_code": Check(ERROR),
+    "image_needs_driver": Check(ERROR),
     "gpu_count_differs": Check(ERROR, "llm_gpus"),
     "gpu_differs": Check(ERROR, "llm_gpus"),
     "too_few_gpus_found": Check(ERROR, "vllm_tensor_parallel_size"),
@@ -314,6 +319,22 @@ class _HostCheck:
             per_host=names(["{0}: {1}".format(host, count) for host, count in counts.items()], self.lang),
         )
 
+    def check_image(self, deployment: str, hosts: Sequence[str]) -> None:
+        """Whether the image in the bundle holds code for the GPUs that were found, and runs with the driver that they get."""
+        image = next((self.get(host, "image") for host in hosts if self.get(host, "image")), None)
+        if not image:
+            return
+        drivers: set[str] = set()
+        for host in hosts:
+            told = {"nvidia_driver_" + name: self.get(host, "driver_" + name) for name in ("method", "version")}
+            loaded = ((self.get(host, "gpu") or {}).get("driver") or {}).get("loaded")
+            driver = planned_driver(told, self.get(host, "drivers") or ()) or loaded
+            drivers |= {str(driver)} if driver else set()
+        gpus = [gpu.get("compute_capability") for host in hosts for gpu in self.found(host)]
+        where = message("where_group", self.lang, group=deployment)
+        for entry in image_problems(deployment, image, gpus, oldest(drivers), where, self.lang):
+            self.keep(entry, hosts)
+
     # Disks
 
     def check_disks(self, host: str) -> None:
@@ -533,6 +554,7 @@ class _HostCheck:
                 self.check_health(host)
             self.check_parallelism(deployment, members)
             self.check_same_driver(deployment, hosts)
+            self.check_image(deployment, hosts)
             self.check_network(deployment, hosts)
             for host in hosts:
                 self.check_name(host)
@@ -594,7 +616,8 @@ def check_hosts(
     ``deployments`` is that of the inventory check, ``facts`` per host its facts with ``llm_gpus_found``. A host without
     facts is not judged. ``settings`` holds per host what its inventory says (``gpus``, ``interface``, ``network``,
     ``tensor_parallel_size``, ``pipeline_parallel_size``, ``cpu_offload_gib``, ``swap_space_gib``, ``object_store_gib``,
-    ``model_bytes``, ``driver_method``, ``executor``, and as ``ports`` the variables of ports) and what was found (``disks`` as
+    ``model_bytes``, ``driver_method``, ``driver_version``, ``executor``, and as ``ports`` the variables of ports), what the bundle
+    holds for it (``image``, its record in the manifest, and ``drivers``, their versions) and what was found (``disks`` as
     ``measure_disks`` returns them, ``gpu`` and ``host`` as the modules of these names do); whatever is missing is not judged.
     ``limits`` are the variables of the role preflight without their prefix.
     """

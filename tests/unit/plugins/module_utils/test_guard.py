@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils.cuda_binaries import Code
 from ansible_collections.baremetal.llm.plugins.module_utils.guard import check_images, image_problems, planned_driver
-from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import describe
+from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import complete, describe
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.releases import RELEASES
 
 TABLE = Path(__file__).parents[3] / "data" / "vllm" / "releases.tsv"
@@ -41,7 +41,11 @@ def image(row: Row) -> dict[str, Any]:
         "x/dist-packages/torch/lib/libtorch_cuda.so": {"torch": Code(300, dict.fromkeys(torch, 300))},
         "x/dist-packages/torch/version.py": {"torch_cuda": ".".join(row.cuda.split(".")[:2])},
     }
-    return {"reference": "vllm/vllm-openai:v" + row.version, **describe(files, {})}
+    reference = "vllm/vllm-openai:v" + row.version
+    (record,) = complete(
+        [{"reference": reference, "id": "sha256:1"}], [{"references": [reference], **describe(files, {})}]
+    )
+    return record
 
 
 def codes(row: Row, *gpus: str, driver: str | None = None) -> list[str]:
@@ -93,14 +97,14 @@ def test_the_release_named_works_on_all_gpus_and_with_the_driver() -> None:
 
 def test_a_gpu_that_depends_on_ptx_needs_the_driver_of_the_compiler() -> None:
     built = {"containers": 4, "architectures": {}, "built_for": ["sm_80", "compute_80"]}
-    made = {"reference": "mine:1", "cuda_version": "12.4", "libraries": {"vllm": built, "torch": built}}
+    made = {"reference": "mine:1", "cuda_version": "12.4", "contents": {"libraries": {"vllm": built, "torch": built}}}
     assert image_problems("chat", made, ["8.6"], "530.30.02") == []
     assert [entry["code"] for entry in image_problems("chat", made, ["9.0"], "530.30.02")] == ["image_needs_driver"]
     assert image_problems("chat", made, ["9.0"], "550.54.15") == []
 
 
 def test_an_image_without_cuda_code_is_refused_unless_the_inventory_answers_for_it() -> None:
-    made = {"reference": "mine:cpu", "libraries": {}}
+    made = {"reference": "mine:cpu", "contents": {"reader": 1, "libraries": {}}}
     assert [entry["code"] for entry in image_problems("chat", made, ["7.0"])] == ["image_without_cuda"]
     assert image_problems("chat", {**made, "compute_capabilities": ["7.0"]}, ["7.0"]) == []
     answered = image_problems("chat", {**made, "compute_capabilities": ["8.0"]}, ["7.0"])

@@ -520,6 +520,36 @@ def test_a_manifest_that_is_of_no_use(offline: Inventory, bundle: dict[str, Any]
     assert offline.only()["code"] == "bundle_unreadable"
 
 
+CONTENTS = {"libraries": {name: {"built_for": ["sm_75", "sm_80"]} for name in ("vllm", "torch")}}
+
+
+def held(offline: Inventory, **image: Any) -> Inventory:
+    """With this in the image of the bundle, and a driver beside it."""
+    manifest = copy.deepcopy(MANIFEST)
+    manifest["files"][1]["images"][0].update(image)  # type: ignore[index]
+    manifest["files"].append({"path": "driver.run", "kind": "driver", "version": "570.195.03"})  # type: ignore[attr-defined]
+    offline.more = {"bundles": {"/srv/bundle": {"manifest": manifest}}}
+    return offline
+
+
+def test_an_image_without_code_for_the_gpus_is_refused(offline: Inventory) -> None:
+    assert held(offline, contents=CONTENTS).codes() == [], "the GPUs are not known yet"
+    problem = held(offline.set("gpu03", llm_gpus=[V100]), contents=CONTENTS).only()
+    assert problem["code"] == "image_without_code"
+    assert problem["where"] == "group_vars/tiny.yml"
+    assert "0.19.1" in problem["allowed"]
+    offline.set("gpu03", llm_gpus=[{**V100, "compute_capability": "8.0"}])
+    assert held(offline, contents=CONTENTS, cuda_version="12.9").codes() == []
+    assert held(offline, contents=CONTENTS, cuda_version="13.0").only()["code"] == "image_needs_driver"
+    offline.set("gpu03", vllm_image="lab/vllm:1")
+    assert held(offline, contents=CONTENTS, cuda_version="13.0").only()["code"] == "image_needs_driver"
+
+
+@pytest.mark.parametrize("contents", [None, 1, [], {"libraries": 1}, {"libraries": {"vllm": 1}}])
+def test_contents_that_are_none_are_survived(offline: Inventory, contents: Any) -> None:
+    held(offline.set("gpu03", llm_gpus=[V100]), contents=contents, compute_capabilities=1).check()
+
+
 def test_a_missing_bundle_is_told_once(inventory: Inventory) -> None:
     assert inventory.set(llm_offline=True).codes() == ["bundle_dir_missing"]
     assert inventory.set(llm_bundle_dir="/nowhere").codes() == ["bundle_missing"]

@@ -81,6 +81,34 @@ def test_one_thing_wrong(changed: dict[str, Any], code: str) -> None:
     assert result["message"].startswith("One problem with the hosts. Nothing has been changed.")
 
 
+@pytest.mark.parametrize(
+    ("image", "driver", "expected"),
+    [
+        ({}, {}, []),
+        ({"built_for": ["sm_70"]}, {}, []),
+        ({"built_for": ["sm_75"]}, {}, ["image_without_code"]),
+        (
+            {"built_for": ["sm_70"], "cuda": "13.0"},
+            {"drivers": ["580.95.05"], "gpu": {"driver": {"loaded": "470.57.02"}}},
+            [],
+        ),
+        ({"built_for": ["sm_70"], "cuda": "13.0"}, {"drivers": ["570.195.03"]}, ["image_needs_driver"]),
+        ({"built_for": ["sm_70"], "cuda": "12.4"}, {"drivers": ["570.195.03"]}, []),
+        (
+            {"built_for": ["sm_70"], "cuda": "12.4"},
+            {"driver_method": "present", "gpu": {"driver": {"loaded": "470.57.02"}}},
+            ["image_needs_driver"],
+        ),
+    ],
+)
+def test_the_image_has_to_serve_the_gpus_that_were_found(
+    image: dict[str, Any], driver: dict[str, Any], expected: list[str]
+) -> None:
+    libraries = dict.fromkeys(("vllm", "torch"), image) if image else {}
+    record = {"reference": "lab/vllm:1", "cuda_version": image.get("cuda"), "contents": {"libraries": libraries}}
+    assert codes(check(image=record if image else None, **driver)) == expected
+
+
 def test_a_release_with_a_point() -> None:
     ubuntu = {"distribution": "Ubuntu", "distribution_version": "22.04", "distribution_major_version": "22"}
     assert codes(check({**facts(1), **ubuntu})) == []
