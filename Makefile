@@ -11,7 +11,7 @@ RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 CHECK := $(RUN) python tests/run.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-fast lint format sanity unit unit-next molecule build bench-planner changelog lock clean
+.PHONY: help demo demo-down test test-fast lint format sanity unit unit-next molecule build bench-planner bench-inspect check-wheels changelog lock clean
 
 help: ## this list
 	@echo "baremetal.llm: from bare GPU hosts to a served language model"
@@ -58,6 +58,12 @@ build: $(VENV)/.made ## the collection's tarball, into build/
 
 bench-planner: $(VENV)/.made ## the planner's predictions against what real engines did
 	@$(RUN) PYTHONPATH=.collections:. python benchmarks/planner.py $(ARGS)
+
+bench-inspect: $(VENV)/.made ## how fast images are looked into, and in how much memory
+	@$(RUN) python benchmarks/inspect_images.py $(ARGS)
+
+check-wheels: $(VENV)/.made ## what real wheels of vLLM and torch hold for which GPU (fetches 3 GB)
+	@$(RUN) benchmarks/check_wheels.sh build/wheels
 
 changelog: $(VENV)/.made ## write CHANGELOG.md for the version in galaxy.yml (only at a release)
 	@$(RUN) antsibull-changelog release $(ARGS)

@@ -38,6 +38,7 @@ NEXT = ROOT / ".venv-next"
 SCENARIOS = (
     "default",
     "preflight",
+    "inspect",
     "nvidia_driver",
     "docker",
     "nvidia_container_toolkit",

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils.deployment import image_reference, plan_inputs
+import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils.deployment import (
+    image_reference,
+    plan_inputs,
+    ray_images,
+    stands_for,
+)
 
 V100 = {"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}
 MANIFEST = {
@@ -71,3 +77,28 @@ def test_whether_the_image_has_ray_follows_from_its_record_or_the_release() -> N
     assert not asked(vllm_version="0.18.0")
     assert asked(vllm_version="0.32.0", vllm_image="mine:1")
     assert not asked(vllm_version="0.32.0", vllm_image="other:1")
+
+
+def test_which_images_need_ray() -> None:
+    hostvars = {
+        "a": {"vllm_version": "0.19.1"},
+        "b": {"vllm_version": "0.20.0"},
+        "c": {"vllm_version": "0.21.0", "vllm_executor": "ray"},
+        "d": {"vllm_image": "mine:1", "vllm_executor": "mp"},
+    }
+    deployments = {
+        "several": {"hosts": ["a", "b"], "head": "a"},
+        "one": {"hosts": ["b"], "head": "b"},
+        "asked": {"hosts": ["c"], "head": "c"},
+        "multiprocessing": {"hosts": ["d", "a"], "head": "d"},
+        "replica": {"hosts": ["a", "b"], "head": "a"},
+    }
+    assert ray_images(deployments, hostvars) == ["vllm/vllm-openai:v0.19.1", "vllm/vllm-openai:v0.21.0"]
+
+
+@pytest.mark.parametrize(
+    ("base", "found"), [({"reference": "mine:1"}, True), ({"reference": "mine:2"}, False), ("mine:1", False)]
+)
+def test_an_image_made_from_another_stands_for_it(base: object, found: bool) -> None:
+    assert stands_for({"reference": "mine:1-ray", "id": "sha256:1", "base": base}, "mine:1") is found
+    assert stands_for({"reference": "mine:1-ray", "id": "sha256:1"}, "sha256:1")

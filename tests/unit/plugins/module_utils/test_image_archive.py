@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils import image_archive
 from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import ArchiveError, read_archive
+from ansible_collections.baremetal.llm.plugins.module_utils.image_report import report
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -246,3 +247,50 @@ def test_damage_never_ends_in_anything_but_an_answer_or_a_refusal(seed: int, tim
         assert isinstance(read(bytes(content)), list)
     except ArchiveError:
         pass
+
+
+RECORD = {"reference": "vllm/vllm-openai:v0.8.5.post1", "id": "sha256:1"}
+
+
+def test_a_record_is_completed_with_what_was_found() -> None:
+    (image,) = image_archive.complete([{**RECORD, "compute_capabilities": ["9.0"]}], [one(make.layer(FILES))])
+    assert image["contents"]["libraries"]["vllm"]["containers"] == 3
+    assert (image["vllm_version"], image["driver_minimum"]) == ("0.8.5.post1", "525.60.13")
+    assert image["id"] == "sha256:1", "as the engine calls it"
+    assert image["compute_capabilities"] == ["7.0"], "what it holds counts more than what the inventory says"
+
+
+def test_what_the_inventory_says_stands_where_nothing_contradicts_it() -> None:
+    files = {PACKAGES + "/vllm-0.32.0+cpu.dist-info/METADATA": make.metadata("vllm", "0.32.0+cpu")}
+    said = {**RECORD, "vllm_version": "0.32.0", "ray_version": None, "compute_capabilities": ["7.0"]}
+    (image,) = image_archive.complete([said], [one(make.layer(files))])
+    assert (image["vllm_version"], image["contents"]["vllm_version"]) == ("0.32.0", "0.32.0+cpu")
+    assert image["compute_capabilities"] == ["7.0"]
+    assert "ray_version" not in image
+
+
+def test_a_record_of_an_image_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ArchiveError, match="the image mine:1 is not in it"):
+        image_archive.complete([{"reference": "mine:1"}], [one(make.layer(FILES))])
+
+
+def test_an_image_that_was_read_before_is_remembered_by_its_id() -> None:
+    found = one(make.layer(FILES))
+    completed = image_archive.complete([RECORD], [found])
+    (again,) = image_archive.remembered([RECORD], completed) or []
+    assert image_archive.complete([RECORD], [again]) == completed
+    assert image_archive.remembered([{**RECORD, "id": "sha256:2"}], completed) is None
+    assert image_archive.remembered([RECORD], []) is None
+    older = [{**completed[0], "contents": {**completed[0]["contents"], "reader": 0}}]
+    assert image_archive.remembered([RECORD], older) is None, "another reader may find more"
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_table_for_people(lang: str) -> None:
+    image = one(make.layer(make.vllm_files(make.library(*[["sm_70"]] * 30, ["sm_52", "sm_70"]), TORCH)))
+    text = "\n".join(report([image], lang))
+    for part in ("vllm/vllm-openai:v0.8.5.post1", "2.6.0+cu124", "525.60.13", "7.0", "sm_52"):
+        assert part in text
+    without = report([{"references": [], "id": "sha256:1", "libraries": {}}], lang)
+    assert without[0] == "sha256:1"
+    assert "vLLM" in without[-1]
