@@ -47,6 +47,9 @@ def main() -> int:
     commands.add_parser(
         "docker-packages", help="fetch Debian's packages of Docker Engine, for the scenarios that use them"
     )
+    commands.add_parser(
+        "driver-packages", help="fetch Debian's packages of the NVIDIA driver, for the scenarios that use them"
+    )
     commands.add_parser("down", help="remove hosts, networks and keys")
     arguments = parser.parse_args()
     try:
@@ -57,6 +60,8 @@ def main() -> int:
             replace(client, lab, arguments.names)
         elif arguments.command == "docker-packages":
             artefacts.ensure_docker_packages(client, lab, images.host_image(client, lab))
+        elif arguments.command == "driver-packages":
+            artefacts.ensure_driver_packages(client, lab, images.host_image(client, lab))
         else:
             if arguments.command == "bare":
                 hosts.remove_hosts(client, lab)

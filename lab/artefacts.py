@@ -19,6 +19,9 @@ from lab.sim.toolkit import build_toolkit
 
 FILES = LAB / "files"
 ARTEFACTS = STATE / "artefacts"
+# What only the scenario "driver_packages" uses: Debian's packages of the driver, and a later version of NVIDIA's installer.
+DRIVER_PACKAGES = ("nvidia-kernel-dkms", "nvidia-smi", "libcuda1", "nvidia-persistenced")
+NEXT_DRIVER_VERSION = "580.159.04"
 
 
 def ensure_artefacts(client: docker.DockerClient, config: Config, host: str, vllm: str) -> None:
@@ -59,6 +62,23 @@ def ensure_docker_packages(client: docker.DockerClient, config: Config, host: st
     (ARTEFACTS / "docker_packages").unlink(missing_ok=True)
     inputs = (FILES / "docker_packages.sh", LAB / "sim", config.os_packages, config.toolkit_version, host)
     _cached("docker_packages", packages, *inputs)
+
+
+def ensure_driver_packages(client: docker.DockerClient, config: Config, host: str) -> None:
+    """Link .lab/artefacts/driver_packages: Debian's packages of two drivers, and an installer of another version."""
+
+    def packages(out: Path) -> None:
+        with step("fetching Debian's packages of two versions of the NVIDIA driver (300 MB)"):
+            sim = {str(LAB / "sim"): {"bind": "/sim", "mode": "ro"}}
+            command = ["/lab/driver_packages.sh", "/out", config.debian_release, *DRIVER_PACKAGES]
+            _run(client, host, command, out, more_volumes=sim)
+        build_runfile(NEXT_DRIVER_VERSION, out)
+
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    (ARTEFACTS / "driver_packages").unlink(missing_ok=True)
+    scripts = [FILES / name for name in ("driver_packages.sh", "kernel_headers.mk")]
+    inputs = (LAB / "sim", DRIVER_PACKAGES, NEXT_DRIVER_VERSION, os.uname().release)
+    _cached("driver_packages", packages, *scripts, host, *inputs)
 
 
 def _cached(name: str, make: Callable[[Path], None], *inputs: object) -> None:

@@ -70,6 +70,8 @@ def create_host(client: docker.DockerClient, config: Config, node: Node, image: 
             security_opt=["seccomp=unconfined", "apparmor=unconfined"],
             tmpfs={"/run": "", "/run/lock": "", "/tmp": "exec"},
             shm_size=config.shm_size,
+            # A host that reboots ends its container with a status of its own; the engine starts it again.
+            restart_policy={"Name": "on-failure"},
             binds=["/sys/fs/cgroup:/sys/fs/cgroup:rw", f"{_volume(config, node)}:/var/lib/docker"],
             network_mode=f"{config.name}-mgmt",
         )

@@ -40,6 +40,7 @@ SCENARIOS = (
     "preflight",
     "inspect",
     "nvidia_driver",
+    "driver_packages",
     "docker",
     "nvidia_container_toolkit",
     "docker_packages",

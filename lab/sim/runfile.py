@@ -27,21 +27,6 @@ _PROGRAMS = {
     "lab-load-module": "load-module",
 }
 
-_UNIT = """[Unit]
-Description=The lab's stand-in of the NVIDIA kernel module
-DefaultDependencies=no
-After=local-fs.target
-Before=sysinit.target
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=/usr/lib/nvidia/lab-load-module
-
-[Install]
-WantedBy=sysinit.target
-"""
-
 _HEADER = r"""#!/bin/sh
 # NVIDIA-Linux-x86_64-@VERSION@: the lab's stand-in for NVIDIA's driver installer. It installs no driver.
 label="NVIDIA Accelerated Graphics Driver for Linux-x86_64 @VERSION@"
@@ -151,7 +136,7 @@ def runfile_bytes(version: str) -> bytes:
     for name, source in _PROGRAMS.items():
         text = (_HERE / source).read_text(encoding="utf-8").replace("@VERSION@", version)
         files[name] = (text.encode(), 0o755)
-    files["lab-nvidia-module.service"] = (_UNIT.encode(), 0o644)
+    files["lab-nvidia-module.service"] = ((_HERE / "nvidia-module.service").read_bytes(), 0o644)
     files["LICENSE"] = (
         b"Part of the lab of the Ansible collection baremetal.llm, GPL-3.0-or-later. No code of NVIDIA's.\n",
         0o644,

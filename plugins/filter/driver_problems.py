@@ -22,10 +22,10 @@ options:
     elements: str
     required: true
   kernel_module:
-    description: Kind of the kernel module.
+    description: Kind of the kernel module; V(auto) is the one that drives the GPUs.
     type: str
-    choices: [proprietary, open]
-    default: proprietary
+    choices: [auto, proprietary, open]
+    default: auto
   language:
     description: The language of the texts.
     type: str
@@ -54,9 +54,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.module_utils import driver
 
 
-def driver_problems(
-    version: str, gpus: list[Any], kernel_module: str = "proprietary", language: str = "en"
-) -> list[str]:
+def driver_problems(version: str, gpus: list[Any], kernel_module: str = "auto", language: str = "en") -> list[str]:
     """Texts for people."""
     return driver.driver_problems(str(version), [str(gpu) for gpu in gpus if gpu], kernel_module, language)
 

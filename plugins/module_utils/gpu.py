@@ -16,6 +16,8 @@ import re
 from typing import Any, Mapping, NamedTuple, Sequence
 from xml.etree import ElementTree
 
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.generations import architecture
+
 # What is asked of nvidia-smi: its field, and how the facts call it.
 QUERY_FIELDS = (
     ("index", "index"),
@@ -83,67 +85,69 @@ class Product(NamedTuple):
     memory_mib: int | None
 
 
-# Device id: name as nvidia-smi prints it, generation, compute capability, memory.total in MiB.
+# Device id: name as nvidia-smi prints it, compute capability, memory.total in MiB.
 # Sources: Volta from the PCI ID Repository (pci.ids of 2023-04-11); the others from the table of compatible GPUs in the
 # README of NVIDIA's open-gpu-kernel-modules 595.45.04. Capabilities from NVIDIA's table of CUDA GPUs. Memory where it is
 # known from nvidia-smi outputs that people published, or measured (H200); None elsewhere.
 _PRODUCTS = """
-1DB1 | Tesla V100-SXM2-16GB | Volta | 7.0 | 16384
-1DB2 | Tesla V100-DGXS-16GB | Volta | 7.0 | 16384
-1DB3 | Tesla V100-FHHL-16GB | Volta | 7.0 | 16384
-1DB4 | Tesla V100-PCIE-16GB | Volta | 7.0 | 16384
-1DB5 | Tesla V100-SXM2-32GB | Volta | 7.0 | 32768
-1DB6 | Tesla V100-PCIE-32GB | Volta | 7.0 | 32768
-1DB7 | Tesla V100-DGXS-32GB | Volta | 7.0 | 32768
-1DB8 | Tesla V100-SXM3-32GB | Volta | 7.0 | 32768
-1DF5 | Tesla V100-SXM2-16GB | Volta | 7.0 | 16384
-1DF6 | Tesla V100S-PCIE-32GB | Volta | 7.0 | 32768
-1EB8 | Tesla T4 | Turing | 7.5 | 15360
-20B0 | NVIDIA A100-SXM4-40GB | Ampere | 8.0 | 40960
-20B2 | NVIDIA A100-SXM4-80GB | Ampere | 8.0 | 81920
-20B3 | NVIDIA A100-SXM-64GB | Ampere | 8.0 | 65536
-20B5 | NVIDIA A100 80GB PCIe | Ampere | 8.0 | 81920
-20B7 | NVIDIA A30 | Ampere | 8.0 | 24576
-20BD | NVIDIA A800-SXM4-40GB | Ampere | 8.0 | 40960
-20F1 | NVIDIA A100-PCIE-40GB | Ampere | 8.0 | 40960
-20F3 | NVIDIA A800-SXM4-80GB | Ampere | 8.0 | 81920
-20F5 | NVIDIA A800 80GB PCIe | Ampere | 8.0 | 81920
-20F6 | NVIDIA A800 40GB Active | Ampere | 8.0 | 40960
-2235 | NVIDIA A40 | Ampere | 8.6 | 46068
-2236 | NVIDIA A10 | Ampere | 8.6 | 23028
-2237 | NVIDIA A10G | Ampere | 8.6 | 23028
-25B6 | NVIDIA A2 or A16 | Ampere | 8.6 | -
-26B5 | NVIDIA L40 | Ada | 8.9 | 46068
-26B9 | NVIDIA L40S | Ada | 8.9 | 46068
-26BA | NVIDIA L20 | Ada | 8.9 | 46068
-27B6 | NVIDIA L2 | Ada | 8.9 | -
-27B8 | NVIDIA L4 | Ada | 8.9 | 23034
-230E | NVIDIA H20 NVL16 | Hopper | 9.0 | -
-2321 | NVIDIA H100 NVL | Hopper | 9.0 | 95830
-2322 | NVIDIA H800 PCIe | Hopper | 9.0 | 81559
-2324 | NVIDIA H800 | Hopper | 9.0 | 81559
-2329 | NVIDIA H20 | Hopper | 9.0 | 97871
-232C | NVIDIA H20-3e | Hopper | 9.0 | 143771
-2330 | NVIDIA H100 80GB HBM3 | Hopper | 9.0 | 81559
-2331 | NVIDIA H100 PCIe | Hopper | 9.0 | 81559
-2335 | NVIDIA H200 | Hopper | 9.0 | 143771
-2339 | NVIDIA H100 | Hopper | 9.0 | -
-233A | NVIDIA H800 NVL | Hopper | 9.0 | -
-233B | NVIDIA H200 NVL | Hopper | 9.0 | 143771
-2342 | NVIDIA GH200 | Hopper | 9.0 | -
-2348 | NVIDIA GH200 144G HBM3e | Hopper | 9.0 | -
-2901 | NVIDIA B200 | Blackwell | 10.0 | -
-2941 | NVIDIA GB200 | Blackwell | 10.0 | -
-2BB5 | NVIDIA RTX PRO 6000 Blackwell Server Edition | Blackwell | 12.0 | -
-3182 | NVIDIA B300 SXM6 AC | Blackwell | 10.3 | -
-31C2 | NVIDIA GB300 | Blackwell | 10.3 | -
+1DB1 | Tesla V100-SXM2-16GB | 7.0 | 16384
+1DB2 | Tesla V100-DGXS-16GB | 7.0 | 16384
+1DB3 | Tesla V100-FHHL-16GB | 7.0 | 16384
+1DB4 | Tesla V100-PCIE-16GB | 7.0 | 16384
+1DB5 | Tesla V100-SXM2-32GB | 7.0 | 32768
+1DB6 | Tesla V100-PCIE-32GB | 7.0 | 32768
+1DB7 | Tesla V100-DGXS-32GB | 7.0 | 32768
+1DB8 | Tesla V100-SXM3-32GB | 7.0 | 32768
+1DF5 | Tesla V100-SXM2-16GB | 7.0 | 16384
+1DF6 | Tesla V100S-PCIE-32GB | 7.0 | 32768
+1EB8 | Tesla T4 | 7.5 | 15360
+20B0 | NVIDIA A100-SXM4-40GB | 8.0 | 40960
+20B2 | NVIDIA A100-SXM4-80GB | 8.0 | 81920
+20B3 | NVIDIA A100-SXM-64GB | 8.0 | 65536
+20B5 | NVIDIA A100 80GB PCIe | 8.0 | 81920
+20B7 | NVIDIA A30 | 8.0 | 24576
+20BD | NVIDIA A800-SXM4-40GB | 8.0 | 40960
+20F1 | NVIDIA A100-PCIE-40GB | 8.0 | 40960
+20F3 | NVIDIA A800-SXM4-80GB | 8.0 | 81920
+20F5 | NVIDIA A800 80GB PCIe | 8.0 | 81920
+20F6 | NVIDIA A800 40GB Active | 8.0 | 40960
+2235 | NVIDIA A40 | 8.6 | 46068
+2236 | NVIDIA A10 | 8.6 | 23028
+2237 | NVIDIA A10G | 8.6 | 23028
+25B6 | NVIDIA A2 or A16 | 8.6 | -
+26B5 | NVIDIA L40 | 8.9 | 46068
+26B9 | NVIDIA L40S | 8.9 | 46068
+26BA | NVIDIA L20 | 8.9 | 46068
+27B6 | NVIDIA L2 | 8.9 | -
+27B8 | NVIDIA L4 | 8.9 | 23034
+230E | NVIDIA H20 NVL16 | 9.0 | -
+2321 | NVIDIA H100 NVL | 9.0 | 95830
+2322 | NVIDIA H800 PCIe | 9.0 | 81559
+2324 | NVIDIA H800 | 9.0 | 81559
+2329 | NVIDIA H20 | 9.0 | 97871
+232C | NVIDIA H20-3e | 9.0 | 143771
+2330 | NVIDIA H100 80GB HBM3 | 9.0 | 81559
+2331 | NVIDIA H100 PCIe | 9.0 | 81559
+2335 | NVIDIA H200 | 9.0 | 143771
+2339 | NVIDIA H100 | 9.0 | -
+233A | NVIDIA H800 NVL | 9.0 | -
+233B | NVIDIA H200 NVL | 9.0 | 143771
+2342 | NVIDIA GH200 | 9.0 | -
+2348 | NVIDIA GH200 144G HBM3e | 9.0 | -
+2901 | NVIDIA B200 | 10.0 | -
+2941 | NVIDIA GB200 | 10.0 | -
+2BB5 | NVIDIA RTX PRO 6000 Blackwell Server Edition | 12.0 | -
+3182 | NVIDIA B300 SXM6 AC | 10.3 | -
+31C2 | NVIDIA GB300 | 10.3 | -
 """
 
 
 def _read_products() -> dict[str, Product]:
     products: dict[str, Product] = {}
     for line in _PRODUCTS.strip().splitlines():
-        device, name, generation, capability, memory = (cell.strip() for cell in line.split("|"))
+        device, name, capability, memory = (cell.strip() for cell in line.split("|"))
+        major, _dot, minor = capability.partition(".")
+        generation = architecture((int(major), int(minor))).name
         products[device] = Product(name, generation, capability, None if memory == "-" else int(memory))
     return products
 

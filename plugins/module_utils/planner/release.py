@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import fields
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.generations import GENERATIONS
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.generations import GENERATIONS, architecture
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.releases import RELEASES
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.gpus import known
@@ -69,8 +69,8 @@ def recommended_release(gpu: Any) -> dict[str, Any]:
         "cuda": RELEASES[version].cuda if version in RELEASES else None,
         "driver_minimum": RELEASES[version].driver if version in RELEASES else None,
         "driver_branch_recommended": generation["driver_branch"],
-        "driver_branch_last": generation["driver_last"],
+        "driver_branch_last": architecture(capability).last_branch,
         "cuda_last": generation["cuda_last"],
-        "kernel_modules": generation["kernel_modules"],
+        "kernel_modules": architecture(capability).kernel_modules[0],
         "alternatives": generation["alternatives"],
     }

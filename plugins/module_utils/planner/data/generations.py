@@ -1,14 +1,47 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPU generations: the release that serves each best, and the limits of driver, kernel modules and CUDA.
+"""GPU generations: the limits of driver and kernel modules, the release that serves each best, and the limits of CUDA.
 
-Source: data/releases.py for images; NVIDIA's driver release notes (R580 is the last branch for Maxwell, Pascal and Volta),
-CUDA 13 release notes (compute capability 7.5 is the lowest), NVIDIA's open kernel modules (Turing and later only).
+Source: data/releases.py for images; CUDA 13 release notes (compute capability 7.5 is the lowest). Drivers: "The release 580 series
+will be the last to support GPUs based on the Maxwell, Pascal, and Volta architectures"; 470 was it for Kepler, 390 for Fermi
+(https://forums.developer.nvidia.com/t/unix-graphics-feature-deprecation-schedule/60588). Kernel modules: the open ones need the GPU
+system processor, which Turing was the first to have, and Blackwell has no others
+(https://github.com/NVIDIA/open-gpu-kernel-modules#compatible-gpus).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Architecture(NamedTuple):
+    """What NVIDIA's driver makes of the GPUs of one architecture."""
+
+    name: str
+    since: tuple[int, int]  # its lowest compute capability
+    last_branch: str | None  # None: the newest branch still drives it
+    kernel_modules: tuple[str, ...]  # the kinds that drive it, the one to prefer first
+
+
+# By compute capability, ascending.
+ARCHITECTURES: tuple[Architecture, ...] = (
+    Architecture("Fermi", (2, 0), "390", ("proprietary",)),
+    Architecture("Kepler", (3, 0), "470", ("proprietary",)),
+    Architecture("Maxwell", (5, 0), "580", ("proprietary",)),
+    Architecture("Pascal", (6, 0), "580", ("proprietary",)),
+    Architecture("Volta", (7, 0), "580", ("proprietary",)),
+    Architecture("Turing", (7, 5), None, ("open", "proprietary")),
+    Architecture("Ampere", (8, 0), None, ("open", "proprietary")),
+    Architecture("Ada", (8, 9), None, ("open", "proprietary")),
+    Architecture("Hopper", (9, 0), None, ("open", "proprietary")),
+    Architecture("Blackwell", (10, 0), None, ("open",)),
+)
+
+
+def architecture(capability: tuple[int, int]) -> Architecture:
+    """The architecture with this compute capability. What is older than all of them counts as the oldest."""
+    return next((item for item in reversed(ARCHITECTURES) if item.since <= capability), ARCHITECTURES[0])
+
 
 # (lowest capability, highest capability, facts); `release` null means the newest examined one.
 GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...] = (
@@ -22,9 +55,7 @@ GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...]
             "well; 0.9.0 to 0.10.1.1 hold a torch without code for 7.0, 0.10.2 to 0.19.1 run but on slow attention "
             "kernels (FlexAttention, Triton), and 0.20.0 and later are built with CUDA 13, which cannot compile for 7.0",
             "driver_branch": "570",
-            "driver_last": "580",
             "cuda_last": "12.9",
-            "kernel_modules": "proprietary",
             "alternatives": [
                 {
                     "vllm_version": "0.10.2",
@@ -46,9 +77,7 @@ GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...]
             "release": None,
             "reason": "the newest image still holds code for 7.5",
             "driver_branch": "580",
-            "driver_last": None,
             "cuda_last": None,
-            "kernel_modules": "open",
             "alternatives": [
                 {"vllm_version": "0.8.5.post1", "note": "drivers before R580 (CUDA 12.4), V0 engine with xFormers"}
             ],
@@ -62,9 +91,7 @@ GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...]
             "release": None,
             "reason": "the newest release serves it in full",
             "driver_branch": "580",
-            "driver_last": None,
             "cuda_last": None,
-            "kernel_modules": "open",
             "alternatives": [{"vllm_version": "0.19.1", "note": "drivers before R580: the last CUDA 12 image"}],
         },
     ),
@@ -76,9 +103,7 @@ GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...]
             "release": None,
             "reason": "the newest release serves it in full",
             "driver_branch": "580",
-            "driver_last": None,
             "cuda_last": None,
-            "kernel_modules": "open",
             "alternatives": [{"vllm_version": "0.19.1", "note": "drivers before R580: the last CUDA 12 image"}],
         },
     ),
@@ -90,9 +115,7 @@ GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...]
             "release": None,
             "reason": "the newest release serves it in full; it needs the open kernel modules",
             "driver_branch": "580",
-            "driver_last": None,
             "cuda_last": None,
-            "kernel_modules": "open",
             "alternatives": [],
         },
     ),

@@ -1,10 +1,23 @@
-"""Which driver drives which card."""
+"""Which driver drives which card, and what has to be done on a host: facts in, actions out."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from ansible_collections.baremetal.llm.plugins.filter.driver_problems import FilterModule
-from ansible_collections.baremetal.llm.plugins.module_utils.driver import driver_problems
+from ansible_collections.baremetal.llm.plugins.module_utils.driver import (
+    driver_problems,
+    host_facts,
+    is_driver_package,
+    package_name,
+    parse_packages,
+    plan_driver,
+    secure_boot,
+)
+from hypothesis import given
+from hypothesis import strategies as st
 
 problems = FilterModule().filters()["driver_problems"]
 
@@ -43,6 +56,13 @@ def test_open_modules_need_turing() -> None:
     assert "Allowed: proprietary" in text
 
 
+def test_blackwell_has_only_open_modules_and_new_drivers_too() -> None:
+    assert driver_problems("570.195.03", ["10.0"]) == []
+    assert "Allowed: auto or open" in driver_problems("570.195.03", ["10.0"], "proprietary")[0]
+    assert "R620" in driver_problems("620.10.01", ["8.0"], "proprietary")[0]
+    assert "compute capabilities 7.0, 10.0" in driver_problems("570.195.03", ["10.0", "7.0"])[0]
+
+
 def test_every_problem_is_told_at_once() -> None:
     assert len(driver_problems("590.44.01", ["7.0", "6.0"], "open")) == 4
 
@@ -56,3 +76,379 @@ def test_what_is_no_version_is_refused(version: str) -> None:
 def test_the_filter_passes_over_what_is_not_known() -> None:
     assert problems("590.44.01", [None, "9.0"]) == []
     assert "580" in problems("590.44.01", [7.0], language="zh")[0]
+
+
+# -- what is there -----------------------------------------------------------------------------------------------------
+
+LISTING = (
+    "ii \tnvidia-kernel-dkms\t535.261.03-1\nhi \tnvidia-smi\t535.261.03-1\niU \tlibcuda1\t535.261.03-1\n"
+    "ii \tnvidia-container-toolkit\t1.17.8-1\nii \tlibnvidia-container1\t1.17.8-1\nrc \tnvidia-persistenced\t535.1\n"
+    "iF \tman-db\t2.11\nun \tnvidia-driver\t\nii \tbash\t5.2\nii \tfirmware-nvidia-gsp\t535.261.03-1\nodd line\n\n"
+)
+
+
+def test_packages_of_a_driver_and_only_they() -> None:
+    found = parse_packages(LISTING)
+    assert set(found["packages"]) == {"nvidia-kernel-dkms", "nvidia-smi", "libcuda1", "firmware-nvidia-gsp"}
+    assert found["held"] == ["nvidia-smi"]
+    assert found["broken"] == ["libcuda1", "man-db"]
+
+
+@given(st.text())
+def test_no_listing_breaks_it(text: str) -> None:
+    assert set(parse_packages(text)) == {"packages", "held", "broken"}
+    package_name(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("libnvidia-compute-570", True),
+        ("nvidia-driver-cuda", True),
+        ("kmod-nvidia-open-dkms", True),
+        ("nvidia-fabricmanager-570", True),
+        ("libcuda1:amd64", True),
+        ("nvidia-container-runtime", False),
+        ("nvidia-docker2", False),
+        ("nvidia-cuda-toolkit", False),
+        ("xserver-xorg-video-nouveau", False),
+        ("libcudart12", False),
+    ],
+)
+def test_names_of_packages(name: str, part: bool) -> None:
+    assert is_driver_package(name) is part
+
+
+def host_with(root: Path, *files: str) -> Path:
+    for file in files:
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_bytes(b"")
+    return root
+
+
+def look(root: Path, listing: str = "") -> dict[str, Any]:
+    return host_facts(listing, "6.1.0-40-amd64", {"gcc": True}, str(root), str(root / "sys"))
+
+
+def test_a_bare_host(tmp_path: Path) -> None:
+    assert look(tmp_path) == {
+        "packages": {},
+        "held": [],
+        "broken": [],
+        "runfile": False,
+        "unowned": False,
+        "kernel": "6.1.0-40-amd64",
+        "headers": False,
+        "module": False,
+        "programs": {"gcc": True},
+        "secure_boot": False,
+    }
+
+
+def test_what_lies_on_a_host(tmp_path: Path) -> None:
+    modules = "lib/modules/6.1.0-40-amd64"
+    host_with(tmp_path, modules + "/build/Makefile", modules + "/kernel/drivers/video/fbdev/nvidia/nvidiafb.ko")
+    host_with(tmp_path, modules + "/kernel/drivers/platform/x86/nvidia-wmi-ec-backlight.ko")
+    host_with(tmp_path, "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.570.195.03")
+    facts = look(tmp_path)
+    assert (facts["headers"], facts["module"], facts["unowned"]) == (True, False, True)
+    assert look(tmp_path, LISTING)["unowned"] is False
+    host_with(tmp_path, modules + "/updates/dkms/nvidia-current.ko.xz", "usr/bin/nvidia-uninstall")
+    facts = look(tmp_path)
+    assert (facts["module"], facts["unowned"], facts["runfile"]) == (True, False, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_on"), [(b"\x06\0\0\0\x01", True), (b"\x06\0\0\0\0", False), (b"", False), (b"\x01", False)]
+)
+def test_secure_boot(tmp_path: Path, value: bytes, is_on: bool) -> None:
+    path = tmp_path / "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(value)
+    assert secure_boot(str(tmp_path)) is is_on
+
+
+# -- what is done ------------------------------------------------------------------------------------------------------
+
+BARE: dict[str, Any] = {
+    "packages": {},
+    "held": [],
+    "broken": [],
+    "runfile": False,
+    "unowned": False,
+    "kernel": "6.1.0-40-amd64",
+    "headers": True,
+    "module": False,
+    "programs": {"gcc": True, "make": True, "dkms": True},
+    "secure_boot": False,
+}
+NO_DRIVER = {"loaded": None, "installed": None, "branch": None, "kernel_module": None, "mismatch": False}
+RUNS = {
+    "loaded": "570.195.03",
+    "installed": "570.195.03",
+    "branch": "570",
+    "kernel_module": "proprietary",
+    "mismatch": False,
+}
+DEBIAN = ("Debian", "Debian")
+NAMES = {"nvidia-kernel-dkms": "1", "nvidia-smi": "1", "libcuda1": "1", "nvidia-persistenced": "1"}
+
+
+def decide(
+    method: str = "packages",
+    host: dict[str, Any] | None = None,
+    driver: dict[str, Any] | None = None,
+    system: tuple[str, str] = DEBIAN,
+    nvswitches: int = 0,
+    **wish: Any,
+) -> dict[str, Any]:
+    wanted = {"method": method, "version": "570.195.03", "capabilities": ["7.0"], **wish}
+    wanted.update(distribution=system[0], os_family=system[1])
+    return plan_driver({**BARE, **(host or {})}, {"driver": driver or NO_DRIVER, "nvswitches": nvswitches}, wanted)
+
+
+@pytest.mark.parametrize(
+    ("system", "source", "kind", "packages"),
+    [
+        (DEBIAN, "auto", "proprietary", "nvidia-kernel-dkms nvidia-smi libcuda1 nvidia-persistenced"),
+        (DEBIAN, "nvidia", "open", "nvidia-kernel-open-dkms nvidia-driver-cuda nvidia-persistenced"),
+        (("Ubuntu", "Debian"), "auto", "proprietary", "nvidia-headless-570-server nvidia-utils-570-server"),
+        (("Ubuntu", "Debian"), "auto", "open", "nvidia-headless-570-server-open nvidia-utils-570-server"),
+        (
+            ("Ubuntu", "Debian"),
+            "nvidia",
+            "proprietary",
+            "nvidia-dkms-570 libnvidia-compute-570 nvidia-utils-570 nvidia-compute-utils-570",
+        ),
+        (("Rocky", "RedHat"), "auto", "open", "kmod-nvidia-open-dkms nvidia-driver-cuda nvidia-persistenced"),
+        (
+            ("AlmaLinux", "RedHat"),
+            "nvidia",
+            "proprietary",
+            "kmod-nvidia-latest-dkms nvidia-driver-cuda nvidia-persistenced",
+        ),
+        (
+            ("Kylin Linux Advanced Server", "RedHat"),
+            "auto",
+            "open",
+            "kmod-nvidia-open-dkms nvidia-driver-cuda nvidia-persistenced",
+        ),
+    ],
+)
+def test_the_packages_of_every_family(system: tuple[str, str], source: str, kind: str, packages: str) -> None:
+    plan = decide(system=system, package_source=source, kernel_module=kind, capabilities=["8.0"])
+    assert plan["problems"] == []
+    assert plan["packages"] == packages.split()
+    assert plan["install"] is True
+    assert plan["manager"] == ("apt" if system[1] == "Debian" else "dnf")
+
+
+@pytest.mark.parametrize(
+    ("system", "wish", "reason"),
+    [
+        (("openEuler", "RedHat"), {}, "method runfile"),
+        (("Gentoo", "Gentoo"), {}, "which packages make a driver on Gentoo"),
+        (("Rocky", "RedHat"), {"package_source": "distribution"}, "Allowed: nvidia"),
+        (("Ubuntu", "Debian"), {"version": "", "method": "repository"}, "Set nvidia_driver_version"),
+    ],
+)
+def test_what_no_table_knows_is_refused(system: tuple[str, str], wish: dict[str, Any], reason: str) -> None:
+    (text,) = decide(**{"system": system, **wish})["problems"]
+    assert reason in text
+
+
+def test_packages_that_are_named_need_no_table() -> None:
+    plan = decide(system=("openEuler", "RedHat"), package_names=["my-driver"])
+    assert (plan["problems"], plan["packages"]) == ([], ["my-driver"])
+
+
+@pytest.mark.parametrize(
+    ("version", "capabilities", "loaded", "kind"),
+    [
+        ("570.195.03", ["7.0"], None, "proprietary"),
+        ("570.195.03", ["8.0"], None, "open"),
+        ("535.261.03", ["8.0"], None, "proprietary"),
+        ("535.261.03", ["10.0"], None, "open"),
+        ("570.195.03", ["8.0"], "proprietary", "proprietary"),
+        ("620.10.01", ["8.0"], "proprietary", "open"),
+        ("570.195.03", ["7.0", "8.0"], "open", "proprietary"),
+        ("570.195.03", [], None, "open"),
+    ],
+)
+def test_the_kind_of_module_follows_the_cards(
+    version: str, capabilities: list[str], loaded: str | None, kind: str
+) -> None:
+    plan = decide("runfile", driver={**NO_DRIVER, "kernel_module": loaded}, version=version, capabilities=capabilities)
+    assert plan["problems"] == []
+    assert plan["kernel_module"] == kind
+
+
+def test_a_driver_that_is_there_is_left_alone() -> None:
+    assert decide("runfile", host={"runfile": True, "module": True}, driver=RUNS)["install"] is False
+    plan = decide(host={"packages": NAMES, "module": True}, driver=RUNS)
+    assert (plan["install"], plan["build"], plan["uninstall_runfile"], plan["purge"]) == (False, False, False, [])
+
+
+@pytest.mark.parametrize(
+    ("method", "host", "driver"),
+    [
+        ("runfile", {"runfile": True}, {**RUNS, "loaded": None}),
+        ("runfile", {"runfile": True}, {**RUNS, "installed": "535.1.1", "loaded": "535.1.1"}),
+        ("packages", {"packages": NAMES, "broken": ["libcuda1"]}, RUNS),
+        ("packages", {"packages": {"nvidia-smi": "1"}}, RUNS),
+        ("packages", {"packages": NAMES}, {**RUNS, "installed": "535.1.1"}),
+        ("present", {}, RUNS),
+    ],
+)
+def test_what_is_half_there_is_installed_again(method: str, host: dict[str, Any], driver: dict[str, Any]) -> None:
+    plan = decide(method, host=host, driver=driver)
+    assert plan["problems"] == []
+    assert plan["install"] is (method != "present")
+    assert plan["repair"] is bool(host.get("broken"))
+
+
+def test_one_kind_of_installation_makes_way_for_the_other() -> None:
+    plan = decide("runfile", host={"packages": {**NAMES, "nvidia-fabricmanager-570": "570.195.03-1"}}, driver=RUNS)
+    assert plan["purge"] == sorted(NAMES)
+    assert plan["install"] is True
+    plan = decide(host={"runfile": True, "packages": NAMES}, driver=RUNS)
+    assert (plan["uninstall_runfile"], plan["install"], plan["purge"]) == (True, True, [])
+    (text,) = decide(host={"unowned": True}, driver=RUNS)["problems"]
+    assert "nvidia_driver_method runfile" in text
+
+
+def test_another_kind_of_module_is_installed_when_it_is_asked_for() -> None:
+    host = {"packages": {**NAMES, "nvidia-open-kernel-dkms": "1"}, "module": True}
+    assert decide(host=host, driver=RUNS, capabilities=["8.0"], kernel_module="open")["install"] is True
+    assert decide(host=host, driver=RUNS, capabilities=["8.0"])["install"] is False
+
+
+@pytest.mark.parametrize(
+    ("system", "package", "file"),
+    [
+        (DEBIAN, "linux-headers-6.1.0-40-amd64", "linux-headers-6.1.0-40-amd64_6.1.153-1_amd64.deb"),
+        (("Ubuntu", "Debian"), "linux-headers-6.1.0-40-amd64", "linux-headers-6.1.0-40-amd64_6.1.153-1_amd64.deb"),
+        (("Rocky", "RedHat"), "kernel-devel-6.1.0-40-amd64", "kernel-devel-6.1.0-40-amd64.x86_64.rpm"),
+        (("openEuler", "RedHat"), "kernel-devel-6.1.0-40-amd64", "kernel-devel-6.1.0-40-amd64.rpm"),
+    ],
+)
+def test_headers_come_from_the_bundle_or_are_missed_there(system: tuple[str, str], package: str, file: str) -> None:
+    host = {"headers": False, "programs": {}}
+    plan = decide("runfile", host=host, system=system, bundled_files=["gcc_12_amd64.deb", file])
+    assert plan["problems"] == []
+    assert plan["build_packages"][-1] == package
+    assert plan["build_packages"][:2] == ["gcc", "make"]
+    other = file.replace("-40-", "-39-")
+    (text,) = decide("runfile", host=host, system=system, bundled_files=[other])["problems"]
+    assert "6.1.0-40-amd64" in text
+    assert package in text
+    assert package.replace("-40-", "-39-") in text
+    assert decide("runfile", host=host, system=system, offline=False)["problems"] == []
+    assert decide("runfile", host=host, system=system, build_enabled=False)["build_packages"] == []
+    assert decide("runfile", host={**host, "runfile": True}, driver=RUNS, system=system)["build_packages"] == []
+
+
+def test_what_builds_nothing_needs_no_headers() -> None:
+    host = {"headers": False, "programs": {}}
+    precompiled = ["linux-modules-nvidia-570-server-generic", "nvidia-utils-570-server"]
+    plan = decide(host=host, system=("Ubuntu", "Debian"), package_names=precompiled)
+    assert (plan["problems"], plan["build_packages"]) == ([], [])
+    assert decide(host=host, build_packages=["my-headers"])["build_packages"] == ["my-headers"]
+
+
+def test_a_new_kernel_gets_its_module_built() -> None:
+    host = {"packages": NAMES, "headers": False}
+    driver = {**RUNS, "loaded": None, "kernel_module": None}
+    plan = decide(host=host, driver=driver, bundled_files=["linux-headers-6.1.0-40-amd64_1_amd64.deb"])
+    assert (plan["install"], plan["build"]) == (False, True)
+    assert plan["build_packages"] == ["linux-headers-6.1.0-40-amd64"]
+
+
+def test_secure_boot_is_refused_before_anything_is_installed() -> None:
+    host = {"secure_boot": True}
+    (text,) = decide("runfile", host=host)["problems"]
+    assert "nvidia_driver_signed_modules_enabled" in text
+    assert decide("runfile", host=host, signed_modules=True)["problems"] == []
+    assert decide("runfile", host={**host, "runfile": True}, driver=RUNS)["problems"] == []
+    assert decide("present", host=host)["problems"] == []
+
+
+@pytest.mark.parametrize(
+    ("wish", "nvswitches", "package"),
+    [
+        ({"package_source": "nvidia"}, 6, "nvidia-fabricmanager-570"),
+        ({"package_source": "nvidia"}, 0, ""),
+        ({"package_source": "nvidia", "fabric_manager": "enabled"}, 0, "nvidia-fabricmanager-570"),
+        ({"package_source": "nvidia", "fabric_manager": "disabled"}, 6, ""),
+        ({"system": ("Ubuntu", "Debian")}, 4, "nvidia-fabricmanager-570"),
+        ({"system": ("Rocky", "RedHat")}, 4, "nvidia-fabricmanager"),
+        ({"fabric_manager_package": "my-manager"}, 4, "my-manager"),
+        ({"method": "runfile", "package_source": "nvidia"}, 4, "nvidia-fabricmanager-570"),
+        ({"method": "present"}, 4, ""),
+    ],
+)
+def test_the_fabric_manager_is_only_where_nvswitches_are(wish: dict[str, Any], nvswitches: int, package: str) -> None:
+    plan = decide(**{"nvswitches": nvswitches, "capabilities": ["8.0"], **wish})
+    assert plan["problems"] == []
+    assert plan["fabric_manager"] == package
+    assert plan["install_fabric_manager"] is bool(package)
+
+
+def test_a_fabric_manager_that_nobody_knows_is_asked_for() -> None:
+    (text,) = decide(nvswitches=4, capabilities=["8.0"])["problems"]
+    assert "nvidia_driver_fabric_manager_package" in text
+
+
+def test_all_problems_at_once_in_both_languages() -> None:
+    wish = {"method": "packages", "version": "590.44.01", "capabilities": ["7.0"], "kernel_module": "open"}
+    wish.update(distribution="Debian", os_family="Debian", fabric_manager="enabled")
+    host = {**BARE, "secure_boot": True, "headers": False}
+    plans = [plan_driver(host, {"driver": NO_DRIVER, "nvswitches": 0}, wish, lang) for lang in ("en", "zh")]
+    assert [len(plan["problems"]) for plan in plans] == [5, 5]
+    assert not set(plans[0]["problems"]) & set(plans[1]["problems"])
+
+
+MAYBE = st.booleans()
+DRIVERS = st.fixed_dictionaries(
+    {
+        "loaded": st.sampled_from([None, "535.1.1", "570.195.03"]),
+        "installed": st.sampled_from([None, "535.1.1", "570.195.03"]),
+        "branch": st.none(),
+        "kernel_module": st.sampled_from([None, "open", "proprietary"]),
+        "mismatch": MAYBE,
+    }
+)
+HOSTS = st.fixed_dictionaries(
+    {
+        "packages": st.sampled_from([{}, NAMES, {"nvidia-smi": "1"}]),
+        "broken": st.sampled_from([[], ["libcuda1"]]),
+        "runfile": MAYBE,
+        "unowned": MAYBE,
+        "headers": MAYBE,
+        "module": MAYBE,
+        "secure_boot": MAYBE,
+    }
+)
+
+
+@given(
+    st.sampled_from(["runfile", "packages", "repository", "present"]),
+    HOSTS,
+    DRIVERS,
+    st.sampled_from([DEBIAN, ("Ubuntu", "Debian"), ("Rocky", "RedHat"), ("openEuler", "RedHat"), ("?", "?")]),
+    st.sampled_from(["570.195.03", "590.44.01", ""]),
+)
+def test_whatever_a_host_looks_like(
+    method: str, host: dict[str, Any], driver: dict[str, Any], system: tuple[str, str], version: str
+) -> None:
+    plan = decide(method, host, driver, system, version=version)
+    if method == "present":
+        assert not any(plan[action] for action in ("install", "build", "purge", "uninstall_runfile"))
+    # Of two kinds of installation never both are removed, and never the wanted one.
+    assert not (plan["purge"] and plan["uninstall_runfile"])
+    assert not plan["purge"] or method == "runfile"
+    assert not plan["uninstall_runfile"] or method in ("packages", "repository")
+    # What makes way is followed by an installation.
+    assert plan["install"] or not (plan["purge"] or plan["uninstall_runfile"] or plan["repair"])
+    if host["secure_boot"] and plan["install"]:
+        assert plan["problems"]

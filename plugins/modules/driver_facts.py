@@ -1,0 +1,123 @@
+#!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: driver_facts
+short_description: How the NVIDIA driver of a host got there, and what installing one would need
+version_added: 0.1.0
+description:
+  - Tells which packages of a driver are installed, whether NVIDIA's own installer was used, whether an installation was interrupted,
+    and whether modules can be built for the running kernel and would be loaded.
+  - Changes nothing.
+options:
+  sysfs_root:
+    description: Where the host's sysfs is mounted.
+    type: path
+    default: /sys
+author:
+  - The baremetal.llm authors (@baremetal-llm)
+attributes:
+  check_mode:
+    description: Can run in check mode and does the same there.
+    support: full
+  diff_mode:
+    description: Shows what changed. Nothing does.
+    support: none
+  facts:
+    description: Returns facts about the host.
+    support: none
+  platform:
+    description: Where it runs.
+    platforms: linux
+    support: full
+seealso:
+  - module: baremetal.llm.gpu_facts
+  - plugin: baremetal.llm.driver_plan
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Driver | Look how the driver was installed
+  baremetal.llm.driver_facts:
+  register: __driver
+"""
+
+RETURN = r"""
+driver_facts:
+  description: What was found.
+  returned: always
+  type: dict
+  contains:
+    packages:
+      description: Versions of the driver's installed packages, by name.
+      type: dict
+      sample: {"nvidia-kernel-dkms": "535.261.03-1"}
+    held:
+      description: Those of them that are held back from upgrades.
+      type: list
+      elements: str
+    broken:
+      description: Packages of whatever kind whose installation was interrupted.
+      type: list
+      elements: str
+    runfile:
+      description: Whether NVIDIA's own installer has been used.
+      type: bool
+    unowned:
+      description: Whether there are files of a driver that neither a package nor the installer's record knows.
+      type: bool
+    kernel:
+      description: The release of the running kernel.
+      type: str
+      sample: 6.1.0-40-amd64
+    headers:
+      description: Whether its headers are there.
+      type: bool
+    module:
+      description: Whether a module of NVIDIA's is there for it.
+      type: bool
+    programs:
+      description: Whether the programs that build modules are there.
+      type: dict
+      sample: {"dkms": false, "gcc": true, "make": true}
+    secure_boot:
+      description: Whether the firmware allows signed modules only.
+      type: bool
+"""
+
+import platform
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.llm.plugins.module_utils.driver import host_facts
+
+_QUERIES = (
+    ("dpkg-query", ["--show", "--showformat=${db:Status-Abbrev}\t${Package}\t${Version}\n"]),
+    ("rpm", ["--query", "--all", "--queryformat", "ii\t%{NAME}\t%{VERSION}\n"]),
+)
+_PROGRAMS = ("gcc", "make", "dkms")
+
+
+def _listing(module: AnsibleModule) -> str:
+    """The host's packages. A system of rpm can have a dpkg-query as well, and knows no package through it."""
+    for program, words in _QUERIES:
+        path = module.get_bin_path(program)
+        if path:
+            _status, out, _err = module.run_command([path, *words], environ_update={"LC_ALL": "C"})
+            if out.strip():
+                return str(out)
+    return ""
+
+
+def main() -> None:
+    """Read, and return what was read."""
+    module = AnsibleModule(argument_spec={"sysfs_root": {"type": "path", "default": "/sys"}}, supports_check_mode=True)
+    programs = {name: bool(module.get_bin_path(name)) for name in _PROGRAMS}
+    facts = host_facts(_listing(module), platform.release(), programs, sysfs_root=module.params["sysfs_root"])
+    module.exit_json(changed=False, driver_facts=facts)
+
+
+if __name__ == "__main__":
+    main()
