@@ -322,6 +322,93 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "a network in CIDR form, for example {suggestion}; left out, the subnet that all hosts share is found",
         "zh": "CIDR 形式的网络，例如 {suggestion}；不设置时会自动查找所有主机共有的子网",
     },
+    # The proof of the network
+    "mesh_header": {
+        "en": "The hosts of the deployment do not reach each other as a cluster has to (tried: {networks}). Nothing has been started.",
+        "zh": "该部署的各主机之间无法按集群要求互相连通（已尝试：{networks}）。尚未启动任何服务。",
+    },
+    "mesh_no_path": {
+        "en": "No packet gets through in either direction over {network}: {pairs}.",
+        "zh": "通过 {network} 双向都不通：{pairs}。",
+    },
+    "mesh_no_path_allowed": {
+        "en": "a network that connects all hosts of the deployment: look at cables, switch ports, VLANs and firewalls, "
+        "or name another one in llm_cluster_network",
+        "zh": "连通该部署所有主机的网络：请检查线缆、交换机端口、VLAN 和防火墙，或用 llm_cluster_network 指定另一个网络",
+    },
+    "mesh_one_way": {
+        "en": "The path is asymmetric over {network}: packets are lost in the direction {pairs}; those of the other direction arrive.",
+        "zh": "通过 {network} 的路径不对称：{pairs} 方向的数据包丢失，反方向可以到达。",
+    },
+    "mesh_one_way_allowed": {
+        "en": "both directions open: look at the firewall of the receiver (incoming) and of the sender (outgoing), and at their routes",
+        "zh": "双向畅通：请检查接收方（入站）和发送方（出站）的防火墙以及路由",
+    },
+    "mesh_port_blocked": {
+        "en": "Port {port} cannot be reached over {network}, though other ports can ({reason}): {pairs}.",
+        "zh": "通过 {network} 无法连接端口 {port}，而其他端口可以（{reason}）：{pairs}。",
+    },
+    "mesh_port_blocked_allowed": {
+        "en": "open between the hosts of the deployment: look at the receiver's firewall; firewall_enabled: true opens what is needed",
+        "zh": "在该部署的主机之间开放：请检查接收方的防火墙；firewall_enabled: true 会开放所需端口",
+    },
+    "mesh_port_taken": {
+        "en": "Port {port} of the host {host} in {network} is taken by {program}.",
+        "zh": "主机 {host} 在 {network} 上的端口 {port} 已被 {program} 占用。",
+    },
+    "mesh_port_taken_allowed": {
+        "en": "a port that is free on all hosts of the deployment: another {variable}, or end that program",
+        "zh": "在该部署所有主机上都空闲的端口：更改 {variable}，或结束该程序",
+    },
+    "mesh_other_host": {
+        "en": "{address} shall be {host}, but to {sender} it is {other} that answers there: two hosts have one address in {network}.",
+        "zh": "{address} 应为 {host}，但 {sender} 连接时应答的是 {other}：{network} 中两台主机使用了同一地址。",
+    },
+    "mesh_other_host_allowed": {"en": "an address of its own for every host", "zh": "每台主机使用各自的地址"},
+    "mesh_stranger": {
+        "en": "Between {sender} and {host} somebody else answers on port {port} in {network}.",
+        "zh": "在 {network} 中，{sender} 连接 {host} 的端口 {port} 时由其他程序应答。",
+    },
+    "mesh_stranger_allowed": {
+        "en": "a direct path: no proxy and no address translation between the hosts of a deployment",
+        "zh": "直接路径：同一部署的主机之间不能有代理或地址转换",
+    },
+    "mesh_stream": {
+        "en": "From {sender} to {receiver} connections open over {network}, but data does not get through ({reason}); "
+        "the largest packet that did had {mtu} bytes.",
+        "zh": "从 {sender} 到 {receiver} 可以通过 {network} 建立连接，但数据无法通过（{reason}）；能通过的最大数据包为 {mtu} 字节。",
+    },
+    "mesh_stream_allowed": {
+        "en": "the same MTU on the interfaces of all hosts, and at least that on the switches between them",
+        "zh": "所有主机接口使用相同的 MTU，且中间交换机不小于该值",
+    },
+    "mesh_mtu_differs": {
+        "en": "The interfaces in {network} differ in their MTU: {sizes}.",
+        "zh": "{network} 中各接口的 MTU 不一致：{sizes}。",
+    },
+    "mesh_mtu_path": {
+        "en": "Over {network} only packets up to {mtu} bytes get through, though both interfaces take {expected}: {pairs}.",
+        "zh": "通过 {network} 只能传输不超过 {mtu} 字节的数据包，而两端接口均为 {expected}：{pairs}。",
+    },
+    "mesh_rates_differ": {
+        "en": "{slow} carries {low} and {fast} carries {high} over {network}: look for a port with the wrong speed or duplex.",
+        "zh": "在 {network} 上，{slow} 为 {low}，而 {fast} 为 {high}：请检查端口速率或双工设置。",
+    },
+    "mesh_passed_over": {"en": "{network} was passed over. {reason}", "zh": "未使用 {network}。{reason}"},
+    "mesh_kept": {
+        "en": "{network} is in use and was kept; {other} works too and would be preferred: name it in llm_cluster_network to move.",
+        "zh": "{network} 正在使用，予以保留；{other} 也可用且更优：如需迁移，请在 llm_cluster_network 中指定。",
+    },
+    "mesh_network_chosen": {"en": "network {network}, proved", "zh": "网络 {network}，已验证"},
+    "mesh_network_other": {"en": "network {network}, not used", "zh": "网络 {network}，未使用"},
+    "mesh_corner": {"en": "from, to", "zh": "发送，接收"},
+    "mesh_cell_dead": {"en": "no ({reason})", "zh": "不通（{reason}）"},
+    "mesh_cell_ports": {"en": "not {ports} ({reason})", "zh": "{ports} 不通（{reason}）"},
+    "mesh_cell_open": {"en": "open", "zh": "连通"},
+    "mesh_summary": {
+        "en": "{good} of {all} paths between {hosts} hosts work; measured streams: {low} to {high}",
+        "zh": "{hosts} 台主机之间 {all} 条路径中 {good} 条可用；测得速率：{low} 至 {high}",
+    },
     "interface_missing": {
         "en": "The interface {interface} is not on the host {host}.",
         "zh": "主机 {host} 上没有网络接口 {interface}。",

@@ -11,7 +11,7 @@ version_added: 0.1.0
 description:
   - Run on all hosts of a cluster three times. With O(state=listening) each holds the ports that nothing holds yet, in a process
     that ends by itself after O(lifetime_seconds). With O(state=probed) each connects to all others on every network, measures how
-    long that takes and what one connection carries, and sends datagrams that may not be fragmented. With O(state=stopped) the
+    long that takes and, to eight of them at most, what one connection carries, and sends datagrams that may not be fragmented. With O(state=stopped) the
     listener ends and tells whose datagrams it got.
   - Where a container of this collection holds a port already, that one is connected to and left alone otherwise.
   - The filter P(baremetal.llm.judge_mesh#filter) makes sense of the results.
@@ -47,11 +47,6 @@ options:
         them there.
     type: list
     elements: dict
-    default: []
-  stream_to:
-    description: The hosts to which a timed stream is sent.
-    type: list
-    elements: str
     default: []
   timeout_seconds:
     description: How long a connection may take. Each is tried once; the kernel repeats what is lost after a second.
@@ -118,7 +113,12 @@ heard:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils.mesh import probe, start_listener, stop_listener
+from ansible_collections.baremetal.llm.plugins.module_utils.mesh import (
+    probe,
+    start_listener,
+    stop_listener,
+    stream_partners,
+)
 
 
 def main() -> None:
@@ -132,7 +132,6 @@ def main() -> None:
             "mtus": {"type": "dict", "default": {}},
             "ports": {"type": "list", "elements": "dict", "default": []},
             "peers": {"type": "list", "elements": "dict", "default": []},
-            "stream_to": {"type": "list", "elements": "str", "default": []},
             "timeout_seconds": {"type": "float", "default": 3.0},
             "stream_seconds": {"type": "float", "default": 0.3},
             "lifetime_seconds": {"type": "float", "default": 300.0},
@@ -152,13 +151,14 @@ def main() -> None:
         except OSError as error:
             module.fail_json(msg="cannot listen on {0}: {1}".format(sorted(given["addresses"].values()), error))
         module.exit_json(changed=False, **found)
+    names = sorted({given["host"], *(str(peer["host"]) for peer in given["peers"])})
     reached = probe(
         given["host"],
         given["token"],
         given["addresses"],
         given["peers"],
         given["mtus"],
-        given["stream_to"],
+        stream_partners(names, given["host"]),
         given["timeout_seconds"],
         given["stream_seconds"],
     )

@@ -1,0 +1,71 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import language as known_language
+from ansible_collections.baremetal.llm.plugins.module_utils.reach import network_html, network_lines
+
+DOCUMENTATION = r"""
+name: network_report
+short_description: Who reaches whom, for people and for programs
+version_added: 0.1.0
+author:
+  - The baremetal.llm authors (@baremetal-llm)
+description:
+  - Writes what P(baremetal.llm.judge_mesh#filter) found as a text, a page or JSON.
+options:
+  _input:
+    description: By deployment what P(baremetal.llm.judge_mesh#filter) returned.
+    type: dict
+    required: true
+  format:
+    description: Text for a terminal, an HTML page that needs nothing else, or JSON.
+    type: str
+    choices: [text, html, json]
+    default: text
+  language:
+    description: The language of the texts.
+    type: str
+    choices: [en, zh]
+    default: en
+"""
+
+EXAMPLES = r"""
+- name: Network | Show who reaches whom
+  ansible.builtin.debug:
+    msg: "{{ {'qwen25_14b': llm_network} | baremetal.llm.network_report }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The text.
+  type: str
+"""
+
+
+def network_report(proofs: Any, format: str = "text", language: str = "en") -> str:
+    """The filter; see the documentation above."""
+    if not isinstance(proofs, Mapping) or format not in ("text", "html", "json"):
+        raise AnsibleFilterError("network_report wants a mapping of deployment to proof, and text, html or json")
+    lang = known_language(language)
+    if format == "html":
+        return network_html(proofs, lang)
+    if format == "json":
+        return json.dumps(proofs, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
+    lines = []
+    for name, proof in sorted(proofs.items()):
+        lines += [str(name), *("  " + line for line in network_lines(proof, lang))]
+    return "\n".join(lines)
+
+
+class FilterModule:
+    """What Ansible loads."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"network_report": network_report}
