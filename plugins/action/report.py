@@ -25,6 +25,7 @@ class ActionModule(ActionBase):
                 "plans": {"type": "dict", "default": {}},
                 "serving": {"type": "dict", "default": {}},
                 "collective": {"type": "dict", "default": {}},
+                "networks": {"type": "dict", "default": {}},
                 "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
             }
         )

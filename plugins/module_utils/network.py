@@ -85,6 +85,11 @@ def _candidates(interfaces: Iterable[Mapping[str, Any]]) -> list[_Candidate]:
     return sorted(found, key=lambda item: (item.inner, -item.speed, -item.mtu, item.address.version, item.interface))
 
 
+def outer_addresses(interfaces: Iterable[Mapping[str, Any]]) -> list[_Interface]:
+    """Every address under which a host is known to others, of whatever is up."""
+    return [item.address for item in _candidates(interfaces) if not item.inner]
+
+
 def _overview(candidates: Iterable[_Candidate], lang: str) -> str:
     return names([f"{item.interface} {item.address}" for item in candidates], lang)
 

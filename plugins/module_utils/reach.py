@@ -197,7 +197,7 @@ class _Network:
         return {
             "network": self.network,
             "works": not self.problems,
-            "interfaces": {host: dict(self.interfaces[host]) for host in self.hosts},
+            "interfaces": {host: dict(entry) for host, entry in self.interfaces.items()},
             "problems": self.problems,
             "warnings": self.warnings,
             "paths": self.paths,
@@ -247,6 +247,33 @@ def judge_mesh(
         "notes": notes + (chosen["warnings"] if chosen else []),
         "problems": problems,
         "message": render(problems, lang, header) if problems else "",
+    }
+
+
+def mesh_arguments(
+    candidates: Sequence[Mapping[str, Any]], host: str, listening: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What ``network_mesh`` is told on one host: its own addresses and MTUs by network, and its peers, as they listen."""
+
+    def own(name: str, key: str) -> dict[str, Any]:
+        return {
+            str(entry["network"]): entry["interfaces"][name][key] for entry in candidates if name in entry["interfaces"]
+        }
+
+    return {
+        "addresses": own(host, "address"),
+        "mtus": own(host, "mtu"),
+        "peers": [
+            {
+                "host": name,
+                "addresses": own(name, "address"),
+                "mtus": own(name, "mtu"),
+                "port": found["port"],
+                "held": found["held"],
+            }
+            for name, found in listening.items()
+            if name != host and found.get("port")
+        ],
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any, Iterable, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.report import plan_table
+from ansible_collections.baremetal.llm.plugins.module_utils.reach import network_lines
 
 
 def report_lines(
@@ -17,21 +18,28 @@ def report_lines(
     serving: Mapping[str, Mapping[str, Any]],
     language: str = "en",
     collective: Mapping[str, Mapping[str, Any]] | None = None,
+    networks: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[str]:
-    """Lines of the report: each deployment with its answer and its ranks' hosts, then the stages with their seconds."""
+    """Lines of the report: each deployment with its network, its answer and its ranks' hosts, then the stages with their seconds."""
     lines: list[str] = []
     for name, deployment in sorted(deployments.items()):
         head = deployment["head"]
         figures = (collective or {}).get(head) or {}
-        lines += _deployment(name, deployment, plans.get(name) or {}, serving.get(head) or {}, language)
+        lines += _deployment_head(name, deployment, (networks or {}).get(name) or {}, language)
+        lines += _deployment(name, plans.get(name) or {}, serving.get(head) or {}, language)
         lines[-1:] = [*_collective(figures, language), ""]
     return lines + _stages(list(stages), language)
 
 
-def _deployment(
-    name: str, deployment: Mapping[str, Any], plan: Mapping[str, Any], serving: Mapping[str, Any], language: str
-) -> list[str]:
-    lines = [message("report_deployment", language, deployment=name, hosts=", ".join(deployment["hosts"]))]
+def _deployment_head(name: str, deployment: Mapping[str, Any], network: Mapping[str, Any], language: str) -> list[str]:
+    return [
+        message("report_deployment", language, deployment=name, hosts=", ".join(deployment["hosts"])),
+        *("  " + line for line in network_lines(network, language)),
+    ]
+
+
+def _deployment(name: str, plan: Mapping[str, Any], serving: Mapping[str, Any], language: str) -> list[str]:
+    lines: list[str] = []
     settings: dict[str, Any] = plan.get("settings") or {}
     if settings:
         lines.append(

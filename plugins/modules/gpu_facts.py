@@ -149,6 +149,9 @@ ansible_facts:
       description: The list RV(gpu_facts.gpus).
       type: list
       elements: dict
+    llm_gpu_p2p:
+      description: The dictionary RV(gpu_facts.p2p).
+      type: dict
 """
 
 from typing import Any
@@ -215,7 +218,9 @@ def main() -> None:
         nvswitches(module.params["sysfs_root"]),
         failure,
     )
-    module.exit_json(changed=False, gpu_facts=facts, ansible_facts={"llm_gpus_found": facts["gpus"]})
+    module.exit_json(
+        changed=False, gpu_facts=facts, ansible_facts={"llm_gpus_found": facts["gpus"], "llm_gpu_p2p": facts["p2p"]}
+    )
 
 
 if __name__ == "__main__":

@@ -32,6 +32,10 @@ options:
     description: Figures of the all-reduce over all ranks of a deployment, by the host that is its head.
     type: dict
     default: {}
+  networks:
+    description: The proofs of the deployments' networks, by deployment, as the filter C(judge_mesh) returns them.
+    type: dict
+    default: {}
   language:
     description: Language of the report.
     type: str

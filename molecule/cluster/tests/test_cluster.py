@@ -81,7 +81,9 @@ def test_everything_uses_the_interface_of_the_cluster_network(host: Any) -> None
     (interface,) = [
         one["ifname"] for one in addresses for own in one["addr_info"] if own["local"] == DATA[name_of(host)]
     ]
-    assert {found[name] for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")} == {interface}
+    assert {found[name] for name in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "UCX_NET_DEVICES")} == {interface}
+    assert found["NCCL_SOCKET_IFNAME"] == f"={interface}"
+    assert found["NCCL_IB_DISABLE"] == "1"  # the lab has no RDMA
 
 
 @pytest.mark.parametrize("head", sorted(HEADS))

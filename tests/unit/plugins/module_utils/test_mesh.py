@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils import mesh
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 NETWORK = "127.0.0.0/8"
@@ -185,11 +185,13 @@ def test_listening_sockets_of_both_families() -> None:
     assert mesh.listening_sockets(text) == [("::1", 80, "99")]
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.text())
 def test_any_table_of_sockets(text: str) -> None:
     mesh.listening_sockets(text)
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.integers(2, 300), st.data())
 def test_streams_are_few_and_fair(count: int, data: st.DataObject) -> None:
     hosts = [f"gpu{number}" for number in range(count)]

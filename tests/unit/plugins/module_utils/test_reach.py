@@ -6,7 +6,12 @@ import itertools
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils.reach import judge_mesh, network_html, network_lines
+from ansible_collections.baremetal.llm.plugins.module_utils.reach import (
+    judge_mesh,
+    mesh_arguments,
+    network_html,
+    network_lines,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -210,3 +215,14 @@ def test_any_set_of_dead_directions_is_refused_and_named(lost: set[tuple[str, st
         assert (f"{sender} -> {receiver}" in told) == ((receiver, sender) not in lost)
         if (receiver, sender) in lost:
             assert f"{min(sender, receiver)} - {max(sender, receiver)}" in told
+
+
+def test_what_a_host_is_told() -> None:
+    candidates = [candidate(A, 2), candidate(B, 2)]
+    told = mesh_arguments(
+        candidates, "gpu1", {"gpu1": {"port": 1, "held": {}}, "gpu2": {"port": 2, "held": {}}, "gpu9": {}}
+    )
+    assert told["addresses"] == {A: "10.0.0.1", B: "10.0.1.1"}
+    assert told["mtus"] == {A: 1500, B: 1500}
+    (peer,) = told["peers"]
+    assert (peer["host"], peer["port"], peer["addresses"][B]) == ("gpu2", 2, "10.0.1.2")

@@ -1,0 +1,130 @@
+"""One decision sets every variable: sockets, RDMA on every host or on none, and what the GPUs can do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils.environment import (
+    TUNING,
+    cluster_environment,
+    hosts_of,
+    p2p_works,
+    rdma_of,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def host(number: int, interface: str = "eth1", **more: Any) -> dict[str, Any]:
+    return {"interface": {"interface": interface, "address": f"10.0.0.{number}"}, **more}
+
+
+def roce(number: int, index: int = 3, **more: Any) -> dict[str, Any]:
+    gids = [
+        {"index": 0, "gid": "fe80::1", "type": "IB/RoCE v1", "interface": "eth1"},
+        {"index": index - 1, "gid": f"::ffff:10.0.0.{number}", "type": "IB/RoCE v1", "interface": "eth1"},
+        {
+            "index": index,
+            "gid": f"0000:0000:0000:0000:0000:ffff:0a00:{number:04x}",
+            "type": "RoCE v2",
+            "interface": "eth1",
+        },
+    ]
+    return {"device": "mlx5_0", "port": 1, "active": True, "link_layer": "Ethernet", "gids": gids, **more}
+
+
+def infiniband(device: str, active: bool = True) -> dict[str, Any]:
+    return {"device": device, "port": 1, "active": active, "link_layer": "InfiniBand", "gids": []}
+
+
+def test_sockets_each_host_its_own() -> None:
+    hosts = {"gpu01": host(1, "eth1"), "gpu02": host(2, "ens3f0")}
+    assert cluster_environment("gpu01", hosts) == {
+        "VLLM_HOST_IP": "10.0.0.1", "NCCL_SOCKET_IFNAME": "=eth1", "GLOO_SOCKET_IFNAME": "eth1", "TP_SOCKET_IFNAME": "eth1",
+        "UCX_NET_DEVICES": "eth1", "NCCL_IB_DISABLE": "1",
+    }  # fmt: skip
+    second = cluster_environment("gpu02", hosts)
+    assert (second["VLLM_HOST_IP"], second["NCCL_SOCKET_IFNAME"]) == ("10.0.0.2", "=ens3f0")
+
+
+def test_roce_on_every_host_each_with_its_own_index() -> None:
+    hosts = {"gpu01": host(1, rdma=[roce(1, 3)]), "gpu02": host(2, rdma=[roce(2, 5)])}
+    first, second = (cluster_environment(name, hosts) for name in hosts)
+    assert (first["NCCL_IB_DISABLE"], first["NCCL_IB_HCA"], first["NCCL_IB_GID_INDEX"]) == ("0", "=mlx5_0:1", "3")
+    assert second["NCCL_IB_GID_INDEX"] == "5"
+    assert first["UCX_NET_DEVICES"] == "mlx5_0:1,eth1"
+    assert first["NCCL_SOCKET_IFNAME"] == "=eth1"  # NCCL still meets over sockets
+
+
+@pytest.mark.parametrize(
+    "second",
+    [host(2), host(2, rdma=[roce(2, active=False)]), host(2, rdma=[roce(9)]), host(2, rdma=[infiniband("mlx5_0")])],
+    ids=["none", "port down", "another address", "another kind"],
+)
+def test_rdma_on_one_host_only_is_not_used(second: dict[str, Any]) -> None:
+    hosts = {"gpu01": host(1, rdma=[roce(1)]), "gpu02": second}
+    for name in hosts:
+        found = cluster_environment(name, hosts)
+        assert found["NCCL_IB_DISABLE"] == "1"
+        assert "NCCL_IB_HCA" not in found
+
+
+def test_infiniband_goes_first_with_every_port_that_is_up() -> None:
+    cards = [infiniband("mlx5_1"), infiniband("mlx5_2"), infiniband("mlx5_3", active=False)]
+    hosts = {f"gpu0{n}": host(n, rdma=[roce(n), *cards]) for n in (1, 2)}
+    found = cluster_environment("gpu01", hosts)
+    assert found["NCCL_IB_HCA"] == "=mlx5_1:1,mlx5_2:1"
+    assert "NCCL_IB_GID_INDEX" not in found
+
+
+@pytest.mark.parametrize(
+    ("p2p", "works"),
+    [
+        (None, None),
+        ({}, None),
+        ({"GPU0": {}}, None),
+        ({"GPU0": {"GPU1": None}, "GPU1": {"GPU0": None}}, None),
+        ({"GPU0": {"GPU1": True}, "GPU1": {"GPU0": True}}, True),
+        ({"GPU0": {"GPU1": True, "GPU2": None}}, None),
+        ({"GPU0": {"GPU1": True, "GPU2": False}}, False),
+    ],
+)
+def test_p2p_is_turned_off_only_where_it_was_found_missing(p2p: Any, works: bool | None) -> None:
+    assert p2p_works(p2p) is works
+    environment = cluster_environment("gpu01", {"gpu01": host(1, p2p=p2p)})
+    assert environment.get("NCCL_P2P_DISABLE") == ("1" if works is False else None)
+
+
+def test_ipv6_is_said_to_nccl() -> None:
+    hosts = {"gpu01": {"interface": {"interface": "eth1", "address": "fd00::1"}}}
+    assert cluster_environment("gpu01", hosts)["NCCL_SOCKET_FAMILY"] == "AF_INET6"
+
+
+def test_tuning_is_there_only_if_somebody_set_it() -> None:
+    names = {theirs for _ours, theirs in TUNING}
+    assert not names & set(cluster_environment("gpu01", {"gpu01": host(1)}))
+    tuned = cluster_environment("gpu01", {"gpu01": host(1, llm_nccl_algo="Ring", llm_nccl_socket_threads=4)})
+    assert (tuned["NCCL_ALGO"], tuned["NCCL_SOCKET_NTHREADS"]) == ("Ring", "4")
+
+
+def test_what_is_read_of_the_hosts() -> None:
+    hostvars = {
+        "gpu01": {
+            "llm_interface": {"interface": "eth1", "address": "10.0.0.1"},
+            "ansible_facts": {"llm_rdma_found": [1]},
+        },
+        "gpu02": {"llm_interface": None},
+    }
+    hosts = hosts_of(["gpu01", "gpu02"], hostvars)
+    assert list(hosts) == ["gpu01"]
+    assert hosts["gpu01"]["rdma"] == [1]
+
+
+@given(st.lists(st.sampled_from(["none", "roce", "ib"]), min_size=1, max_size=5))
+def test_all_hosts_do_the_same(kinds: list[str]) -> None:
+    made = {"none": lambda n: [], "roce": lambda n: [roce(n)], "ib": lambda n: [infiniband("mlx5_7")]}
+    hosts = {f"gpu{n}": host(n, rdma=made[kind](n)) for n, kind in enumerate(kinds, start=1)}
+    used = {name: rdma_of(name, hosts) for name in hosts}
+    assert len({found is None for found in used.values()}) == 1
+    assert (used["gpu1"] is not None) == (len(set(kinds)) == 1 and kinds[0] != "none")
