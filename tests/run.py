@@ -37,6 +37,7 @@ NEXT = ROOT / ".venv-next"
 # In the order in which they run: `default` makes the hosts that all of them use, the last ones leave them in pieces.
 SCENARIOS = (
     "default",
+    "bundle",
     "preflight",
     "inspect",
     "nvidia_driver",

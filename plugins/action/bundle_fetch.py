@@ -34,6 +34,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle_fetch import 
     summary,
     without_password,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils.bundle_lists import PLAN_NAME, render
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_packages import PackageError
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_plan import split_source
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_toolkit import ToolkitError, repack
@@ -46,10 +47,17 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle_sources impor
 )
 
 display = Display()
-PLAN_NAME = "plan.json"
 PARALLEL = 4
 # Files whose checksum nobody published are taken as they came; from then on they must stay as they were.
 Files = list[dict[str, Any]]
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return stream.read()
+    except OSError:
+        return None
 
 
 class ActionModule(ActionBase):
@@ -64,7 +72,7 @@ class ActionModule(ActionBase):
                 "bundle": {"type": "path", "required": True},
                 "checks": {"type": "path", "required": True},
                 "items": {"type": "list", "elements": "dict", "required": True},
-                "images": {"type": "list", "elements": "str", "default": []},
+                "images": {"type": "list", "elements": "dict", "default": []},
                 "hosts": {"type": "int", "default": 1},
                 "network_gbit_per_second": {"type": "float", "default": 10},
                 "registry_mirrors": {"type": "dict", "default": {}},
@@ -74,13 +82,14 @@ class ActionModule(ActionBase):
                 "huggingface_endpoint": {"type": "str", "default": "https://huggingface.co"},
                 "modelscope_endpoint": {"type": "str", "default": "https://modelscope.cn"},
                 "update": {"type": "bool", "default": False},
+                "lists": {"type": "path"},
             }
         )
         self.bundle = options["bundle"]
         self.check = bool(self._task.check_mode)
         self.settings = self._settings(options, task_vars)
         try:
-            return {**result, **self._fetch(options, task_vars)}
+            return {**result, **(self._lists(options) if options["lists"] else self._fetch(options, task_vars))}
         except (SourceError, FetchError, PackageError, ToolkitError, BundleError, OSError) as error:
             raise AnsibleActionFail(str(error)) from error
 
@@ -98,6 +107,33 @@ class ActionModule(ActionBase):
     def _secret(self, task_vars: Mapping[str, Any], name: str) -> Any:
         """A variable that is no argument of the task, so that neither a log nor a diff can show it."""
         return self._templar.template(task_vars.get(name) or "")
+
+    def _lists(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Write down what would be fetched. What nobody can be asked about from here is left to the script, or said."""
+        plan, unresolved = {}, {}
+        for item in options["items"]:
+            if split_source(str(item["source"]))[0] in ("", "file"):
+                unresolved[str(item["path"])] = f"it is a file of this machine, {item['source']}: carry it yourself"
+                continue
+            try:
+                plan[self._key(item)] = {**resolve(item, self.settings), "item": dict(item)}
+            except (SourceError, FetchError) as error:
+                plan[self._key(item)] = {"item": dict(item)}
+                unresolved[str(item["path"])] = str(error)
+        texts = render(plan, options["images"], options["registry_mirrors"], unresolved)
+        changed = []
+        for name, text in texts.items():
+            path = os.path.join(options["lists"], name)
+            if _read(path) == text:
+                continue
+            changed.append(path)
+            if not self.check:
+                os.makedirs(options["lists"], exist_ok=True)
+                with open(path, "w", encoding="utf-8") as stream:
+                    stream.write(text)
+        for path, why in unresolved.items():
+            display.warning(f"not in the lists: {path}: {why}")
+        return {"changed": bool(changed), "fetched": [], "artefacts": [], "written": changed}
 
     def _fetch(self, options: dict[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
         self.plan_path = os.path.join(self.bundle, STATE_DIR, PLAN_NAME)
@@ -188,7 +224,8 @@ class ActionModule(ActionBase):
     def _missing_images(self, options: Mapping[str, Any]) -> list[str]:
         if not options["images"]:
             return []
-        return bundle_images.missing(bundle_images.engine(), options["images"])
+        references = [str(image["reference"]) for image in options["images"]]
+        return bundle_images.missing(bundle_images.engine(), references)
 
     def _say_how_much(self, options: Mapping[str, Any], lacking: Files) -> None:
         sizes = [file.get("size") for one in self.plan.values() for file in one.get("files", [])]

@@ -42,6 +42,11 @@ options:
     type: list
     elements: str
     default: []
+  kernels:
+    description: Releases of the hosts' kernels, whose headers NVIDIA's installer builds with.
+    type: list
+    elements: str
+    default: []
   wheels:
     description: Python packages that hosts shall find as wheels.
     type: list

@@ -9,6 +9,7 @@ release of Debian and Ubuntu. Its own check of the distribution's signature stay
 from __future__ import annotations
 
 import re
+import shlex
 import urllib.parse
 from typing import Any, Mapping, NamedTuple, Sequence
 
@@ -57,13 +58,8 @@ KEYRINGS = {
     "debian": "/usr/share/keyrings/debian-archive-keyring.gpg",
     "ubuntu": "/usr/share/keyrings/ubuntu-archive-keyring.gpg",
 }
-# What the same thing is called in the rpm family; a package that is not here has the same name there.
-RPM_NAMES = {
-    "libdevmapper1.02.1": "device-mapper-libs",
-    "libseccomp2": "libseccomp",
-    "linux-headers-amd64": "kernel-devel",
-}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:~=-]*")
+# A star stands for the rest of a version.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:~=*-]*")
 # Of the machine's own settings for apt, those that say how the network is reached.
 _KEPT_SETTINGS = re.compile(r'^Acquire::(http|https|Check|Retries)[\w:.*/-]* ".*";$')
 
@@ -176,20 +172,25 @@ def closure(uris: Sequence[Mapping[str, Any]], stanzas: str) -> tuple[list[dict[
 
 
 def dnf_command(name: str, arch: str, packages: Sequence[str], folder: str, engine: bool) -> list[str]:
-    """The command that brings rpm packages with all that they depend on into a folder: dnf of this machine, or in a container."""
+    """The command that makes a repository of rpm packages and all that they depend on: by this machine, or in a container."""
     system = system_of(name)
-    wanted = [RPM_NAMES.get(package, package) for package in check_names(packages)]
-    download = ["dnf", "--assumeyes", "--quiet"]
+    wanted = check_names(packages)
+    download = ["dnf", "--assumeyes", "--quiet", "download", "--resolve", "--alldeps", f"--forcearch={arch}"]
     if not engine:
-        download += [f"--releasever={system.codename}"]
-    download += ["download", "--resolve", "--alldeps", f"--forcearch={arch}", "--destdir"]
-    if not engine:
-        return [*download, folder, *wanted]
-    inner = " ".join([*download, "/out", *wanted])
-    prepare = "dnf --assumeyes --quiet install 'dnf-command(download)' createrepo_c"
+        download.append(f"--releasever={system.codename}")
+        script = [
+            shlex.join([*download, "--destdir", folder, *wanted]),
+            shlex.join(["createrepo_c", "--quiet", folder]),
+        ]
+        return ["sh", "-euc", "; ".join(script)]
+    script = [
+        "dnf --assumeyes --quiet install 'dnf-command(download)' createrepo_c",
+        shlex.join([*download, "--destdir", "/out", *wanted]),
+        "createrepo_c --quiet /out",
+    ]
     return [
         *("docker", "run", "--rm", "--network=host", "--env=http_proxy", "--env=https_proxy", "--env=no_proxy"),
-        *(f"--volume={folder}:/out", system.image, "sh", "-euc", f"{prepare}; {inner}; createrepo_c --quiet /out"),
+        *(f"--volume={folder}:/out", system.image, "sh", "-euc", "; ".join(script)),
     ]
 
 

@@ -12,8 +12,10 @@ import posixpath
 import re
 from typing import Any, Dict, Iterable, Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils import driver
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_packages import SYSTEMS, system_of
 from ansible_collections.baremetal.llm.plugins.module_utils.deployment import image_reference
+from ansible_collections.baremetal.llm.plugins.module_utils.packages import DEB, RPM, missing_packages, package_plan
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.release import recommended_release
 
@@ -37,10 +39,11 @@ DEFAULTS: dict[str, Any] = {
     "llm_offline": True,
     "docker_method": "static",
     "docker_version": "",
-    "docker_packages": ["iptables", "libdevmapper1.02.1", "libseccomp2", "python3-requests"],
     "nvidia_driver_method": "runfile",
     "nvidia_driver_version": "",
-    "nvidia_driver_packages": [],
+    "nvidia_driver_build_enabled": True,
+    "nvidia_driver_build_packages": [],
+    "nvidia_driver_package_names": [],
     "nvidia_container_toolkit_method": "bundle",
     "nvidia_container_toolkit_version": "",
 }
@@ -83,6 +86,7 @@ def wanted(
     images: Sequence[Mapping[str, Any]] = (),
     artefacts: Sequence[Mapping[str, Any]] = (),
     systems: Sequence[str] = (),
+    kernels: Sequence[str] = (),
     wheels: Sequence[str] = (),
     hub: str = "huggingface",
     model_sources: Mapping[str, str] | None = None,
@@ -100,7 +104,7 @@ def wanted(
         items += _engines(hosts)
     if "nvidia_container_toolkit" not in named:
         items += _toolkits(hosts)
-    items += _packages(hosts, artefacts, systems, problems, lang)
+    items += _packages(hosts, artefacts, systems, kernels, problems, lang)
     if wheels:
         items += _wheels(systems, wheels)
     items += _models(heads, artefacts, hub, model_sources or {}, problems, lang)
@@ -200,24 +204,18 @@ def _packages(
     hosts: Mapping[str, Mapping[str, Any]],
     artefacts: Sequence[Mapping[str, Any]],
     systems: Sequence[str],
+    kernels: Sequence[str],
     problems: list[str],
     lang: str,
 ) -> list[Item]:
-    wanted_packages: dict[str, None] = {}
-    for host, variables in hosts.items():
-        if not _get(variables, "llm_offline"):
-            continue
-        mine = list(_get(variables, "docker_packages"))
-        if _get(variables, "nvidia_driver_method") == "runfile":
-            mine += list(_get(variables, "nvidia_driver_packages"))
-        wanted_packages.update(dict.fromkeys(mine))
-        if mine and not systems and "os_packages" not in {artefact["kind"] for artefact in artefacts}:
-            problems.append(
-                _text("no_systems", lang, host=host, packages=", ".join(mine), allowed=", ".join(sorted(SYSTEMS)))
-            )
-    if not wanted_packages:
-        return []
     there = [artefact.get("path") for artefact in artefacts]
+    offline = {host: variables for host, variables in hosts.items() if _get(variables, "llm_offline")}
+    if not systems and "os_packages" not in {artefact["kind"] for artefact in artefacts}:
+        allowed = ", ".join(sorted(SYSTEMS))
+        for host, variables in offline.items():
+            mine = _packages_of(variables, "debian-12", kernels)
+            if mine:
+                problems.append(_text("no_systems", lang, host=host, packages=", ".join(mine), allowed=allowed))
     items = []
     for name in dict.fromkeys(systems):
         if name not in SYSTEMS:
@@ -225,17 +223,54 @@ def _packages(
             continue
         manager = system_of(name).manager
         distribution, _dash, release = name.partition("-")
-        if f"os_packages/{name}" not in there:
+        packages = dict.fromkeys(
+            one for variables in offline.values() for one in _packages_of(variables, name, kernels)
+        )
+        if packages and f"os_packages/{name}" not in there:
             items.append(
                 {
                     "kind": "os_packages",
                     "path": f"os_packages/{name}",
                     "source": f"{manager}:{name}",
-                    "packages": list(wanted_packages),
+                    "packages": list(packages),
                     "fields": {"distribution": distribution, "release": release, "arch": ARCHES[manager]},
                 }
             )
     return items
+
+
+def _driver_packages(
+    variables: Mapping[str, Any], distribution: str, os_family: str, kernels: Sequence[str]
+) -> list[str]:
+    """What its installer builds the kernel module with, or the packages that are the driver as far as they are named."""
+    if _get(variables, "nvidia_driver_method") != "runfile":
+        return list(_get(variables, "nvidia_driver_package_names"))
+    if not _get(variables, "nvidia_driver_build_enabled"):
+        return []
+    facts = driver.SYSTEMS[driver.system_of(distribution.capitalize(), os_family)]
+    tools = list(_get(variables, "nvidia_driver_build_packages")) or list(facts.compiler)
+    return tools + [facts.headers.format(kernel=kernel) for kernel in kernels]
+
+
+def _packages_of(variables: Mapping[str, Any], name: str, kernels: Sequence[str]) -> list[str]:
+    """What a host would install if it ran this system, as its package manager wants it said."""
+    system = system_of(name)
+    distribution, _dash, release = name.partition("-")
+    facts = {
+        "distribution": distribution,
+        "distribution_version": release,
+        "distribution_major_version": release.partition(".")[0],
+        "distribution_release": system.codename,
+        "os_family": "Debian" if system.manager == "apt" else "RedHat",
+        "architecture": "x86_64",
+    }
+    found: list[str] = []
+    for component, prefix in (("docker", "docker"), ("toolkit", "nvidia_container_toolkit")):
+        method, version = str(_get(variables, f"{prefix}_method")), str(_get(variables, f"{prefix}_version"))
+        named = variables.get(f"{prefix}_packages")
+        found += list(package_plan(facts, component, method, version)["packages"] if named is None else named)
+    found += _driver_packages(variables, distribution, str(facts["os_family"]), kernels)
+    return missing_packages(dict.fromkeys(found), [], DEB if system.manager == "apt" else RPM)
 
 
 def _wheels(systems: Sequence[str], wheels: Sequence[str]) -> list[Item]:

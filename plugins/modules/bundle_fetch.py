@@ -32,9 +32,9 @@ options:
     elements: dict
     required: true
   images:
-    description: Images that this machine's engine shall have. Those that it lacks are pulled.
+    description: Images, each with its C(reference), that this machine's engine shall have. Those that it lacks are pulled.
     type: list
-    elements: str
+    elements: dict
     default: []
   hosts:
     description: To how many hosts the bundle goes, for the estimate.
@@ -72,6 +72,9 @@ options:
     description: Ask again for the newest of everything, instead of keeping to what was found out last time.
     type: bool
     default: false
+  lists:
+    description: Fetch nothing; write plain lists of what would be fetched, and a script that does, into this folder.
+    type: path
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
@@ -119,4 +122,9 @@ artefacts:
   returned: success
   type: list
   elements: dict
+written:
+  description: The lists that were written, or would be in check mode.
+  returned: when O(lists) is set
+  type: list
+  elements: str
 """

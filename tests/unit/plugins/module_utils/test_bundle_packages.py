@@ -87,19 +87,13 @@ def test_a_requirement_is_never_an_option_or_an_address(name: str) -> None:
 
 
 def test_dnf_here_or_in_a_container() -> None:
-    wanted = ["iptables", "libseccomp2"]
-    assert packages.dnf_command("rocky-9", "x86_64", wanted, "/out", engine=False) == [
-        *(
-            "dnf",
-            "--assumeyes",
-            "--quiet",
-            "--releasever=9",
-            "download",
-            "--resolve",
-            "--alldeps",
-            "--forcearch=x86_64",
+    wanted = ["iptables", "libseccomp"]
+    assert packages.dnf_command("rocky-9", "x86_64", wanted, "/the folder", engine=False) == [
+        *("sh", "-euc"),
+        (
+            "dnf --assumeyes --quiet download --resolve --alldeps --forcearch=x86_64 --releasever=9 --destdir '/the folder' "
+            "iptables libseccomp; createrepo_c --quiet '/the folder'"
         ),
-        *("--destdir", "/out", "iptables", "libseccomp"),
     ]
     inside = packages.dnf_command("almalinux-8", "x86_64", wanted, "/srv/x", engine=True)
     assert inside[:3] == ["docker", "run", "--rm"]

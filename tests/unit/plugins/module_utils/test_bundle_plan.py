@@ -39,7 +39,9 @@ def test_everything_follows_from_the_deployment() -> None:
     assert [item["source"] for item in of(result, "nvidia_container_toolkit")] == ["toolkit:1.17.8"]
     (packages,) = of(result, "os_packages")
     assert packages["source"] == "apt:debian-12"
-    assert packages["packages"] == bundle_plan.DEFAULTS["docker_packages"]
+    assert packages["packages"] == [
+        *("iptables", "libdevmapper1.02.1", "libseccomp2", "python3-requests", "gcc", "make", "libc6-dev")
+    ]
     assert packages["fields"] == {"distribution": "debian", "release": "12", "arch": "amd64"}
     (model,) = of(result, "model")
     assert (model["path"], model["source"]) == (
@@ -77,7 +79,7 @@ def test_settings_of_hosts_count() -> None:
             "gpu01": {
                 "nvidia_driver_version": "580.95.05",
                 "docker_method": "present",
-                "nvidia_driver_packages": ["gcc"],
+                "nvidia_driver_build_packages": ["gcc"],
             },
             "gpu02": {"nvidia_driver_method": "present", "docker_version": "27.0.3", "llm_offline": False},
         },
@@ -87,8 +89,42 @@ def test_settings_of_hosts_count() -> None:
     assert [item["fields"]["version"] for item in of(result, "driver")] == ["580.95.05"]
     assert [item["fields"]["version"] for item in of(result, "docker")] == ["27.0.3"]
     assert [item["source"] for item in of(result, "os_packages")] == ["apt:debian-12", "dnf:rocky-9"]
-    assert "gcc" in of(result, "os_packages")[0]["packages"]
+    assert of(result, "os_packages")[0]["packages"] == ["python3-requests", "gcc"]
     assert [item["source"] for item in of(result, "python")] == ["pip:3.11", "pip:3.9"]
+
+
+def test_each_system_has_its_own_names_for_packages() -> None:
+    methods: dict[str, Any] = {
+        "nvidia_driver_method": "present",
+        "docker_method": "packages",
+        "docker_version": "20.10.24",
+        "nvidia_container_toolkit_method": "present",
+    }
+    found = {
+        item["source"]: item["packages"]
+        for item in of(plan({"a": methods}, systems=["debian-12", "debian-13", "rocky-9"]), "os_packages")
+    }
+    assert found == {
+        "apt:debian-12": ["docker.io=*20.10.24*", "python3-requests"],
+        "apt:debian-13": ["docker.io=*20.10.24*", "docker-cli=*20.10.24*", "python3-requests"],
+        "dnf:rocky-9": ["docker-ce-20.10.24*", "docker-ce-cli-20.10.24*", "containerd.io", "python3-requests"],
+    }
+    static = of(plan(systems=["rocky-9"], kernels=["5.14.0-427.el9.x86_64"]), "os_packages")
+    assert static[0]["packages"] == [
+        *("iptables", "device-mapper-libs", "libseccomp", "python3-requests"),
+        *("gcc", "make", "elfutils-libelf-devel", "kernel-devel-5.14.0-427.el9.x86_64"),
+    ]
+    none = {**methods, "docker_packages": []}
+    assert of(plan({"a": none}), "os_packages") == []
+    named = {**none, "nvidia_driver_method": "packages", "nvidia_driver_package_names": ["nvidia-driver"]}
+    assert of(plan({"a": named}), "os_packages")[0]["packages"] == ["nvidia-driver"]
+    assert (
+        of(
+            plan({"a": {**none, "nvidia_driver_method": "runfile", "nvidia_driver_build_enabled": False}}),
+            "os_packages",
+        )
+        == []
+    )
 
 
 def test_each_generation_gets_its_driver() -> None:
