@@ -37,6 +37,7 @@ URLS = {
 # What a host has whose inventory does not say: the same as in the roles' defaults, which a test compares.
 DEFAULTS: dict[str, Any] = {
     "llm_offline": True,
+    "llm_firewall_enabled": True,
     "docker_method": "static",
     "docker_version": "",
     "nvidia_driver_method": "runfile",
@@ -270,6 +271,9 @@ def _packages_of(variables: Mapping[str, Any], name: str, kernels: Sequence[str]
         named = variables.get(f"{prefix}_packages")
         found += list(package_plan(facts, component, method, version)["packages"] if named is None else named)
     found += _driver_packages(variables, distribution, str(facts["os_family"]), kernels)
+    # A host that runs firewalld or ufw does without; the inventory cannot tell.
+    found += ["nftables"] if _get(variables, "llm_firewall_enabled") else []
+    found += list(variables.get("bundle_extra_packages") or [])
     return missing_packages(dict.fromkeys(found), [], DEB if system.manager == "apt" else RPM)
 
 

@@ -17,7 +17,12 @@ H100 = {"name": "NVIDIA H100 80GB HBM3", "memory_mib": 81559, "compute_capabilit
 
 
 def plan(hosts: dict[str, dict[str, Any]] | None = None, **options: Any) -> dict[str, Any]:
-    common = {"vllm_model": "Qwen/Qwen2.5-14B-Instruct", "vllm_version": "0.8.5.post1", "llm_gpus": [V100]}
+    common: dict[str, Any] = {
+        "vllm_model": "Qwen/Qwen2.5-14B-Instruct",
+        "vllm_version": "0.8.5.post1",
+        "llm_gpus": [V100],
+    }
+    common["llm_firewall_enabled"] = False
     hostvars = {name: {**common, **own} for name, own in (hosts or {"gpu01": {}, "gpu02": {}}).items()}
     deployments = {"qwen": {"hosts": list(hostvars), "head": next(iter(hostvars))}}
     return bundle_plan.wanted(deployments, hostvars, **{"systems": ["debian-12"], **options})
@@ -125,6 +130,11 @@ def test_each_system_has_its_own_names_for_packages() -> None:
         )
         == []
     )
+
+
+def test_a_firewall_and_what_is_named_besides() -> None:
+    more = {"llm_firewall_enabled": True, "bundle_extra_packages": ["ufw"]}
+    assert of(plan({"a": {}, "b": more}), "os_packages")[0]["packages"][-2:] == ["nftables", "ufw"]
 
 
 def test_each_generation_gets_its_driver() -> None:
