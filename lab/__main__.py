@@ -10,7 +10,7 @@ import time
 
 import docker
 
-from lab import artefacts, config, demo, engine, hosts, images
+from lab import artefacts, config, demo, engine, exits, hosts, images
 from lab.progress import LabError, say
 
 
@@ -21,6 +21,7 @@ def up(client: docker.DockerClient, lab: config.Config) -> None:
     vllm = images.vllm_image(client, lab)
     artefacts.ensure_artefacts(client, lab, host, vllm)
     hosts.ensure_hosts(client, lab, host)
+    exits.ensure_watch(client, lab, host)
     say(f"lab: {', '.join(lab.nodes)} are up ({time.monotonic() - started:.0f} s)")
 
 
@@ -50,12 +51,20 @@ def main() -> int:
     commands.add_parser(
         "driver-packages", help="fetch Debian's packages of the NVIDIA driver, for the scenarios that use them"
     )
+    commands.add_parser(
+        "exits", help="print what hosts sent to somewhere outside of the lab since 'bare'; none is right"
+    )
     commands.add_parser("down", help="remove hosts, networks and keys")
     arguments = parser.parse_args()
     try:
         client = engine.ensure_engine()
         if arguments.command == "down":
+            exits.remove_watch(client, lab)
             hosts.remove_all(client, lab)
+        elif arguments.command == "exits":
+            found = exits.seen(client, lab)
+            print("\n".join(found or ["none"]))
+            return 1 if found else 0
         elif arguments.command == "replace":
             replace(client, lab, arguments.names)
         elif arguments.command == "docker-packages":
@@ -64,6 +73,7 @@ def main() -> int:
             artefacts.ensure_driver_packages(client, lab, images.host_image(client, lab))
         else:
             if arguments.command == "bare":
+                exits.remove_watch(client, lab)
                 hosts.remove_hosts(client, lab)
             up(client, lab)
             if arguments.command == "demo":
