@@ -22,7 +22,9 @@ package() {
   shift 2
   folder=$(mktemp -d)
   chmod 0755 "$folder"
-  mkdir -p "$folder/DEBIAN" "$folder/usr/bin"
+  # dpkg forgets a package that has no file of its own.
+  mkdir -p "$folder/DEBIAN" "$folder/usr/bin" "$folder/usr/share/doc/$name"
+  echo "See lab/files/docker_packages.sh." > "$folder/usr/share/doc/$name/README"
   for program in "$@"; do
     sed "s/@VERSION@/$toolkit/g" "/sim/$program" > "$folder/usr/bin/$program"
     chmod 0755 "$folder/usr/bin/$program"

@@ -798,9 +798,9 @@ MESSAGES: dict[str, dict[str, str]] = {
     },
     "engine_other_kind_static_allowed": {
         "en": "docker_method: present or packages, to keep it; or docker_switch_enabled: true, to have its packages removed. Images and"
-        " containers stay; containers that run live on if live-restore was on",
-        "zh": "docker_method: present 或 packages（保留它）；或 docker_switch_enabled: true（移除其软件包）。镜像和容器会保留；若已启用"
-        " live-restore，运行中的容器不会停止",
+        " containers stay; containers that run are stopped, and started again by their restart policy",
+        "zh": "docker_method: present 或 packages（保留它）；或 docker_switch_enabled: true（移除其软件包）。镜像和容器会保留；运行中的容器会"
+        "停止，并按其重启策略重新启动",
     },
     "engine_other_kind_package": {
         "en": "{host} has a Docker Engine from an archive already (its docker.service lies in /etc/systemd/system).",
@@ -808,9 +808,9 @@ MESSAGES: dict[str, dict[str, str]] = {
     },
     "engine_other_kind_package_allowed": {
         "en": "docker_method: static or present, to keep it; or docker_switch_enabled: true, to have it removed. Images and containers"
-        " stay; containers that run live on if live-restore was on",
-        "zh": "docker_method: static 或 present（保留它）；或 docker_switch_enabled: true（移除它）。镜像和容器会保留；若已启用"
-        " live-restore，运行中的容器不会停止",
+        " stay; containers that run are stopped, and started again by their restart policy",
+        "zh": "docker_method: static 或 present（保留它）；或 docker_switch_enabled: true（移除它）。镜像和容器会保留；运行中的容器会"
+        "停止，并按其重启策略重新启动",
     },
     "engine_root_moves": {
         "en": "The data root of the engine of {host} would move, and images or containers lie in the old one, {old}.",
