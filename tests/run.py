@@ -47,6 +47,7 @@ SCENARIOS = (
     "docker_packages",
     "images",
     "models",
+    "network",
     "cluster",
     "ray",
     "vllm",

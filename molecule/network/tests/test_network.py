@@ -1,0 +1,261 @@
+"""The network of a deployment: agreed on, proved, closed to strangers; and what happens when something about it is wrong.
+
+node1 and node2 are one deployment, node3 is a stranger to it. All faults are real: rules of nftables, renamed interfaces, taken ports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testinfra
+import yaml
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+LAB = yaml.safe_load((CHECKOUT / "lab/lab.yml").read_text())
+DATA = {name: node["data"] for name, node in LAB["nodes"].items()}
+MGMT = {name: node["mgmt"] for name, node in LAB["nodes"].items()}
+DATA_NETWORK, MGMT_NETWORK = LAB["networks"]["data"], LAB["networks"]["mgmt"]
+SSH = str(CHECKOUT / ".lab/ssh/config")
+GCS, API, MANAGER, DYNAMIC = 6379, 8000, 6380, 40000
+
+
+@dataclass
+class Run:
+    """What ansible-playbook said and did, and the proof that it kept."""
+
+    status: int
+    output: str
+    reports: Path
+
+    @property
+    def changed(self) -> dict[str, int]:
+        return {host: int(count) for host, count in re.findall(r"^(\S+)\s+: ok=.* changed=(\d+) ", self.output, re.M)}
+
+    @property
+    def proof(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.reports / "network.json").read_text())["tiny_split"]
+        return found
+
+    def says(self, *texts: str) -> None:
+        for text in texts:
+            assert text in self.output, self.output[-6000:]
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Any:
+    def run(*arguments: str) -> Run:
+        command = [sys.executable, "-m", "ansible", "playbook", str(CHECKOUT / "molecule/network/converge.yml")]
+        command += ["-i", str(CHECKOUT / "inventories/lab"), "-e", f"llm_report_dir={tmp_path}", *arguments]
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("ANSIBLE_", "MOLECULE_", "PYTEST_"))
+        }
+        done = subprocess.run(
+            command,
+            cwd=CHECKOUT,
+            env={**environment, "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        return Run(done.returncode, done.stdout, tmp_path)
+
+    return run
+
+
+def on(name: str) -> Any:
+    return testinfra.get_host(f"ssh://{name}", ssh_config=SSH)
+
+
+def reaches(sender: str, address: str, port: int) -> bool:
+    return bool(on(sender).run(f"timeout 3 bash -c '</dev/tcp/{address}/{port}'").rc == 0)
+
+
+class Strangers:
+    """Programs that listen on a host."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[str, str]] = []
+
+    def start(self, host: str, *ports: int) -> None:
+        for port in ports:
+            unit = f"stranger-{port}"
+            on(host).check_output(f"systemd-run --quiet --unit {unit} python3 -m http.server {port}")
+            self.started.append((host, unit))
+            on(host).check_output(
+                f"for i in $(seq 100); do ss -Hltn sport = :{port} | grep -q . && exit; sleep 0.1; done; exit 1"
+            )
+
+    def stop(self) -> None:
+        while self.started:
+            host, unit = self.started.pop()
+            on(host).check_output(f"systemctl stop {unit}")
+
+
+@pytest.fixture
+def strangers() -> Iterator[Strangers]:
+    found = Strangers()
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def drop() -> Iterator[Any]:
+    """Rules that lose packets on a host, until the test is over."""
+    hosts: list[str] = []
+
+    def add(host: str, *rules: str) -> None:
+        chain = "type filter hook input priority -10;"
+        lines = "".join(f" add rule inet fault input {rule} drop;" for rule in rules)
+        on(host).check_output(f"nft 'add table inet fault; add chain inet fault input {{ {chain} }};{lines}'")
+        hosts.append(host)
+
+    yield add
+    for host in hosts:
+        on(host).check_output("nft delete table inet fault")
+
+
+def interface_of(host: str, address: str) -> str:
+    found = json.loads(on(host).check_output("ip -json -4 address"))
+    (name,) = [one["ifname"] for one in found for own in one["addr_info"] if own["local"] == address]
+    return str(name)
+
+
+def no_listener_is_left(*hosts: str) -> None:
+    for host in hosts:
+        assert "baremetal.llm.mesh" not in on(host).file("/proc/net/unix").content_string
+
+
+def test_three_hosts_are_looked_at() -> None:
+    assert [on(name).check_output("hostname") for name in DATA] == ["node1", "node2", "node3"]
+
+
+def test_members_reach_each_other_and_a_stranger_does_not(strangers: Strangers) -> None:
+    strangers.start("node1", GCS, API, DYNAMIC)
+    for port in (GCS, API, DYNAMIC):
+        assert reaches("node2", DATA["node1"], port)
+    assert not reaches("node3", DATA["node1"], GCS)
+    assert not reaches("node3", MGMT["node1"], GCS)
+    assert not reaches("node3", DATA["node1"], DYNAMIC)
+    # Clients of the networks that the hosts are in may ask the API, and everybody may try to log in.
+    assert reaches("node3", DATA["node1"], API)
+    assert reaches("node3", DATA["node1"], 22)
+
+
+def test_ssh_comes_before_whatever_is_closed() -> None:
+    chain = on("node1").check_output("nft list chain inet baremetal_llm input")
+    assert "policy accept" in chain
+    assert chain.index("tcp dport 22 accept") < chain.index("drop")
+    assert on("node1").check_output("systemctl is-enabled llm-firewall") == "enabled"
+
+
+def test_opt_out_takes_it_back_and_ssh_survives_both(network: Any, strangers: Strangers) -> None:
+    command = ["ssh", "-F", SSH, "-o", "ControlPath=none", "node1", "echo open; read line; echo got $line"]
+    session = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert session.stdin
+    assert session.stdout
+    assert session.stdout.readline() == "open\n"
+    run = network("-e", "llm_firewall_enabled=false")
+    assert run.status == 0, run.output[-6000:]
+    assert on("node1").run("nft list table inet baremetal_llm").rc != 0
+    assert not on("node1").file("/etc/systemd/system/llm-firewall.service").exists
+    strangers.start("node1", GCS)
+    assert reaches("node3", DATA["node1"], GCS)
+    strangers.stop()
+    assert network().status == 0
+    strangers.start("node1", GCS)
+    assert not reaches("node3", DATA["node1"], GCS)
+    out, _err = session.communicate("still here\n", timeout=20)
+    assert out == "got still here\n"
+
+
+def test_the_first_network_carries_nothing_and_an_interface_has_another_name(network: Any, drop: Any) -> None:
+    """Both networks would do and the first is blocked between the two hosts; node2 calls its interface otherwise, with a smaller MTU."""
+    for host in ("node1", "node2"):
+        on(host).check_output("rm -f /opt/llm/network.json")
+    drop("node1", f"ip saddr {MGMT['node2']}")
+    drop("node2", f"ip saddr {MGMT['node1']}")
+    old = interface_of("node2", DATA["node2"])
+    rename = "ip link set {0} down && ip link set {0} name {1} && ip link set {1} up"
+    on("node2").check_output(rename.format(old, "ens3f0") + " && ip link set ens3f0 mtu 1400")
+    try:
+        run = network("-e", '{"llm_cluster_network": null}')
+        assert run.status == 0, run.output[-6000:]
+        assert run.proof["network"] == DATA_NETWORK
+        assert [entry["network"] for entry in run.proof["networks"]] == [MGMT_NETWORK, DATA_NETWORK]
+        assert [entry["works"] for entry in run.proof["networks"]] == [False, True]
+        assert run.proof["interfaces"]["node2"]["interface"] == "ens3f0"
+        assert run.proof["interfaces"]["node1"]["interface"] == interface_of("node1", DATA["node1"])
+        assert run.proof["networks"][1]["paths"]["node1"]["node2"]["mbps"] > 10
+        (warning, *_more) = run.proof["networks"][1]["warnings"]
+        assert "node1 1500" in warning
+        assert "node2 1400 (ens3f0)" in warning
+        assert run.proof["networks"][1]["paths"]["node1"]["node2"]["mtu"] == 1400
+        run.says(f"{MGMT_NETWORK} was passed over.", "node1 - node2", f"network {DATA_NETWORK}, proved")
+    finally:
+        on("node2").check_output(rename.format("ens3f0", old) + f" && ip link set {old} mtu 1500")
+    no_listener_is_left("node1", "node2")
+
+
+def test_a_dead_direction_is_named_and_nothing_is_started(network: Any, drop: Any) -> None:
+    drop("node2", f"ip saddr {DATA['node1']}")
+    run = network()
+    assert run.status != 0
+    run.says("The path is asymmetric", "packets are lost in the direction node1 -> node2;", "Nothing has been started")
+    assert "node2 -> node1;" not in run.output
+    no_listener_is_left("node1", "node2")
+
+
+def test_a_taken_port_is_named(network: Any, strangers: Strangers) -> None:
+    strangers.start("node2", MANAGER)
+    run = network()
+    assert run.status != 0
+    run.says(str(MANAGER), "ray_node_manager_port", "node2", "python3")
+    no_listener_is_left("node1", "node2")
+
+
+@pytest.fixture
+def ufw() -> Iterator[str]:
+    """node2's administrator uses ufw, which refuses all but SSH."""
+    host = on("node2")
+    host.check_output(
+        "APT_CONFIG=/opt/llm/apt/apt.conf apt-get install -qq -y --no-install-recommends ufw >/dev/null 2>&1"
+    )
+    host.check_output("ufw allow 22/tcp && ufw --force enable")
+    yield "node2"
+    host.check_output("ufw disable && apt-get purge -qq -y ufw >/dev/null 2>&1")
+
+
+def test_ufw_of_the_host_is_used(network: Any, strangers: Strangers, ufw: str) -> None:
+    run = network()
+    assert run.status == 0, run.output[-6000:]
+    assert run.proof["network"] == DATA_NETWORK  # proved through ufw
+    assert on(ufw).run("nft list table inet baremetal_llm").rc != 0
+    again = network()
+    assert again.status == 0
+    assert again.changed[ufw] == 0, again.output
+    strangers.start(ufw, MANAGER)
+    assert reaches("node1", DATA[ufw], MANAGER)
+    assert not reaches("node3", DATA[ufw], MANAGER)
+    assert reaches("node3", DATA[ufw], 22)
+
+
+def test_in_the_end_all_is_as_it_was(network: Any) -> None:
+    run = network()
+    assert run.status == 0, run.output[-6000:]
+    assert network().changed == {"localhost": 0, "node1": 0, "node2": 0, "node3": 0}
+    page = (run.reports / "network.html").read_text()
+    assert DATA_NETWORK in page
+    assert 'class="bad"' not in page
