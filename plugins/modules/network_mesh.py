@@ -29,7 +29,8 @@ options:
     description: A secret of this run, the same on all hosts. It is never sent.
     type: str
   addresses:
-    description: This host's address in each of the networks, as in V({"10.0.0.0/24": "10.0.0.1"}).
+    description: >-
+      This host's address in each of the networks, by network.
     type: dict
     default: {}
   mtus:
