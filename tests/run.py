@@ -10,6 +10,7 @@ does a stage that is no suite of tests; a molecule scenario is one, plus its tes
     tests/run.py --only lint            one group
     tests/run.py --only unit,next/unit  some stages
     tests/run.py --fast                 all but molecule
+    tests/run.py --only molecule/default,molecule/network     a slow one, which runs only when it is named
     tests/run.py --format               rewrite the Python files as ruff wants them
 """
 
@@ -55,6 +56,9 @@ SCENARIOS = (
     "rebuild",
 )
 
+# Of these the ones that take long: they run only when they are named.
+SLOW = ("network", "failure")
+
 MINUTE = 60
 HEARTBEAT_SECONDS = 60
 SHOWN_LINES = 60
@@ -78,6 +82,8 @@ class Stage:
     itself: bool = True
     # Set-up or tear-down: only a failure counts.
     silent: bool = False
+    # Runs only when it is named.
+    slow: bool = False
 
     @property
     def group(self) -> str:
@@ -154,8 +160,9 @@ def scenarios() -> Iterator[Stage]:
                 f"molecule/{name}",
                 # The hosts stay for the next scenario.
                 ("molecule", "test", "--scenario-name", name, "--destroy", "never"),
-                limit_seconds=25 * MINUTE,
+                limit_seconds=45 * MINUTE if name in SLOW else 25 * MINUTE,
                 suite=True,
+                slow=name in SLOW,
             )
     if found:
         yield Stage("molecule/destroy", destroy, silent=True)
@@ -190,7 +197,11 @@ def chosen(only: list[str], fast: bool) -> list[Stage]:
     unknown = wanted - {stage.name for stage in everything} - {stage.group for stage in everything}
     if unknown:
         sys.exit(f"no stage or group is named {', '.join(sorted(unknown))}; --list names them")
-    picked = [stage for stage in everything if not wanted or stage.name in wanted or stage.group in wanted]
+    picked = [
+        stage
+        for stage in everything
+        if stage.name in wanted or (not stage.slow and (not wanted or stage.group in wanted))
+    ]
     return [stage for stage in picked if not (fast and stage.group == "molecule")]
 
 

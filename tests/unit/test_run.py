@@ -137,3 +137,11 @@ def test_what_needs_hosts_runs_beside_what_does_not(tmp_path: Path, capsys: pyte
     said = capsys.readouterr().out
     assert said.count(" ok ") == 2
     assert said.count("FAILED") == 1
+
+
+@pytest.mark.parametrize("name", run.SLOW)
+def test_a_slow_scenario_runs_only_when_it_is_named(name: str) -> None:
+    stage = f"molecule/{name}"
+    assert stage not in {one.name for one in run.chosen([], fast=False)}
+    assert stage not in {one.name for one in run.chosen(["molecule"], fast=False)}
+    assert [one.name for one in run.chosen([stage], fast=False)] == [stage]
