@@ -86,7 +86,7 @@ def _versions(look: Mapping[str, Any], lang: str) -> Iterator[str]:
         told[host] = "Ray {0}, Python {1}".format(found.get("ray"), found.get("python"))
         if not found.get("ray"):
             yield _text("no_ray", lang, host=host, found="Python {0}".format(found.get("python")))
-    head = look["head"] if look["head"] in told else next(iter(told))
+    head = look["head"] if look["head"] in told else min(told, default="")
     for host, text in told.items():
         if text != told[head] and look["hosts"][host].get("ray"):
             yield _text("versions", lang, host=host, found=text, head=head, wanted=told[head])

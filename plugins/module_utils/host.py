@@ -152,7 +152,7 @@ def name_addresses(name: str) -> list[str]:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
         return []
-    return sorted({str(entry[4][0]).split("%")[0] for entry in found})
+    return sorted({str(entry[4][0]).split("%", maxsplit=1)[0] for entry in found})
 
 
 def shm_mib(path: str = "/dev/shm") -> int | None:

@@ -142,7 +142,8 @@ def _zstd() -> Callable[[Any], Any] | None:
     try:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]
 
-        return lambda stream: zstd.ZstdFile(stream)
+        opened: Callable[[Any], Any] = zstd.ZstdFile
+        return opened
     except ImportError:
         pass
     try:

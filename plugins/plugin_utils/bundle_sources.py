@@ -220,7 +220,9 @@ def _pip(item: Mapping[str, Any], python: str, settings: Settings) -> dict[str, 
 
 
 def _run(command: list[str] | tuple[str, ...], environment: Mapping[str, str], what: str) -> str:
-    result = subprocess.run(command, env=dict(environment), capture_output=True, text=True, errors="replace")
+    result = subprocess.run(
+        command, env=dict(environment), capture_output=True, text=True, errors="replace", check=False
+    )
     if result.returncode:
         said = (result.stderr or result.stdout).strip()[-2000:]
         raise SourceError(f"{what}: {command[0]} ended with {result.returncode}:\n{said}")
