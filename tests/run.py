@@ -49,6 +49,7 @@ SCENARIOS = (
     "images",
     "models",
     "network",
+    "prepare",
     "cluster",
     "ray",
     "vllm",

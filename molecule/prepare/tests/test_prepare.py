@@ -1,0 +1,58 @@
+"""Wherever the hosts came from, they are the same now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import testinfra
+
+HOSTS = ("node1", "node2", "node3")
+SSH_CONFIG = Path(__file__).parents[3] / ".lab/ssh/config"
+testinfra_hosts = ["ssh://node1"]
+
+# What a host's administrator would compare: the driver, who is to start, and every file that is ours.
+STATE = {
+    "driver": "cat /proc/driver/nvidia/version",
+    "answers": "nvidia-smi --query-gpu=driver_version,persistence_mode --format=csv,noheader | sort -u",
+    "packages": "dpkg-query --show --showformat='${db:Status-Abbrev}${Package}\\n' | grep '^i.*nvidia-[^i]' || true",
+    "held": "apt-mark showhold",
+    "engine": "docker version --format '{{.Server.Version}}'",
+    "runtimes": "docker info --format '{{range $name, $value := .Runtimes}}{{$name}} {{end}}'",
+    "enabled": "systemctl list-unit-files --state=enabled --plain --no-legend | grep -E 'nvidia|docker|containerd' | sort",
+    "blacklists": "ls /etc/modprobe.d | grep -E 'nvidia|nouveau'",
+    "active": "systemctl is-active nvidia-persistenced containerd docker",
+    "failed": "systemctl --failed --plain --no-legend",
+    "files": "sha256sum /etc/systemd/system/*.service /etc/modprobe.d/*nouveau* /etc/docker/daemon.json /usr/bin/nvidia-*"
+    " /lib/modules/$(uname -r)/kernel/drivers/video/nvidia.ko",
+    "modules": "find /lib/modules/$(uname -r) -name 'nvidia*.ko*'",
+}
+
+
+def state(name: str) -> dict[str, str]:
+    host = testinfra.get_host(f"ssh://{name}", ssh_config=str(SSH_CONFIG))
+    assert host.check_output("hostname") == name
+    return {what: host.check_output(command) for what, command in STATE.items()}
+
+
+@pytest.fixture(scope="module")
+def states() -> dict[str, dict[str, str]]:
+    return {name: state(name) for name in HOSTS}
+
+
+def test_the_bare_host_has_all_of_it(host: Any, states: dict[str, dict[str, str]]) -> None:
+    assert host.check_output("hostname") == "node1"
+    assert "570.195.03" in states["node1"]["driver"]
+    assert states["node1"]["answers"] == "570.195.03, Enabled"
+    assert states["node1"]["active"].split() == ["active"] * 3
+    assert "nvidia" in states["node1"]["runtimes"]
+
+
+@pytest.mark.parametrize("what", sorted(STATE))
+def test_the_others_are_like_it(what: str, states: dict[str, dict[str, str]]) -> None:
+    assert {name: states[name][what] for name in HOSTS} == dict.fromkeys(HOSTS, states["node1"][what])
+
+
+def test_nothing_failed_on_the_way(states: dict[str, dict[str, str]]) -> None:
+    assert [states[name]["failed"] for name in HOSTS] == [""] * 3
