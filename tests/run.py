@@ -58,7 +58,7 @@ SCENARIOS = (
 )
 
 # Of these the ones that take long: they run only when they are named.
-SLOW = ("network", "failure")
+SLOW = ("driver_packages", "network", "failure")
 
 MINUTE = 60
 HEARTBEAT_SECONDS = 60

@@ -127,6 +127,15 @@ def test_peer_access(said: str, link: str, possible: bool | None) -> None:
     assert parse_p2p(P2P.format(said), topology) == {"GPU0": {"GPU1": possible}, "GPU1": {"GPU0": possible}}
 
 
+def test_peer_access_of_a_real_machine() -> None:
+    said = parse_p2p(capture("p2p_two_h200.txt"), parse_topology(capture("topo.txt")))
+    assert said == {"GPU0": {"GPU1": True}, "GPU1": {"GPU0": True}}
+    assert parse_p2p(capture("p2p_two_h200.txt").replace("OK", "NS"), parse_topology(capture("topo.txt"))) == {
+        "GPU0": {"GPU1": False},
+        "GPU1": {"GPU0": False},
+    }
+
+
 def test_peer_access_that_is_not_told_follows_from_nvlink() -> None:
     assert parse_p2p("", parse_topology(capture("topo.txt"))) == {"GPU0": {"GPU1": True}, "GPU1": {"GPU0": True}}
 
