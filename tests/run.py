@@ -161,7 +161,7 @@ def scenarios() -> Iterator[Stage]:
                 f"molecule/{name}",
                 # The hosts stay for the next scenario.
                 ("molecule", "test", "--scenario-name", name, "--destroy", "never"),
-                limit_seconds=45 * MINUTE if name in SLOW else 25 * MINUTE,
+                limit_seconds=45 * MINUTE,
                 suite=True,
                 slow=name in SLOW,
             )
