@@ -58,7 +58,7 @@ SCENARIOS = (
 )
 
 # Of these the ones that take long: they run only when they are named.
-SLOW = ("driver_packages", "network", "failure")
+SLOW = ("driver_packages", "docker_packages", "network", "prepare", "failure")
 
 MINUTE = 60
 HEARTBEAT_SECONDS = 60
