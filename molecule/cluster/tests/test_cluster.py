@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -124,9 +123,3 @@ def test_containers_start_at_boot_without_the_controller(host: Any) -> None:
         policy = host.check_output(f"docker inspect --format '{{{{.HostConfig.RestartPolicy.Name}}}}' {container}")
         assert policy == "unless-stopped"
     assert host.service("docker").is_enabled
-
-
-def test_no_host_tried_to_leave() -> None:
-    """Everything came from the bundle: not one packet, not one name lookup, went to somewhere outside since the hosts were bare."""
-    done = subprocess.run([sys.executable, "-m", "lab", "exits"], cwd=CHECKOUT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "none\n"), done.stdout + done.stderr
