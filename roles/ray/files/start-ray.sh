@@ -15,6 +15,9 @@ for argument in "$@"; do
   esac
 done
 
+# Without this file the head asks addresses of three clouds which of them it runs in, even with usage statistics off
+# (ray/_common/usage/usage_lib.py, get_cluster_config_to_report).
+printf 'provider: {type: local}\n' >~/ray_bootstrap_config.yaml
 # What earlier starts left: Ray makes a new session each time and never removes one.
 rm -rf /tmp/ray
 exec ray start "$@"
