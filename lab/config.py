@@ -15,7 +15,7 @@ import yaml
 LAB = Path(__file__).resolve().parent
 CHECKOUT = LAB.parent
 STATE = CHECKOUT / ".lab"
-# Shared by all checkouts of a user: everything in it is named by a hash of what made it.
+# Labs side by side have names of their own, and these in common: what is in them is named by a hash of what made it.
 IMAGE_REPOSITORY = "llm-lab"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "baremetal-llm-lab"
 
