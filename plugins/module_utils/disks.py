@@ -116,13 +116,3 @@ def measure_disks(needs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         parts = disks[device]["needs"]
         parts[directory] = parts.get(directory, 0) + size
     return [{**disk, "needed_bytes": sum(disk["needs"].values())} for disk in disks.values()]
-
-
-def human_bytes(size: int) -> str:
-    """12.3 GiB."""
-    value, unit = float(size), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if value < 1024:
-            break
-        value, unit = value / 1024, larger
-    return "{0:.0f} {1}".format(value, unit) if unit == "B" else "{0:.1f} {1}".format(value, unit)

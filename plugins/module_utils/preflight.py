@@ -12,9 +12,9 @@ import difflib
 import re
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils.bundle import human_bytes
 from ansible_collections.baremetal.llm.plugins.module_utils.clock import clocks_apart
 from ansible_collections.baremetal.llm.plugins.module_utils.cuda_compatibility import oldest
-from ansible_collections.baremetal.llm.plugins.module_utils.disks import human_bytes
 from ansible_collections.baremetal.llm.plugins.module_utils.guard import image_problems, planned_driver
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import message, names, problem, render, shown
 from ansible_collections.baremetal.llm.plugins.module_utils.network import agree_interfaces, interfaces_from_facts
