@@ -17,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
     inside,
     sha256_of,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
 
 
 def read_checks(path: str, bundle: str) -> dict[str, Any]:
@@ -112,36 +113,11 @@ def extra_files(root: str, records: Iterable[Record]) -> list[str]:
     return sorted(found)
 
 
-# What is wrong, and what to do about it. Extra files do no harm, and make no bundle wrong.
-_FAULTS: dict[str, dict[str, str]] = {
-    "missing": {"en": "missing", "zh": "缺失"},
-    "link": {
-        "en": "a link, which may lead anywhere, instead of a file",
-        "zh": "是链接（可能指向任意位置），而不是文件",
-    },
-    "size": {"en": "wrong size", "zh": "大小不符"},
-    "corrupt": {"en": "corrupt: its SHA-256 is not that of the manifest", "zh": "已损坏：SHA-256 与 manifest 不符"},
-    "swapped": {"en": "swapped with another file", "zh": "与其他文件互换"},
-    "extra": {"en": "extra: not in the manifest, and used by nothing", "zh": "多余：不在 manifest 中，不会被使用"},
-}
-_VERIFY: dict[str, dict[str, str]] = {
-    "header": {
-        "en": "The bundle {bundle} is not what its manifest says. No host has been touched.",
-        "zh": "离线包 {bundle} 与其 manifest 不符。尚未改动任何主机。",
-    },
-    "remedy": {
-        "en": "Copy these files again from where the bundle was made, or make it again there: playbooks/bundle.yml.",
-        "zh": "请从制作离线包的机器重新复制这些文件，或在那里重新制作：playbooks/bundle.yml。",
-    },
-}
-
-
 def describe_faults(bundle: str, faults: Mapping[str, list[str]], lang: str = "en") -> str:
-    """The faults as text: every file by name, and what to do. Nothing if only extra files were found."""
+    """The faults as text: every file by name, and what to do. Nothing if only extra files were found: they do no harm."""
     if not set(faults) - {"extra"}:
         return ""
-    lang = lang if lang in ("en", "zh") else "en"
-    lines = [_VERIFY["header"][lang].format(bundle=bundle)]
+    lines = [message("faults_header", lang, bundle=bundle)]
     for fault, names in faults.items():
-        lines += [f"{_FAULTS[fault][lang]}:"] + [f"  {name}" for name in names]
-    return "\n".join([*lines, _VERIFY["remedy"][lang]])
+        lines += [message("fault_" + fault, lang) + ":"] + [f"  {name}" for name in names]
+    return "\n".join([*lines, message("faults_remedy", lang)])

@@ -15,6 +15,7 @@ from typing import Any, Dict, Iterable, Mapping, Sequence
 from ansible_collections.baremetal.llm.plugins.module_utils import driver
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_packages import SYSTEMS, system_of
 from ansible_collections.baremetal.llm.plugins.module_utils.deployment import image_reference
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
 from ansible_collections.baremetal.llm.plugins.module_utils.packages import DEB, RPM, missing_packages, package_plan
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.release import recommended_release
@@ -49,33 +50,6 @@ DEFAULTS: dict[str, Any] = {
     "nvidia_container_toolkit_version": "",
 }
 
-_TEXTS: dict[str, dict[str, str]] = {
-    "no_driver": {
-        "en": "Which driver shall the bundle hold? {host} declares no GPUs (llm_gpus) and no nvidia_driver_version. Set one of them, name a "
-        "driver in bundle_artefacts, or set nvidia_driver_method to present.",
-        "zh": "离线包应包含哪个驱动？{host} 既没有声明 GPU（llm_gpus），也没有设置 nvidia_driver_version。请设置其中之一，或在 bundle_artefacts "
-        "中指定驱动，或将 nvidia_driver_method 设为 present。",
-    },
-    "unknown_gpu": {
-        "en": "llm_gpus of {host}: {reason}. Correct it, or set nvidia_driver_version.",
-        "zh": "{host} 的 llm_gpus：{reason}。请更正，或设置 nvidia_driver_version。",
-    },
-    "no_systems": {
-        "en": "{host} is offline and needs {packages} from the bundle, but nothing says what system the hosts run. Set bundle_systems, as in "
-        "[debian-12]; allowed: {allowed}. Or name os_packages in bundle_artefacts.",
-        "zh": "{host} 处于离线状态，需要离线包提供 {packages}，但没有说明主机运行什么系统。请设置 bundle_systems，例如 [debian-12]；允许：{allowed}。"
-        "或在 bundle_artefacts 中指定 os_packages。",
-    },
-    "unknown_system": {
-        "en": "bundle_systems: {value} is not known. Allowed: {allowed}.",
-        "zh": "bundle_systems：未知的系统 {value}。允许：{allowed}。",
-    },
-    "no_revision": {
-        "en": "bundle_model_sources: {value} is neither a path, an address, nor HUB:PUBLISHER/NAME[@REVISION] with one of the hubs "
-        "huggingface and modelscope.",
-        "zh": "bundle_model_sources：{value} 既不是路径或网址，也不是 HUB:PUBLISHER/NAME[@REVISION]（HUB 为 huggingface 或 modelscope）。",
-    },
-}
 _HUB_SOURCE = re.compile(r"(huggingface|modelscope):[\w.-]+/[\w.-]+(@[\w./-]+)?")
 
 Item = Dict[str, Any]
@@ -122,10 +96,6 @@ def _get(variables: Mapping[str, Any], name: str) -> Any:
     return DEFAULTS[name] if value is None else value
 
 
-def _text(code: str, lang: str, **values: Any) -> str:
-    return _TEXTS[code].get(lang, _TEXTS[code]["en"]).format(**values)
-
-
 def _images(heads: Iterable[Mapping[str, Any]], images: Sequence[Mapping[str, Any]]) -> list[Item]:
     """The named ones, and those of deployments that are not among them."""
     found = [dict(image) for image in images]
@@ -157,12 +127,12 @@ def _driver_for(host: str, variables: Mapping[str, Any], problems: list[str], la
     """The version of the oldest branch that the generation of one of the host's GPUs asks for."""
     gpus = variables.get("llm_gpus") or []
     if not gpus:
-        problems.append(_text("no_driver", lang, host=host))
+        problems.append(message("wanted_no_driver", lang, host=host))
         return ""
     try:
         branches = [str(recommended_release(gpu)["driver_branch_recommended"]) for gpu in gpus]
     except InputError as error:
-        problems.append(_text("unknown_gpu", lang, host=host, reason=error))
+        problems.append(message("wanted_unknown_gpu", lang, host=host, reason=error))
         return ""
     return DRIVERS[min(branches, key=int)]
 
@@ -216,11 +186,13 @@ def _packages(
         for host, variables in offline.items():
             mine = _packages_of(variables, "debian-12", kernels)
             if mine:
-                problems.append(_text("no_systems", lang, host=host, packages=", ".join(mine), allowed=allowed))
+                problems.append(
+                    message("wanted_no_systems", lang, host=host, packages=", ".join(mine), allowed=allowed)
+                )
     items = []
     for name in dict.fromkeys(systems):
         if name not in SYSTEMS:
-            problems.append(_text("unknown_system", lang, value=name, allowed=", ".join(sorted(SYSTEMS))))
+            problems.append(message("wanted_unknown_system", lang, value=name, allowed=", ".join(sorted(SYSTEMS))))
             continue
         manager = system_of(name).manager
         distribution, _dash, release = name.partition("-")
@@ -307,7 +279,7 @@ def _models(
             continue
         source = str(sources.get(model) or f"{hub}:{model}")
         if not _HUB_SOURCE.fullmatch(source) and not posixpath.isabs(source):
-            problems.append(_text("no_revision", lang, value=source))
+            problems.append(message("wanted_no_revision", lang, value=source))
             continue
         found[model] = {
             "kind": "model",

@@ -7,22 +7,9 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping
 
-_TEXTS: dict[str, dict[str, str]] = {
-    "not_json": {
-        "en": "{path} is no valid JSON: line {line}, column {column}: {reason}.\n{shown}\n"
-        "Correct that line on the host, or move the file away, and run this again. Nothing was changed.",
-        "zh": "{path} 不是有效的 JSON：第 {line} 行，第 {column} 列：{reason}。\n{shown}\n"
-        "请在主机上更正这一行，或将该文件移走，然后重新运行。未做任何更改。",
-    },
-    "not_an_object": {
-        "en": '{path} holds {found}, from line {line} on; Docker wants one object there, like {{"live-restore": true}}.\n'
-        "Correct it on the host, or move the file away, and run this again. Nothing was changed.",
-        "zh": '{path} 从第 {line} 行起是 {found}；Docker 要求这里是一个对象，例如 {{"live-restore": true}}。\n'
-        "请在主机上更正，或将该文件移走，然后重新运行。未做任何更改。",
-    },
-}
-_KINDS = {list: "a list", str: "a text", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
-_KINDS_ZH = {list: "列表", str: "文本", int: "数字", float: "数字", bool: "布尔值", type(None): "null"}
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
+
+_KINDS = {list: "list", str: "str", int: "number", float: "number", bool: "bool", type(None): "null"}
 
 
 class DaemonJsonError(Exception):
@@ -38,8 +25,8 @@ def parse(text: str, path: str, lang: str = "en") -> dict[str, Any]:
     except json.JSONDecodeError as error:
         line = text.splitlines()[error.lineno - 1] if error.lineno <= len(text.splitlines()) else ""
         raise DaemonJsonError(
-            _text(
-                "not_json",
+            message(
+                "daemon_json_not_json",
                 lang,
                 path=path,
                 line=error.lineno,
@@ -50,8 +37,8 @@ def parse(text: str, path: str, lang: str = "en") -> dict[str, Any]:
         ) from error
     if not isinstance(content, dict):
         start = text[: len(text) - len(text.lstrip())].count("\n") + 1
-        kinds = _KINDS_ZH if lang == "zh" else _KINDS
-        raise DaemonJsonError(_text("not_an_object", lang, path=path, line=start, found=kinds[type(content)]))
+        found = message("daemon_json_" + _KINDS[type(content)], lang)
+        raise DaemonJsonError(message("daemon_json_not_an_object", lang, path=path, line=start, found=found))
     return content
 
 
@@ -84,8 +71,3 @@ def _merge(current: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, 
 def render(content: Mapping[str, Any]) -> str:
     """The text of a file with that content."""
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-
-
-def _text(code: str, lang: str, **values: Any) -> str:
-    texts = _TEXTS[code]
-    return texts.get(lang, texts["en"]).format(**values)

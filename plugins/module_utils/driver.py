@@ -1,19 +1,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The NVIDIA driver of a host: how it got there, which one drives the GPUs, and what has to be done. Pure: facts in, actions out.
+"""The NVIDIA driver of a host: which one drives the GPUs, and what has to be done. Pure: facts in, actions out.
 
-``host_facts`` reads what the decisions need, ``plan_driver`` takes them: what to remove, to install and to hold, or why not.
+``driver_host`` reads what the decisions need, ``plan_driver`` takes them: what to remove, to install and to hold, or why not.
 """
 
 from __future__ import annotations
 
-import fnmatch
-import glob
 import os
 import re
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from ansible_collections.baremetal.llm.plugins.module_utils.gpu import installed_version
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.generations import architecture
 
 # Since R560 NVIDIA's installer prefers the open kernel modules, and takes an option for the kind.
@@ -107,196 +105,14 @@ SYSTEMS: Mapping[str, System] = {
     "openEuler": System("dnf", "kernel-devel-{kernel}", ("gcc", "make", "elfutils-libelf-devel"), (), {}),
 }
 
-# What belongs to a driver, and what only has a name like it: the container toolkit is another role's.
-_DRIVER_NAMES = (
-    "*nvidia*",
-    "libcuda1*",
-    "libcudadebugger1*",
-    "cuda-drivers*",
-    "glx-alternative-*",
-    "glx-diversions",
-    "update-glx",
-)
-_OTHER_NAMES = (
-    "*nvidia-container*",
-    "nvidia-docker*",
-    "nvidia-installer-cleanup",
-    "nvidia-cuda-*",
-    "*nvidia-egl-wayland*",
-    "nvidia-cudnn*",
-    "nvidia-vaapi-driver",
-    "*-nouveau*",
-    "nvidia-gpu-firmware",
-    "baremetal-llm-*",
-)
-
 _FABRIC = re.compile(r"fabric-?manager|nscq|nvlsm|nvidia-imex")
-# The module as its makers call it; the kernel has modules of its own for other things of NVIDIA's.
-_MODULE = re.compile(r"nvidia(-current)?(-open)?\.ko(\.\w+)?")
-
-# -- what is there -----------------------------------------------------------------------------------------------------
-
-
-def is_driver_package(name: str) -> bool:
-    """Whether a package is part of a driver."""
-    name = name.split(":")[0]
-    return any(fnmatch.fnmatchcase(name, one) for one in _DRIVER_NAMES) and not any(
-        fnmatch.fnmatchcase(name, one) for one in _OTHER_NAMES
-    )
-
-
-def parse_packages(text: str) -> dict[str, Any]:
-    """Packages of a driver, which of them are held, and the packages of whatever kind whose installation was interrupted.
-
-    ``text`` has lines of a dpkg status (as in ``ii``), name and version, with tabs between them; rpm knows only ``ii``.
-    """
-    packages: dict[str, str] = {}
-    held: list[str] = []
-    broken: list[str] = []
-    for line in text.splitlines():
-        cells = line.split("\t")
-        if len(cells) != 3 or len(cells[0]) < 2:
-            continue
-        status, name, version = (cell.strip() for cell in cells)
-        # n not installed, c only configuration files are left, i installed; all else is somewhere in between.
-        if status[1] in "nc":
-            continue
-        if status[1] != "i":
-            broken.append(name)
-        if is_driver_package(name):
-            packages[name] = version
-            if status[0] == "h":
-                held.append(name)
-    return {"packages": packages, "held": sorted(held), "broken": sorted(broken)}
-
-
-def secure_boot(sysfs_root: str = "/sys") -> bool:
-    """Whether the firmware lets the kernel load signed modules only. A variable of EFI has four bytes of attributes first."""
-    for path in glob.glob(os.path.join(sysfs_root, "firmware/efi/efivars/SecureBoot-*")):
-        try:
-            with open(path, "rb") as stream:
-                return stream.read()[4:5] == b"\x01"
-        except OSError:
-            return False
-    return False
-
-
-def host_facts(
-    listing: str, kernel: str, programs: Mapping[str, bool], root: str = "/", sysfs_root: str = "/sys"
-) -> dict[str, Any]:
-    """What the decisions need to know of a host.
-
-    ``listing`` are the lines of its packages, ``programs`` says which programs it has.
-    """
-    found = parse_packages(listing)
-    modules = os.path.join(root, "lib/modules", kernel)
-    uninstaller = any(
-        os.path.exists(os.path.join(root, "usr/bin", name)) for name in ("nvidia-uninstall", "nvidia-installer")
-    )
-    return {
-        **found,
-        "runfile": uninstaller,
-        # Somebody unpacked a driver, or an installer was stopped before it wrote down what it had installed.
-        "unowned": installed_version(root) is not None and not uninstaller and not found["packages"],
-        "kernel": kernel,
-        "headers": os.path.exists(os.path.join(modules, "build", "Makefile")),
-        "module": any(
-            _MODULE.fullmatch(os.path.basename(path))
-            for path in glob.glob(os.path.join(modules, "**", "nvidia*.ko*"), recursive=True)
-        ),
-        "programs": dict(programs),
-        "secure_boot": secure_boot(sysfs_root),
-    }
-
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
-
-_TEXTS: dict[str, dict[str, str]] = {
-    "version_malformed": {
-        "en": "nvidia_driver_version {version} is no version of a driver. Allowed: as in 570.195.03.",
-        "zh": "nvidia_driver_version {version} 不是驱动版本号。允许的写法：例如 570.195.03。",
-    },
-    "branch_too_new": {
-        "en": "The driver {version} (nvidia_driver_version) does not drive a GPU of compute capability {capability}, which this host "
-        "has. R{last} is the last branch that does. Allowed: {last}.x or older; put such a driver into the bundle.",
-        "zh": "驱动 {version}（nvidia_driver_version）不支持本主机上计算能力为 {capability} 的 GPU，R{last} 是最后一个支持它的分支。"
-        "允许：{last}.x 或更旧的版本；请将这样的驱动放入离线包。",
-    },
-    "open_module": {
-        "en": "nvidia_driver_kernel_module is open, but this host has a GPU of compute capability {capability}: the open kernel "
-        "modules drive 7.5 (Turing) and newer. Allowed: proprietary.",
-        "zh": "nvidia_driver_kernel_module 为 open，但本主机的 GPU 计算能力为 {capability}：开放内核模块只支持 7.5（Turing）及更新的 GPU。"
-        "允许：proprietary。",
-    },
-    "proprietary_module": {
-        "en": "nvidia_driver_kernel_module is proprietary, but this host has a GPU of compute capability {capability}, which only the "
-        "open kernel modules drive. Allowed: auto or open.",
-        "zh": "nvidia_driver_kernel_module 为 proprietary，但本主机的 GPU 计算能力为 {capability}，只有开放内核模块支持它。"
-        "允许：auto 或 open。",
-    },
-    "proprietary_gone": {
-        "en": "nvidia_driver_kernel_module is proprietary, but drivers since R{first} have no such modules (nvidia_driver_version "
-        "{version}). Allowed: auto or open, or an older driver.",
-        "zh": "nvidia_driver_kernel_module 为 proprietary，但 R{first} 起的驱动不再提供此类模块（nvidia_driver_version 为 {version}）。"
-        "允许：auto 或 open，或更旧的驱动。",
-    },
-    "no_common_module": {
-        "en": "No kind of kernel modules drives all GPUs of this host (compute capabilities {capabilities}). Keep one kind of cards "
-        "in a host.",
-        "zh": "没有任何一种内核模块能同时支持本主机的所有 GPU（计算能力 {capabilities}）。同一主机请只使用同一类显卡。",
-    },
-    "system_unknown": {
-        "en": "nvidia_driver_method is {method}, but which packages make a driver on {system} is not known. Allowed: method runfile, or "
-        "name the packages in nvidia_driver_package_names.",
-        "zh": "nvidia_driver_method 为 {method}，但不知道 {system} 上的驱动由哪些软件包组成。允许：使用 runfile 方式，"
-        "或在 nvidia_driver_package_names 中写明软件包。",
-    },
-    "source_unknown": {
-        "en": "nvidia_driver_package_source is {source}, which {system} does not have. Allowed: {sources}.",
-        "zh": "nvidia_driver_package_source 为 {source}，而 {system} 没有这一来源。允许：{sources}。",
-    },
-    "branch_needed": {
-        "en": "The names of the packages on {system} depend on the branch. Set nvidia_driver_version, as in 570.195.03.",
-        "zh": "{system} 上的软件包名称取决于驱动分支。请设置 nvidia_driver_version，例如 570.195.03。",
-    },
-    "secure_boot": {
-        "en": "Secure Boot is on: the kernel loads no module that is not signed, so the driver would be installed and not work. Turn "
-        "Secure Boot off in the firmware's setup; or sign the modules with a key that is enrolled on the host (mokutil --import) and "
-        "set nvidia_driver_signed_modules_enabled to true.",
-        "zh": "安全启动（Secure Boot）已开启：内核不会加载未签名的模块，驱动即使安装也无法工作。请在固件设置中关闭安全启动；"
-        "或使用已在主机登记的密钥（mokutil --import）为模块签名，并将 nvidia_driver_signed_modules_enabled 设为 true。",
-    },
-    "headers_missing": {
-        "en": "The kernel modules have to be built for the running kernel {kernel}, and its headers (package {package}) are neither on "
-        "the host nor in the bundle, which holds {held}. Put the package into the bundle, or boot a kernel whose headers are there.",
-        "zh": "需要为正在运行的内核 {kernel} 编译内核模块，但主机和离线包中都没有它的头文件（软件包 {package}）；离线包中有 {held}。"
-        "请将该软件包放入离线包，或启动一个已有头文件的内核。",
-    },
-    "unowned": {
-        "en": "There are files of a driver (libnvidia-ml.so.1) that no package owns, and no nvidia-uninstall to remove them: an "
-        "installation was interrupted, or the driver was unpacked by hand. Run once with nvidia_driver_method runfile, which writes "
-        "over them; then {method} can take over.",
-        "zh": "存在不属于任何软件包的驱动文件（libnvidia-ml.so.1），也没有可用来删除它们的 nvidia-uninstall：安装曾被中断，"
-        "或驱动是手工解压的。请先以 nvidia_driver_method: runfile 运行一次（会覆盖这些文件），之后即可改用 {method}。",
-    },
-    "fabric_manager_unknown": {
-        "en": "This host has NVSwitches, and its GPUs do not work without the fabric manager; but which package that is on {system} from "
-        "the source {source} is not known. Name it in nvidia_driver_fabric_manager_package.",
-        "zh": "本主机装有 NVSwitch，没有 fabric manager 则 GPU 无法工作；但不知道 {system}（来源 {source}）上对应哪个软件包。"
-        "请在 nvidia_driver_fabric_manager_package 中写明。",
-    },
-    "nothing_held": {"en": "none", "zh": "（无）"},
-}
 
 
 def _number(capability: str) -> tuple[int, int]:
     major, _dot, minor = str(capability).partition(".")
     return int(major), int(minor or 0)
-
-
-def _text(code: str, lang: str, **values: Any) -> str:
-    texts = _TEXTS[code]
-    return texts.get(lang, texts["en"]).format(**values)
 
 
 def _branch(version: str) -> int | None:
@@ -310,21 +126,21 @@ def driver_problems(
     """Why this driver cannot be installed on a host with GPUs of these compute capabilities; empty if it can."""
     branch = _branch(version)
     if branch is None:
-        return [_text("version_malformed", lang, version=version or '""')]
+        return [message("driver_version_malformed", lang, version=version or '""')]
     problems = []
     different = sorted(set(capabilities), key=_number)
     for capability in different:
         card = architecture(_number(capability))
         if card.last_branch is not None and branch > int(card.last_branch):
             problems.append(
-                _text("branch_too_new", lang, version=version, capability=capability, last=card.last_branch)
+                message("driver_branch_too_new", lang, version=version, capability=capability, last=card.last_branch)
             )
         if kernel_module != "auto" and kernel_module not in card.kernel_modules:
-            problems.append(_text(kernel_module + "_module", lang, capability=capability))
+            problems.append(message("driver_" + kernel_module + "_module", lang, capability=capability))
     if kernel_module == "proprietary" and branch >= OPEN_ONLY_SINCE:
-        problems.append(_text("proprietary_gone", lang, version=version, first=OPEN_ONLY_SINCE))
+        problems.append(message("driver_proprietary_gone", lang, version=version, first=OPEN_ONLY_SINCE))
     if kernel_module == "auto" and not problems and not _kinds(branch, different):
-        problems.append(_text("no_common_module", lang, capabilities=", ".join(different)))
+        problems.append(message("driver_no_common_module", lang, capabilities=", ".join(different)))
     return problems
 
 
@@ -382,7 +198,7 @@ class _Plan:
         self.problems: list[str] = []
 
     def refuse(self, code: str, **values: Any) -> None:
-        self.problems.append(_text(code, self.lang, **values))
+        self.problems.append(message("driver_" + code, self.lang, **values))
 
     def kernel_module(self) -> str:
         """The kind of module to install. What runs already stays, unless it was asked for another."""
@@ -470,7 +286,7 @@ class _Plan:
             wanted.append(package)
             files = [str(file) for file in self.wish.get("bundled_files") or []]
             if self.wish.get("offline", True) and self.method != "repository" and not _headers_in(package, files):
-                held = ", ".join(sorted(_headers_of(files))) or _text("nothing_held", self.lang)
+                held = ", ".join(sorted(_headers_of(files))) or message("driver_no_headers", self.lang)
                 self.refuse("headers_missing", kernel=self.host["kernel"], package=package, held=held)
         return wanted
 

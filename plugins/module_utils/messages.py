@@ -763,6 +763,81 @@ MESSAGES: dict[str, dict[str, str]] = {
     },
     "gpu_text": {"en": "{count} x {name}", "zh": "{count} × {name}"},
     "gpu_unknown": {"en": "unknown card", "zh": "未知显卡"},
+    # The driver that a host shall get
+    "driver_version_malformed": {
+        "en": "nvidia_driver_version {version} is no version of a driver. Allowed: as in 570.195.03.",
+        "zh": "nvidia_driver_version {version} 不是驱动版本号。允许的写法：例如 570.195.03。",
+    },
+    "driver_branch_too_new": {
+        "en": "The driver {version} (nvidia_driver_version) does not drive a GPU of compute capability {capability}, which this host "
+        "has. R{last} is the last branch that does. Allowed: {last}.x or older; put such a driver into the bundle.",
+        "zh": "驱动 {version}（nvidia_driver_version）不支持本主机上计算能力为 {capability} 的 GPU，R{last} 是最后一个支持它的分支。"
+        "允许：{last}.x 或更旧的版本；请将这样的驱动放入离线包。",
+    },
+    "driver_open_module": {
+        "en": "nvidia_driver_kernel_module is open, but this host has a GPU of compute capability {capability}: the open kernel "
+        "modules drive 7.5 (Turing) and newer. Allowed: proprietary.",
+        "zh": "nvidia_driver_kernel_module 为 open，但本主机的 GPU 计算能力为 {capability}：开放内核模块只支持 7.5（Turing）及更新的 GPU。"
+        "允许：proprietary。",
+    },
+    "driver_proprietary_module": {
+        "en": "nvidia_driver_kernel_module is proprietary, but this host has a GPU of compute capability {capability}, which only the "
+        "open kernel modules drive. Allowed: auto or open.",
+        "zh": "nvidia_driver_kernel_module 为 proprietary，但本主机的 GPU 计算能力为 {capability}，只有开放内核模块支持它。"
+        "允许：auto 或 open。",
+    },
+    "driver_proprietary_gone": {
+        "en": "nvidia_driver_kernel_module is proprietary, but drivers since R{first} have no such modules (nvidia_driver_version "
+        "{version}). Allowed: auto or open, or an older driver.",
+        "zh": "nvidia_driver_kernel_module 为 proprietary，但 R{first} 起的驱动不再提供此类模块（nvidia_driver_version 为 {version}）。"
+        "允许：auto 或 open，或更旧的驱动。",
+    },
+    "driver_no_common_module": {
+        "en": "No kind of kernel modules drives all GPUs of this host (compute capabilities {capabilities}). Keep one kind of cards "
+        "in a host.",
+        "zh": "没有任何一种内核模块能同时支持本主机的所有 GPU（计算能力 {capabilities}）。同一主机请只使用同一类显卡。",
+    },
+    "driver_system_unknown": {
+        "en": "nvidia_driver_method is {method}, but which packages make a driver on {system} is not known. Allowed: method runfile, or "
+        "name the packages in nvidia_driver_package_names.",
+        "zh": "nvidia_driver_method 为 {method}，但不知道 {system} 上的驱动由哪些软件包组成。允许：使用 runfile 方式，"
+        "或在 nvidia_driver_package_names 中写明软件包。",
+    },
+    "driver_source_unknown": {
+        "en": "nvidia_driver_package_source is {source}, which {system} does not have. Allowed: {sources}.",
+        "zh": "nvidia_driver_package_source 为 {source}，而 {system} 没有这一来源。允许：{sources}。",
+    },
+    "driver_branch_needed": {
+        "en": "The names of the packages on {system} depend on the branch. Set nvidia_driver_version, as in 570.195.03.",
+        "zh": "{system} 上的软件包名称取决于驱动分支。请设置 nvidia_driver_version，例如 570.195.03。",
+    },
+    "driver_secure_boot": {
+        "en": "Secure Boot is on: the kernel loads no module that is not signed, so the driver would be installed and not work. Turn "
+        "Secure Boot off in the firmware's setup; or sign the modules with a key that is enrolled on the host (mokutil --import) and "
+        "set nvidia_driver_signed_modules_enabled to true.",
+        "zh": "安全启动（Secure Boot）已开启：内核不会加载未签名的模块，驱动即使安装也无法工作。请在固件设置中关闭安全启动；"
+        "或使用已在主机登记的密钥（mokutil --import）为模块签名，并将 nvidia_driver_signed_modules_enabled 设为 true。",
+    },
+    "driver_headers_missing": {
+        "en": "The kernel modules have to be built for the running kernel {kernel}, and its headers (package {package}) are neither on "
+        "the host nor in the bundle, which holds {held}. Put the package into the bundle, or boot a kernel whose headers are there.",
+        "zh": "需要为正在运行的内核 {kernel} 编译内核模块，但主机和离线包中都没有它的头文件（软件包 {package}）；离线包中有 {held}。"
+        "请将该软件包放入离线包，或启动一个已有头文件的内核。",
+    },
+    "driver_unowned": {
+        "en": "There are files of a driver (libnvidia-ml.so.1) that no package owns, and no nvidia-uninstall to remove them: an "
+        "installation was interrupted, or the driver was unpacked by hand. Run once with nvidia_driver_method runfile, which writes "
+        "over them; then {method} can take over.",
+        "zh": "存在不属于任何软件包的驱动文件（libnvidia-ml.so.1），也没有可用来删除它们的 nvidia-uninstall：安装曾被中断，"
+        "或驱动是手工解压的。请先以 nvidia_driver_method: runfile 运行一次（会覆盖这些文件），之后即可改用 {method}。",
+    },
+    "driver_fabric_manager_unknown": {
+        "en": "This host has NVSwitches, and its GPUs do not work without the fabric manager; but which package that is on {system} from "
+        "the source {source} is not known. Name it in nvidia_driver_fabric_manager_package.",
+        "zh": "本主机装有 NVSwitch，没有 fabric manager 则 GPU 无法工作；但不知道 {system}（来源 {source}）上对应哪个软件包。"
+        "请在 nvidia_driver_fabric_manager_package 中写明。",
+    },
+    "driver_no_headers": {"en": "none", "zh": "（无）"},
     # Engine and container toolkit
     "install_header": {
         "en": "{host} is refused ({count}). It has not been changed.",
@@ -867,6 +942,24 @@ MESSAGES: dict[str, dict[str, str]] = {
         "zh": "在 {image} 的容器中得到相同的列表：请在 {host} 上检查 /etc/docker/daemon.json（runtimes）和 journalctl -u docker，然后重新运行"
         " playbooks/prepare.yml",
     },
+    # Docker's daemon.json
+    "daemon_json_not_json": {
+        "en": "{path} is no valid JSON: line {line}, column {column}: {reason}.\n{shown}\n"
+        "Correct that line on the host, or move the file away, and run this again. Nothing was changed.",
+        "zh": "{path} 不是有效的 JSON：第 {line} 行，第 {column} 列：{reason}。\n{shown}\n"
+        "请在主机上更正这一行，或将该文件移走，然后重新运行。未做任何更改。",
+    },
+    "daemon_json_not_an_object": {
+        "en": '{path} holds {found}, from line {line} on; Docker wants one object there, like {{"live-restore": true}}.\n'
+        "Correct it on the host, or move the file away, and run this again. Nothing was changed.",
+        "zh": '{path} 从第 {line} 行起是 {found}；Docker 要求这里是一个对象，例如 {{"live-restore": true}}。\n'
+        "请在主机上更正，或将该文件移走，然后重新运行。未做任何更改。",
+    },
+    "daemon_json_list": {"en": "a list", "zh": "列表"},
+    "daemon_json_str": {"en": "a text", "zh": "文本"},
+    "daemon_json_number": {"en": "a number", "zh": "数字"},
+    "daemon_json_bool": {"en": "true or false", "zh": "布尔值"},
+    "daemon_json_null": {"en": "null", "zh": "null"},
     # Bundle
     "bundle_dir_missing": {
         "en": "llm_offline is true but llm_bundle_dir is not set, so there is nothing to install from.",
@@ -926,6 +1019,55 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": 'vllm_version: "{found}", or another vllm_image',
         "zh": 'vllm_version: "{found}"，或更换 vllm_image',
     },
+    # What a bundle shall hold, and what is wrong with one
+    "wanted_no_driver": {
+        "en": "Which driver shall the bundle hold? {host} declares no GPUs (llm_gpus) and no nvidia_driver_version. Set one of them, name a "
+        "driver in bundle_artefacts, or set nvidia_driver_method to present.",
+        "zh": "离线包应包含哪个驱动？{host} 既没有声明 GPU（llm_gpus），也没有设置 nvidia_driver_version。请设置其中之一，或在 bundle_artefacts "
+        "中指定驱动，或将 nvidia_driver_method 设为 present。",
+    },
+    "wanted_unknown_gpu": {
+        "en": "llm_gpus of {host}: {reason}. Correct it, or set nvidia_driver_version.",
+        "zh": "{host} 的 llm_gpus：{reason}。请更正，或设置 nvidia_driver_version。",
+    },
+    "wanted_no_systems": {
+        "en": "{host} is offline and needs {packages} from the bundle, but nothing says what system the hosts run. Set bundle_systems, as in "
+        "[debian-12]; allowed: {allowed}. Or name os_packages in bundle_artefacts.",
+        "zh": "{host} 处于离线状态，需要离线包提供 {packages}，但没有说明主机运行什么系统。请设置 bundle_systems，例如 [debian-12]；允许：{allowed}。"
+        "或在 bundle_artefacts 中指定 os_packages。",
+    },
+    "wanted_unknown_system": {
+        "en": "bundle_systems: {value} is not known. Allowed: {allowed}.",
+        "zh": "bundle_systems：未知的系统 {value}。允许：{allowed}。",
+    },
+    "wanted_no_revision": {
+        "en": "bundle_model_sources: {value} is neither a path, an address, nor HUB:PUBLISHER/NAME[@REVISION] with one of the hubs "
+        "huggingface and modelscope.",
+        "zh": "bundle_model_sources：{value} 既不是路径或网址，也不是 HUB:PUBLISHER/NAME[@REVISION]（HUB 为 huggingface 或 modelscope）。",
+    },
+    "faults_header": {
+        "en": "The bundle {bundle} is not what its manifest says. No host has been touched.",
+        "zh": "离线包 {bundle} 与其 manifest 不符。尚未改动任何主机。",
+    },
+    "faults_remedy": {
+        "en": "Copy these files again from where the bundle was made, or make it again there: playbooks/bundle.yml.",
+        "zh": "请从制作离线包的机器重新复制这些文件，或在那里重新制作：playbooks/bundle.yml。",
+    },
+    "fault_missing": {"en": "missing", "zh": "缺失"},
+    "fault_link": {
+        "en": "a link, which may lead anywhere, instead of a file",
+        "zh": "是链接（可能指向任意位置），而不是文件",
+    },
+    "fault_size": {"en": "wrong size", "zh": "大小不符"},
+    "fault_corrupt": {
+        "en": "corrupt: its SHA-256 is not that of the manifest",
+        "zh": "已损坏：SHA-256 与 manifest 不符",
+    },
+    "fault_swapped": {"en": "swapped with another file", "zh": "与其他文件互换"},
+    "fault_extra": {
+        "en": "extra: not in the manifest, and used by nothing",
+        "zh": "多余：不在 manifest 中，不会被使用",
+    },
     # What is inside an image
     "image_driver": {"en": "lowest driver {lowest}", "zh": "最低驱动版本 {lowest}"},
     "image_libraries": {
@@ -981,6 +1123,59 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "an image of your own that is built for these GPUs ({gpus}); no official one is",
         "zh": "自行为这些 GPU（{gpus}）构建镜像；没有适用的官方镜像",
     },
+    # The hosts that shall form a cluster
+    "cluster_lost": {
+        "en": "{host} failed or did not answer earlier in this run, and the plan of its deployment needs it. Its own message above says why.",
+        "zh": "{host} 在本次运行中已失败或无响应，而其部署的计划需要它。原因见上文中它自己的消息。",
+    },
+    "cluster_no_ray": {
+        "en": "{host}: the image holds no Ray ({found}). Set vllm_executor to mp (vLLM 0.11.1 and later), or take an image with Ray.",
+        "zh": "{host}：镜像中没有 Ray（{found}）。将 vllm_executor 设为 mp（vLLM 0.11.1 及以上），或使用带 Ray 的镜像。",
+    },
+    "cluster_versions": {
+        "en": "{host} would run {found}, and the head {head} runs {wanted}. All hosts need the same: bring the same image there"
+        " (playbooks/images.yml).",
+        "zh": "{host} 将运行 {found}，而头节点 {head} 为 {wanted}。所有主机必须一致：在该主机上加载同一镜像（playbooks/images.yml）。",
+    },
+    "cluster_absent_unreachable": {
+        "en": "{host} does not answer the controller",
+        "zh": "{host} 不响应控制端",
+    },
+    "cluster_absent_no_container": {
+        "en": "{host} has no container {container}",
+        "zh": "{host} 上没有容器 {container}",
+    },
+    "cluster_absent_version": {
+        "en": "{host} runs another release of Ray or Python than the head: {line}",
+        "zh": "{host} 的 Ray 或 Python 版本与头节点不同：{line}",
+    },
+    "cluster_absent_token": {
+        "en": "{host} has another Ray token than the head: run playbooks/serve.yml for all hosts of the deployment, without --limit",
+        "zh": "{host} 的 Ray 令牌与头节点不同：对该部署的所有主机运行 playbooks/serve.yml，不加 --limit",
+    },
+    "cluster_absent_no_way_to_head": {
+        "en": "{host} does not reach the head's port {head}: a firewall, or a network that does not carry it"
+        " (llm_cluster_network, ray_port)",
+        "zh": "{host} 无法访问头节点端口 {head}：防火墙，或所选网络不通（llm_cluster_network、ray_port）",
+    },
+    "cluster_absent_no_way_back": {
+        "en": "the head does not reach port {port} of {host} ({address}), though {host} reaches the head: a firewall in one direction"
+        " (ray_node_manager_port)",
+        "zh": "{host} 可访问头节点，但头节点无法访问 {host}（{address}）的端口 {port}：防火墙单向拦截（ray_node_manager_port）",
+    },
+    "cluster_absent_address": {
+        "en": "{host} joined with the address {found}, and {address} was agreed: see llm_cluster_network and llm_cluster_interface",
+        "zh": "{host} 以地址 {found} 加入，而约定的是 {address}：见 llm_cluster_network 与 llm_cluster_interface",
+    },
+    "cluster_absent_gpus": {
+        "en": "{host} joined with {found} GPUs, and the plan counts {wanted}",
+        "zh": "{host} 加入时有 {found} 块 GPU，而计划为 {wanted} 块",
+    },
+    "cluster_absent_unknown": {
+        "en": "{host} did not join; its container is {state}",
+        "zh": "{host} 未加入；其容器状态为 {state}",
+    },
+    "cluster_absent_log": {"en": "the end of its log", "zh": "其日志末尾"},
 }
 
 _NAMES_SHOWN = 8

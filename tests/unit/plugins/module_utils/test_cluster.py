@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils.cluster import TEXTS, cluster_problems
+from ansible_collections.baremetal.llm.plugins.module_utils.cluster import cluster_problems
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,14 +27,6 @@ def absent(joined: list[dict[str, Any]], **changes: Any) -> list[str]:
         **changes,
     }
     return cluster_problems({"absent": look})
-
-
-def test_every_text_is_there_in_both_languages_with_the_same_values() -> None:
-    import string
-
-    for code, texts in TEXTS.items():
-        fields = [{name for _a, name, _b, _c in string.Formatter().parse(texts[lang]) if name} for lang in ("en", "zh")]
-        assert fields[0] == fields[1], code
 
 
 def test_who_joined_as_planned_is_no_problem() -> None:
