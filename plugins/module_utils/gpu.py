@@ -55,6 +55,22 @@ _HARMLESS_REASONS = (
     "display_clock_setting",
 )
 
+# What a card's NVLinks carry, by compute capability: Mbit/s of one link in each direction, and how many it has.
+# Sources: NVIDIA's architecture papers of Pascal (P100: 160 GB/s over 4 links, both directions), Volta (V100: 300 GB/s, 6), Turing
+# (RTX 8000: 100 GB/s, 2), Ampere (A100: 600 GB/s, 12; GA102: 112.5 GB/s, 4), Hopper (900 GB/s, 18) and Blackwell (1800 GB/s, 18).
+NVLINKS = {
+    "6.0": (160000, 4),
+    "7.0": (200000, 6),
+    "7.5": (200000, 2),
+    "8.0": (200000, 12),
+    "8.6": (112500, 4),
+    "9.0": (200000, 18),
+    "10.0": (400000, 18),
+    "10.3": (400000, 18),
+}
+# What one lane carries in each direction after its line code (8b/10b, 128b/130b, flits from 6.0 on). Source: PCI-SIG's base specifications.
+PCIE_LANE_MBPS = {1: 2000, 2: 4000, 3: 7877, 4: 15754, 5: 31508, 6: 60500}
+
 _VENDOR = "0x10de"
 _BRIDGE_CLASS = "0x0680"  # other bridge: how an NVSwitch shows itself
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller; a card's audio function is neither
@@ -241,6 +257,35 @@ def parse_p2p(text: str, topology: Mapping[str, Mapping[str, str]]) -> dict[str,
             by_link = True if links[other].startswith("NV") and links[other] != "NVB" else None
             p2p[mine][other] = by_link if answer == "U" else answer == "OK"
     return p2p
+
+
+def slowest_fabric(
+    gpus: Sequence[Mapping[str, Any]], topology: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any] | None:
+    """What the worst-connected card can exchange with the others of its host: ``{via: NVLink x6, mbps: 1200000}``.
+
+    Each direction for itself. A card's NVLinks work side by side, so they add up; behind an NVSwitch every pair shows all of them.
+    A card without NVLink to another one goes over PCIe, at the width it has now. None for a single card and where nothing tells.
+    """
+    if len(gpus) < 2:
+        return None
+    found = []
+    for gpu in gpus:
+        links = topology.get("GPU{0}".format(gpu.get("index")), {})
+        nvlinks = sum(
+            int(link[2:]) for name, link in links.items() if name.startswith("GPU") and re.fullmatch(r"NV\d+", link)
+        )
+        if nvlinks:
+            mbps, most = NVLINKS.get(str(gpu.get("compute_capability")), (0, 0))
+            count = min(nvlinks, most)
+            found.append((mbps * count, "NVLink x{0}".format(count)))
+        else:
+            pcie = gpu.get("link") or {}
+            generation, width = pcie.get("generation_max"), pcie.get("width")
+            mbps = PCIE_LANE_MBPS.get(generation or 0, 0) * (width or 0)
+            found.append((mbps, "PCIe {0}.0 x{1}".format(generation, width)))
+    mbps, via = min(found)
+    return {"via": via, "mbps": mbps} if mbps else None
 
 
 def _text(element: ElementTree.Element | None, path: str) -> str | None:
@@ -491,6 +536,7 @@ def gpu_facts(
         "driver": dict(driver),
         "topology": topology,
         "p2p": parse_p2p(answers.get("p2p") or "", topology),
+        "fabric": slowest_fabric(gpus, topology),
         "nvswitches": switches,
         "problems": problems,
     }

@@ -67,6 +67,10 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "at best {percent} % of the slowest link's {gigabits} Gbit/s",
         "zh": "最高为最慢链路 {gigabits} Gbit/s 的 {percent}%",
     },
+    "report_fabric": {
+        "en": "at best {percent} % of the {gigabits} Gbit/s of {via}, the slowest between the GPUs",
+        "zh": "最高为 GPU 间最慢链路 {via} 的 {gigabits} Gbit/s 的 {percent}%",
+    },
     "report_stages": {"en": "How long it took", "zh": "各阶段耗时"},
     "report_total": {"en": "all of it", "zh": "总计"},
     # Types, as people write them

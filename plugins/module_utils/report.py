@@ -81,13 +81,13 @@ def _collective(found: Mapping[str, Any], language: str) -> list[str]:
                 row["busbw_bytes_per_second"] / 1e6,
             )
         )
-    link = found.get("link_mbps")
-    if link:
+    mbps, via = found.get("link_mbps"), found.get("link")
+    # On one host only NCCL goes over the links between the GPUs.
+    if mbps and (not via or found["backend"] == "nccl"):
         best = max(row["busbw_bytes_per_second"] for row in found["results"]) * 8 / 1e6
-        lines.append(
-            "    "
-            + message("report_link", language, percent=round(100 * best / link), gigabits="{0:g}".format(link / 1000))
-        )
+        code = "report_fabric" if via else "report_link"
+        figures = {"percent": round(100 * best / mbps), "gigabits": "{0:g}".format(mbps / 1000)}
+        lines.append("    " + message(code, language, via=via, **figures))
     return lines
 
 

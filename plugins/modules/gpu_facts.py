@@ -127,6 +127,12 @@ gpu_facts:
         - Per card whether it can read the memory of each other card directly, V(true) or V(false); V(null) where nothing tells.
       type: dict
       sample: {"GPU0": {"GPU1": true}, "GPU1": {"GPU0": true}}
+    fabric:
+      description:
+        - What the card with the worst connection can exchange with the others of its host in each direction, C(mbps), and C(via)
+          what; V(null) for a single card and where nothing tells. NVLinks of a card add up; PCIe counts with its width now.
+      type: dict
+      sample: {"via": "NVLink x2", "mbps": 400000}
     nvswitches:
       description:
         - How many NVSwitches are on the PCI bus. Those of HGX B200 and later are not there.
@@ -151,6 +157,9 @@ ansible_facts:
       elements: dict
     llm_gpu_p2p:
       description: The dictionary RV(gpu_facts.p2p).
+      type: dict
+    llm_gpu_fabric:
+      description: The dictionary RV(gpu_facts.fabric).
       type: dict
 """
 
@@ -219,7 +228,13 @@ def main() -> None:
         failure,
     )
     module.exit_json(
-        changed=False, gpu_facts=facts, ansible_facts={"llm_gpus_found": facts["gpus"], "llm_gpu_p2p": facts["p2p"]}
+        changed=False,
+        gpu_facts=facts,
+        ansible_facts={
+            "llm_gpus_found": facts["gpus"],
+            "llm_gpu_p2p": facts["p2p"],
+            "llm_gpu_fabric": facts["fabric"],
+        },
     )
 
 

@@ -24,6 +24,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.gpu import (
     parse_query,
     parse_topology,
     pci_gpus,
+    slowest_fabric,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -138,6 +139,37 @@ def test_peer_access_of_a_real_machine() -> None:
 
 def test_peer_access_that_is_not_told_follows_from_nvlink() -> None:
     assert parse_p2p("", parse_topology(capture("topo.txt"))) == {"GPU0": {"GPU1": True}, "GPU1": {"GPU0": True}}
+
+
+def cards(capability: str, count: int, width: int | None = 16) -> list[dict[str, Any]]:
+    link = {"generation": 1, "generation_max": 3, "width": width, "width_max": 16}
+    return [{"index": index, "compute_capability": capability, "link": link} for index in range(count)]
+
+
+def test_nvlinks_of_a_card_add_up_and_an_nvswitch_shows_each_pair_all_of_them() -> None:
+    # Half of a DGX-1: two links to one neighbour, one to each of the others.
+    cube = {
+        "GPU0": {"GPU1": "NV1", "GPU2": "NV1", "GPU3": "NV2"},
+        "GPU1": {"GPU0": "NV1", "GPU2": "NV2", "GPU3": "SYS"},
+    }
+    assert slowest_fabric(cards("7.0", 2), cube) == {"via": "NVLink x3", "mbps": 600000}
+    switched = {f"GPU{one}": {f"GPU{other}": "NV18" for other in range(8) if other != one} for one in range(8)}
+    assert slowest_fabric(cards("9.0", 8), switched) == {"via": "NVLink x18", "mbps": 3600000}
+
+
+@pytest.mark.parametrize(("width", "found"), [(16, 126032), (8, 63016), (None, None)])
+def test_a_card_without_nvlink_goes_over_pcie_as_wide_as_it_is_now(width: int | None, found: int | None) -> None:
+    topology = {"GPU0": {"GPU1": "PHB", "NIC0": "PIX"}, "GPU1": {"GPU0": "PHB"}}
+    expected = found and {"via": f"PCIe 3.0 x{width}", "mbps": found}
+    assert slowest_fabric(cards("7.0", 2, width), topology) == expected
+    # One card is enough to slow all of them down.
+    mixed = {**topology, "GPU2": {"GPU0": "NV2"}}
+    assert slowest_fabric(cards("7.0", 3, width), mixed) == expected
+
+
+def test_a_single_card_and_links_of_unknown_speed_tell_nothing() -> None:
+    assert slowest_fabric(cards("7.0", 1), {"GPU0": {}}) is None
+    assert slowest_fabric(cards("99.0", 2), {"GPU0": {"GPU1": "NV4"}, "GPU1": {"GPU0": "NV4"}}) is None
 
 
 # -- health ------------------------------------------------------------------------------------------------------------
@@ -410,6 +442,7 @@ def test_a_host_without_any() -> None:
         "driver": NO_DRIVER,
         "topology": {},
         "p2p": {},
+        "fabric": None,
         "nvswitches": 0,
         "problems": [],
     }

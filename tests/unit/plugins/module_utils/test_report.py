@@ -68,3 +68,21 @@ def test_the_all_reduce_is_compared_with_the_link() -> None:
     assert "1.000 ms" in text
     assert "625.0 MB/s" in text
     assert "at best 50 % of the slowest link's 10 Gbit/s" in text
+
+
+@pytest.mark.parametrize(("backend", "compared"), [("nccl", True), ("gloo", False)])
+def test_on_one_host_nccl_is_compared_with_what_joins_the_gpus(backend: str, compared: bool) -> None:
+    # Measured on two H200 of one host with roles/vllm/files/collective.py.
+    rate = 268435456 / 0.000904443099999952
+    row = {"bytes": 256 << 20, "seconds": 0.000904443, "algbw_bytes_per_second": rate, "busbw_bytes_per_second": rate}
+    found = {
+        "backend": backend,
+        "ranks": 2,
+        "measured": "today",
+        "link": "NVLink x18",
+        "link_mbps": 3600000,
+        "results": [row],
+    }
+    text = "\n".join(report_lines([], {"d": {"hosts": ["a"], "head": "a"}}, {}, {}, collective={"a": found}))
+    assert "256 MiB" in text
+    assert ("at best 66 % of the 3600 Gbit/s of NVLink x18" in text) == compared
