@@ -14,6 +14,8 @@ DOCUMENTATION = r"""
 name: check_hosts
 short_description: What is wrong with the hosts of the deployments, before they are changed
 version_added: 0.1.0
+extends_documentation_fragment:
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 description:
@@ -45,11 +47,6 @@ options:
         C(memory_reserve_gib), C(kernel_minimum), C(clock_limit_seconds), C(ecc_uncorrected_limit) and C(severities).
     type: dict
     default: {}
-  language:
-    description: The language of the problems' texts.
-    type: str
-    choices: [en, zh]
-    default: en
 """
 
 EXAMPLES = r"""

@@ -15,6 +15,8 @@ DOCUMENTATION = r"""
 name: cluster_interfaces
 short_description: The network interface that each host of a cluster uses
 version_added: 0.1.0
+extends_documentation_fragment:
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 description:
@@ -40,11 +42,6 @@ options:
     description: Per host the interface that it shall use. Hosts that are not in it choose freely.
     type: dict
     default: {}
-  language:
-    description: The language of the problems' texts.
-    type: str
-    choices: [en, zh]
-    default: en
 """
 
 EXAMPLES = r"""

@@ -20,11 +20,8 @@ options:
         C(states), C(forth) and C(back).
     type: dict
     required: true
-  language:
-    description: The language of the texts.
-    type: str
-    choices: [en, zh]
-    default: en
+extends_documentation_fragment:
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 """

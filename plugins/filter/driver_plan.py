@@ -27,11 +27,8 @@ options:
         that the bundle holds.
     type: dict
     required: true
-  language:
-    description: The language of the texts.
-    type: str
-    choices: [en, zh]
-    default: en
+extends_documentation_fragment:
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 """

@@ -26,11 +26,8 @@ options:
     type: str
     choices: [auto, proprietary, open]
     default: auto
-  language:
-    description: The language of the texts.
-    type: str
-    choices: [en, zh]
-    default: en
+extends_documentation_fragment:
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 """

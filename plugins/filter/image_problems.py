@@ -30,11 +30,8 @@ options:
     type: list
     elements: str
     default: []
-  language:
-    description: The language of the texts.
-    type: str
-    choices: [en, zh]
-    default: en
+extends_documentation_fragment:
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 """

@@ -15,6 +15,8 @@ DOCUMENTATION = r"""
 name: install_problems
 short_description: Why Docker Engine or the container toolkit cannot be installed as asked
 version_added: 0.1.0
+extends_documentation_fragment:
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 description:
@@ -25,11 +27,6 @@ options:
     description: What is asked for and what was found, as these two roles gather it.
     type: dict
     required: true
-  language:
-    description: The language of the text.
-    type: str
-    choices: [en, zh]
-    default: en
 """
 
 EXAMPLES = r"""

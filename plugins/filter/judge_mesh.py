@@ -14,6 +14,8 @@ DOCUMENTATION = r"""
 name: judge_mesh
 short_description: Which network carries a deployment, and what is wrong with the others
 version_added: 0.1.0
+extends_documentation_fragment:
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 description:
@@ -35,11 +37,6 @@ options:
     description: The network in use. It is kept as long as it works.
     type: str
     default: ""
-  language:
-    description: The language of the texts.
-    type: str
-    choices: [en, zh]
-    default: en
 """
 
 EXAMPLES = r"""

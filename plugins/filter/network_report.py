@@ -15,6 +15,8 @@ DOCUMENTATION = r"""
 name: network_report
 short_description: Who reaches whom, for people and for programs
 version_added: 0.1.0
+extends_documentation_fragment:
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 description:
@@ -29,11 +31,6 @@ options:
     type: str
     choices: [text, html, json]
     default: text
-  language:
-    description: The language of the texts.
-    type: str
-    choices: [en, zh]
-    default: en
 """
 
 EXAMPLES = r"""

@@ -35,15 +35,12 @@ options:
     description: Largest file on the disk. V(0) splits nothing. FAT32 takes V(4095).
     type: int
     default: 0
+extends_documentation_fragment:
+  - baremetal.llm.attributes
+  - baremetal.llm.attributes.controller
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
-  action:
-    description: Runs on the controller only.
-    support: full
-  async:
-    description: Can be run in the background.
-    support: none
   check_mode:
     description: Says what would be copied, and copies nothing.
     support: full
@@ -52,10 +49,6 @@ attributes:
     support: full
   idempotent:
     description: A second run copies nothing.
-    support: full
-  platform:
-    description: Where it runs.
-    platforms: posix
     support: full
 """
 

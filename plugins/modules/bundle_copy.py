@@ -44,15 +44,14 @@ options:
     type: str
     choices: [check, commit]
     default: check
+extends_documentation_fragment:
+  - baremetal.llm.attributes
+  - baremetal.llm.attributes.controller
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
   action:
     description: Has a part that runs on the controller.
-    support: full
-  async:
-    description: Can be run in the background.
-    support: none
   check_mode:
     description: Says what would be copied and copies nothing.
     support: full
@@ -61,10 +60,6 @@ attributes:
     support: full
   idempotent:
     description: A second run copies nothing.
-    support: full
-  platform:
-    description: Where it runs.
-    platforms: posix
     support: full
 """
 

@@ -75,15 +75,12 @@ options:
   lists:
     description: Fetch nothing; write plain lists of what would be fetched, and a script that does, into this folder.
     type: path
+extends_documentation_fragment:
+  - baremetal.llm.attributes
+  - baremetal.llm.attributes.controller
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
-  action:
-    description: Runs on the controller only.
-    support: full
-  async:
-    description: Can be run in the background.
-    support: none
   check_mode:
     description: Asks for names and sizes, says what would be fetched, and writes nothing.
     support: full
@@ -92,10 +89,6 @@ attributes:
     support: full
   idempotent:
     description: A second run fetches nothing.
-    support: full
-  platform:
-    description: Where it runs.
-    platforms: posix
     support: full
 """
 

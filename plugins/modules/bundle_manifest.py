@@ -43,6 +43,8 @@ options:
       - File that remembers what was read, so that a file that was not touched since is not read again.
       - M(baremetal.llm.bundle_verify) has the same.
     type: path
+extends_documentation_fragment:
+  - baremetal.llm.attributes
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
@@ -54,10 +56,6 @@ attributes:
     support: full
   idempotent:
     description: A second run with the same files changes nothing.
-    support: full
-  platform:
-    description: Where it runs.
-    platforms: posix
     support: full
 requirements:
   - PyYAML

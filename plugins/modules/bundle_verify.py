@@ -26,20 +26,13 @@ options:
     description: Whether contents are compared, and not only names and sizes.
     type: bool
     default: true
-  language:
-    description: The language of the refusal.
-    type: str
-    choices: [en, zh]
-    default: en
+extends_documentation_fragment:
+  - baremetal.llm.attributes
+  - baremetal.llm.attributes.controller
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
-  action:
-    description: Runs on the controller only.
-    support: full
-  async:
-    description: Can be run in the background.
-    support: none
   check_mode:
     description: Does the same, and remembers nothing.
     support: full
@@ -48,10 +41,6 @@ attributes:
     support: none
   idempotent:
     description: A second run reads nothing that was not touched.
-    support: full
-  platform:
-    description: Where it runs.
-    platforms: posix
     support: full
 """
 

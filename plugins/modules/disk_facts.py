@@ -36,19 +36,11 @@ options:
         type: list
         elements: list
         default: []
+extends_documentation_fragment:
+  - baremetal.llm.attributes
+  - baremetal.llm.attributes.looks
 author:
   - The baremetal.llm authors (@baremetal-llm)
-attributes:
-  check_mode:
-    description: Can run in check mode and does the same there.
-    support: full
-  diff_mode:
-    description: Shows what changed. Nothing does.
-    support: none
-  platform:
-    description: Where it runs.
-    platforms: posix
-    support: full
 """
 
 EXAMPLES = r"""

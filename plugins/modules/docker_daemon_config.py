@@ -27,11 +27,9 @@ options:
     description: Whether to keep a copy of the file, with the time in its name, before it is changed.
     type: bool
     default: true
-  language:
-    description: The language of messages.
-    type: str
-    choices: [en, zh]
-    default: en
+extends_documentation_fragment:
+  - baremetal.llm.attributes
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
@@ -40,10 +38,6 @@ attributes:
     support: full
   diff_mode:
     description: Shows what changed.
-    support: full
-  platform:
-    description: Where it runs.
-    platforms: posix
     support: full
 """
 

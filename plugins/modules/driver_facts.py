@@ -17,22 +17,11 @@ options:
     description: Where the host's sysfs is mounted.
     type: path
     default: /sys
+extends_documentation_fragment:
+  - baremetal.llm.attributes.linux
+  - baremetal.llm.attributes.looks
 author:
   - The baremetal.llm authors (@baremetal-llm)
-attributes:
-  check_mode:
-    description: Can run in check mode and does the same there.
-    support: full
-  diff_mode:
-    description: Shows what changed. Nothing does.
-    support: none
-  facts:
-    description: Returns facts about the host.
-    support: none
-  platform:
-    description: Where it runs.
-    platforms: linux
-    support: full
 seealso:
   - module: baremetal.llm.gpu_facts
   - plugin: baremetal.llm.driver_plan

@@ -27,22 +27,12 @@ options:
     description: How long C(nvidia-smi) may take for one answer. With many cards and without the persistence daemon it is slow.
     type: int
     default: 60
+extends_documentation_fragment:
+  - baremetal.llm.attributes.linux
+  - baremetal.llm.attributes.looks
+  - baremetal.llm.attributes.facts
 author:
   - The baremetal.llm authors (@baremetal-llm)
-attributes:
-  check_mode:
-    description: Can run in check mode and does the same there.
-    support: full
-  diff_mode:
-    description: Shows what changed. Nothing does.
-    support: none
-  facts:
-    description: Returns facts about the host.
-    support: full
-  platform:
-    description: Where it runs.
-    platforms: linux
-    support: full
 seealso:
   - plugin: baremetal.llm.predict_start
     plugin_type: filter

@@ -25,28 +25,16 @@ options:
     description: How long C(docker) and C(nvidia-smi) may take for an answer. Without one, it is as if they were not there.
     type: int
     default: 20
+extends_documentation_fragment:
+  - baremetal.llm.attributes.linux
+  - baremetal.llm.attributes.looks
+  - baremetal.llm.attributes.facts
+  - baremetal.llm.attributes.controller
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
   action:
     description: Has a part that runs on the controller.
-    support: full
-  async:
-    description: Can be run in the background.
-    support: none
-  check_mode:
-    description: Can run in check mode and does the same there.
-    support: full
-  diff_mode:
-    description: Shows what changed. Nothing does.
-    support: none
-  facts:
-    description: Returns facts about the host.
-    support: full
-  platform:
-    description: Where it runs.
-    platforms: linux
-    support: full
 """
 
 EXAMPLES = r"""

@@ -31,24 +31,12 @@ options:
     type: list
     elements: dict
     default: []
-  language:
-    description: The language of RV(text).
-    type: str
-    choices: [en, zh]
-    default: en
+extends_documentation_fragment:
+  - baremetal.llm.attributes
+  - baremetal.llm.attributes.looks
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
-attributes:
-  check_mode:
-    description: Can run in check mode and does the same there.
-    support: full
-  diff_mode:
-    description: Shows what changed. Nothing does.
-    support: none
-  platform:
-    description: Where it runs.
-    platforms: posix
-    support: full
 requirements:
   - "the Python library docker, for O(reference)"
   - "the Python library zstandard or Python 3.14, for what is compressed with zstd"

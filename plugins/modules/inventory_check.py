@@ -24,25 +24,12 @@ options:
         bundle says no.
     type: bool
     default: true
+extends_documentation_fragment:
+  - baremetal.llm.attributes
+  - baremetal.llm.attributes.looks
+  - baremetal.llm.attributes.controller
 author:
   - The baremetal.llm authors (@baremetal-llm)
-attributes:
-  action:
-    description: Runs on the controller, without a connection to the host.
-    support: full
-  async:
-    description: Can be run in the background.
-    support: none
-  check_mode:
-    description: Can run in check mode and does the same there.
-    support: full
-  diff_mode:
-    description: Shows what changed. Nothing does.
-    support: none
-  platform:
-    description: Where it runs. It needs nothing of the host.
-    platforms: posix
-    support: full
 notes:
   - Run it once, with C(hosts=localhost,all) and C(run_once=true). A play with C(hosts=localhost) is skipped as soon as somebody
     runs the playbook with C(--limit).

@@ -61,19 +61,11 @@ options:
     description: After how long a listener ends if nobody ends it.
     type: float
     default: 300
+extends_documentation_fragment:
+  - baremetal.llm.attributes.linux
+  - baremetal.llm.attributes.looks
 author:
   - The baremetal.llm authors (@baremetal-llm)
-attributes:
-  check_mode:
-    description: Can run in check mode and does the same there, since it changes nothing.
-    support: full
-  diff_mode:
-    description: Shows what changed. Nothing does.
-    support: none
-  platform:
-    description: Where it runs.
-    platforms: linux
-    support: full
 """
 
 EXAMPLES = r"""

@@ -22,22 +22,12 @@ options:
     description: Where the host's procfs is mounted.
     type: path
     default: /proc
+extends_documentation_fragment:
+  - baremetal.llm.attributes.linux
+  - baremetal.llm.attributes.looks
+  - baremetal.llm.attributes.facts
 author:
   - The baremetal.llm authors (@baremetal-llm)
-attributes:
-  check_mode:
-    description: Can run in check mode and does the same there.
-    support: full
-  diff_mode:
-    description: Shows what changed. Nothing does.
-    support: none
-  facts:
-    description: Returns facts about the host.
-    support: full
-  platform:
-    description: Where it runs.
-    platforms: linux
-    support: full
 seealso:
   - plugin: baremetal.llm.cluster_interfaces
     plugin_type: filter

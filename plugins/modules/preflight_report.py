@@ -21,30 +21,19 @@ options:
     description: The file on the controller. Its folder is made.
     type: path
     required: true
-  language:
-    description: Language of what is printed.
-    type: str
-    choices: [en, zh]
-    default: en
+extends_documentation_fragment:
+  - baremetal.llm.attributes
+  - baremetal.llm.attributes.controller
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
-  action:
-    description: Runs on the controller, without a connection to the host.
-    support: full
-  async:
-    description: Can be run in the background.
-    support: none
   check_mode:
     description: Can run in check mode and writes no file there.
     support: full
   diff_mode:
     description: Shows what changed. Nothing does.
     support: none
-  platform:
-    description: Where it runs. It needs nothing of the host.
-    platforms: posix
-    support: full
 """
 
 EXAMPLES = r"""

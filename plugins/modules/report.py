@@ -36,30 +36,13 @@ options:
     description: The proofs of the deployments' networks, by deployment, as the filter C(judge_mesh) returns them.
     type: dict
     default: {}
-  language:
-    description: Language of the report.
-    type: str
-    choices: [en, zh]
-    default: en
+extends_documentation_fragment:
+  - baremetal.llm.attributes
+  - baremetal.llm.attributes.looks
+  - baremetal.llm.attributes.controller
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
-attributes:
-  action:
-    description: Runs on the controller, without a connection to the host.
-    support: full
-  async:
-    description: Can be run in the background.
-    support: none
-  check_mode:
-    description: Can run in check mode and does the same there.
-    support: full
-  diff_mode:
-    description: Shows what changed. Nothing does.
-    support: none
-  platform:
-    description: Where it runs. It needs nothing of the host.
-    platforms: posix
-    support: full
 """
 
 EXAMPLES = r"""
