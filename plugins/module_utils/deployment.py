@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.eras import RAY_IN_IMAGE_LAST
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.versions import release_key
@@ -31,6 +31,12 @@ FOUND, DECLARED = "llm_gpus_found", "llm_gpus"
 def image_reference(variables: Mapping[str, Any]) -> str:
     """The container image of a deployment: vllm_image, else the official one of its release."""
     return str(variables.get("vllm_image") or "vllm/vllm-openai:v{0}".format(variables["vllm_version"]))
+
+
+def image_to_run(variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]] = ()) -> str:
+    """What the hosts run: the image of the bundle's records that stands for the deployment's, else that one itself."""
+    reference = image_reference(variables)
+    return str(_image_of(records, reference).get("reference") or reference)
 
 
 def ray_is_in_image(vllm_version: str) -> bool:
@@ -96,7 +102,7 @@ def _gpus(variables: Mapping[str, Any]) -> list[Any]:
     return list(found or variables.get(DECLARED) or [])
 
 
-def _image_of(records: list[Mapping[str, Any]], reference: str) -> Mapping[str, Any]:
+def _image_of(records: Sequence[Mapping[str, Any]], reference: str) -> Mapping[str, Any]:
     for record in records:
         for image in record.get("images") or []:
             if stands_for(image, reference):

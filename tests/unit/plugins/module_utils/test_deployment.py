@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.filter import deployment_image
 from ansible_collections.baremetal.llm.plugins.module_utils.deployment import (
     image_reference,
     plan_inputs,
@@ -94,6 +95,17 @@ def test_which_images_need_ray() -> None:
         "replica": {"hosts": ["a", "b"], "head": "a"},
     }
     assert ray_images(deployments, hostvars) == ["vllm/vllm-openai:v0.19.1", "vllm/vllm-openai:v0.21.0"]
+
+
+def test_the_image_that_the_bundle_made_of_the_named_one_is_run() -> None:
+    images = [{"reference": "other:1"}, {"reference": "mine:1-ray", "id": "sha256:1", "base": {"reference": "mine:1"}}]
+    records: list[dict[str, Any]] = [{"path": "driver.run"}, {"path": "images.tar", "images": images}]
+    run = deployment_image.FilterModule().filters()["deployment_image"]
+    assert run("mine:1", "0.8.5", records) == "mine:1-ray"
+    assert run("sha256:1", "0.8.5", records) == "mine:1-ray"
+    assert run("other:1", "0.8.5", records) == "other:1"
+    assert run("not-there:1", "0.8.5", records) == "not-there:1"
+    assert run("", "0.8.5", records) == run("", "0.8.5") == "vllm/vllm-openai:v0.8.5"
 
 
 @pytest.mark.parametrize(

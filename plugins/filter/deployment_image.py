@@ -1,0 +1,59 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: deployment_image
+short_description: Which container image a deployment runs
+version_added: 0.1.0
+description:
+  - The image that is named, else the official one of the release. Where the bundle holds one that was made from it, with Ray added,
+    that one.
+positional: _input, vllm_version, records
+options:
+  _input:
+    description: The image that the inventory names; empty for the official one.
+    type: str
+    required: true
+  vllm_version:
+    description: Release of vLLM.
+    type: str
+    required: true
+  records:
+    description: The C(files) of the bundle's manifest.
+    type: list
+    elements: dict
+    default: []
+author:
+  - The baremetal.llm authors (@baremetal-llm)
+"""
+
+EXAMPLES = r"""
+- name: Image | Show what will run
+  ansible.builtin.debug:
+    msg: "{{ vllm_image | default('') | baremetal.llm.deployment_image(vllm_version, manifest.files) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The image's reference.
+  type: str
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils.deployment import image_to_run
+
+
+def deployment_image(image: Any, vllm_version: Any, records: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The filter; see the documentation above."""
+    return image_to_run({"vllm_image": image, "vllm_version": vllm_version}, records)
+
+
+class FilterModule:
+    """What Ansible loads."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"deployment_image": deployment_image}
