@@ -120,7 +120,7 @@ def _modelscope(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[
         from modelscope_hub import HubApi
         from modelscope_hub.errors import HubError
     except ImportError as error:
-        raise SourceError(_missing("modelscope", "modelscope")) from error
+        raise SourceError(_missing("modelscope_hub", "modelscope-hub")) from error
     repository, revision = _repository(rest)
     endpoint = settings.modelscope_endpoint.rstrip("/")
     asked = revision or "master"

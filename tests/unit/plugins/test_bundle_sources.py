@@ -71,7 +71,6 @@ def settings(hub: str, **tokens: str) -> bundle_sources.Settings:
 
 
 def test_a_model_of_hugging_face_is_pinned_to_its_commit(hub: str) -> None:
-    pytest.importorskip("huggingface_hub", reason="an optional client, which is not installed here")
     found = bundle_sources.resolve(ITEM, settings(hub, huggingface="secret"))
     assert found["fields"]["revision"] == COMMIT
     assert found["fields"]["requested_revision"] == "main"
@@ -96,13 +95,11 @@ def test_a_model_of_hugging_face_is_pinned_to_its_commit(hub: str) -> None:
 
 
 def test_a_gated_model_says_what_to_do(hub: str) -> None:
-    pytest.importorskip("huggingface_hub", reason="an optional client, which is not installed here")
     with pytest.raises(bundle_sources.SourceError, match="bundle_huggingface_token"):
         bundle_sources.resolve({**ITEM, "source": "huggingface:a/gated"}, settings(hub))
 
 
 def test_a_model_of_modelscope_is_pinned_by_checksums(hub: str) -> None:
-    pytest.importorskip("modelscope_hub", reason="an optional client, which is not installed here")
     found = bundle_sources.resolve({**ITEM, "source": "modelscope:a/m"}, settings(hub))
     assert [file["sha256"] for file in found["files"]] == ["cd" * 32, DIGEST]
     assert found["files"][0]["urls"] == [f"{hub}/api/v1/models/a/m/repo?Revision=master&FilePath=config.json"]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from ansible_collections.baremetal.llm.plugins.module_utils import image_archive
 from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import ArchiveError, read_archive
 from ansible_collections.baremetal.llm.plugins.module_utils.image_report import report
@@ -77,7 +78,6 @@ def test_zstd_is_read_where_there_is_a_reader(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_real_zstd() -> None:
-    zstandard = pytest.importorskip("zstandard", reason="the library zstandard is not installed")
     image = one(zstandard.ZstdCompressor().compress(make.layer(FILES)))
     assert image["compute_capabilities"] == ["7.0"]
 
