@@ -29,8 +29,9 @@ options:
     description:
       - vLLM's options with underscores, plus C(vllm_version) and, when known, C(nodes) (the number of ranks on each node).
       - An option left out takes that release's own default.
-      - C(compute_capabilities) names the CUDA code that a self-built image holds; C(environment) holds environment variables
-        of the engine; C(free_memory_mib) what is free on each rank before the start.
+      - C(compute_capabilities) names the CUDA code that a self-built image holds, as in V(7.0) or V(9.0+PTX); C(cuda_code) names it
+        by library, as in C({vllm - [sm_80, compute_80]}), and counts more.
+      - C(environment) holds environment variables of the engine, C(free_memory_mib) what is free on each rank before the start.
     type: dict
     required: true
 seealso:

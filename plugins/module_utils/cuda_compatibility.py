@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterable, Mapping
+from typing import Any, Iterable, Mapping
 
 # Cubins (sm_XY) run on the same major number from their minor number on, PTX (compute_XY) on every later GPU. Not so on Tegra, whose
 # cubins are for nothing else. CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility".
@@ -47,6 +47,9 @@ OWN_DRIVER: tuple[tuple[tuple[int, int], str], ...] = (
     ((13, 1), "590.44.01"),
 )
 
+# Without code for a GPU in these libraries, nothing runs on it. The others hold kernels that vLLM goes without.
+NEEDED = ("vllm", "torch")
+
 _NAME = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
 
 
@@ -84,6 +87,32 @@ def code_for(architectures: Iterable[str], gpu: tuple[int, int]) -> str | None:
     """How a GPU is served: sm by cubins, compute by PTX only, None not at all."""
     kinds = {name.partition("_")[0] for name in architectures if runs(name, gpu)}
     return "sm" if "sm" in kinds else "compute" if kinds else None
+
+
+def named(entry: object) -> list[str]:
+    """The architectures that are meant by an entry of a list as builds take it: 9.0+PTX is sm_90 and compute_90."""
+    text = str(entry).strip()
+    version = text[: -len("+PTX")] if text.endswith("+PTX") else text
+    number = "{0}{1}".format(*capability(version))
+    return ["sm_" + number] + (["compute_" + number] if version != text else [])
+
+
+def held(image: Mapping[str, Any]) -> dict[str, list[str]]:
+    """What each library that is needed is built for, of an image as the manifest describes it; what it says where nothing was found."""
+    libraries = _mapping(_mapping(image.get("contents")).get("libraries"))
+    found = {name: list(_mapping(libraries[name]).get("built_for") or []) for name in NEEDED if name in libraries}
+    entries = image.get("compute_capabilities")
+    said: list[str] = []
+    for entry in entries if isinstance(entries, (list, tuple)) else ():
+        try:
+            said += named(entry)
+        except ValueError:  # told where the inventory is checked
+            continue
+    return found or ({"compute_capabilities": said} if said else {})
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def capabilities(libraries: Iterable[Iterable[str]]) -> list[str]:

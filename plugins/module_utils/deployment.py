@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils.cuda_compatibility import held
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.eras import RAY_IN_IMAGE_LAST
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.versions import release_key
 
@@ -87,6 +88,9 @@ def plan_inputs(
         request["distributed_executor_backend"] = head["vllm_executor"]
     records: list[Mapping[str, Any]] = list((manifest or {}).get("files") or [])
     image = _image_of(records, image_reference(head))
+    code = held(image)
+    if code:
+        request["cuda_code"] = code
     if image.get("compute_capabilities"):
         request["compute_capabilities"] = image["compute_capabilities"]
     request["image_has_ray"] = bool(image.get("ray_version")) or ray_is_in_image(str(head.get("vllm_version") or ""))

@@ -9,11 +9,11 @@ from typing import Any, Iterable, Mapping, Sequence
 from ansible_collections.baremetal.llm.plugins.module_utils.cuda_compatibility import (
     capability,
     code_for,
+    held,
     lowest_driver,
     older,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils.deployment import image_reference, stands_for
-from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import NEEDED
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.releases import RELEASES
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
@@ -36,8 +36,8 @@ def image_problems(
     if not image.get("contents") and not image.get("compute_capabilities"):
         return []
     wanted = _known(gpus)
-    held = _held(image)
-    if not held:
+    code = held(image)
+    if not code:
         return [
             problem(
                 "image_without_cuda",
@@ -49,9 +49,9 @@ def image_problems(
             )
         ]
     found: list[dict[str, str]] = []
-    kinds = {gpu: [code_for(built, gpu) for built in held.values()] for gpu in wanted}
+    kinds = {gpu: [code_for(built, gpu) for built in code.values()] for gpu in wanted}
     for gpu in wanted:
-        lacking = [name for name, kind in zip(held, kinds[gpu]) if kind is None]
+        lacking = [name for name, kind in zip(code, kinds[gpu]) if kind is None]
         if lacking:
             found.append(
                 problem(
@@ -61,7 +61,7 @@ def image_problems(
                     where=where,
                     deployment=deployment,
                     capability="{0}.{1}".format(*gpu),
-                    holds="; ".join("{0}: {1}".format(name, ", ".join(held[name])) for name in lacking),
+                    holds="; ".join("{0}: {1}".format(name, ", ".join(code[name])) for name in lacking),
                     advice=_advice(wanted, driver, lang),
                 )
             )
@@ -115,10 +115,6 @@ def planned_driver(variables: Mapping[str, Any], drivers: Sequence[Any]) -> str 
     return said or (known[0] if len(known) == 1 else None)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _known(gpus: Any) -> list[tuple[int, int]]:
     """The capabilities, without what is not known or malformed, which is told elsewhere."""
     known = set()
@@ -128,14 +124,6 @@ def _known(gpus: Any) -> list[tuple[int, int]]:
         except ValueError:
             continue
     return sorted(known)
-
-
-def _held(image: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What each library that is needed is built for; what the inventory says counts where nothing was found."""
-    libraries = _mapping(_mapping(image.get("contents")).get("libraries"))
-    found = {name: list(_mapping(libraries[name]).get("built_for") or []) for name in NEEDED if name in libraries}
-    said = ["sm_{0}{1}".format(*gpu) for gpu in _known(image.get("compute_capabilities") or [])]
-    return found or ({"compute_capabilities": said} if said else {})
 
 
 def _advice(gpus: Sequence[tuple[int, int]], driver: Any, lang: str) -> str:

@@ -48,8 +48,6 @@ _LIBRARIES = tuple(
         ("flashinfer", r"flashinfer[^/]*/.+\.(?:so|cubin)$"),
     )
 )
-# Without code for a GPU in these, nothing runs on it. The others hold kernels that vLLM goes without.
-NEEDED = ("vllm", "torch")
 
 _PACKAGES = ("vllm", "torch", "ray", "xformers", "flashinfer", "transformers", "triton")
 _METADATA = re.compile(r"(?:^|/)(?:[^/]+-packages)/([A-Za-z0-9_.]+)-[^/]+\.dist-info/METADATA$")
@@ -427,8 +425,8 @@ def describe(files: Mapping[str, Mapping[str, Fact]], environment: Mapping[str, 
         for name, code in merged.items()
         if code.containers
     }
-    held = [facts["libraries"][name]["built_for"] for name in NEEDED if name in facts["libraries"]]
-    if len(held) == len(NEEDED):
+    held = [facts["libraries"][name]["built_for"] for name in cuda_compatibility.NEEDED if name in facts["libraries"]]
+    if len(held) == len(cuda_compatibility.NEEDED):
         facts["compute_capabilities"] = cuda_compatibility.capabilities(held)
     return facts
 

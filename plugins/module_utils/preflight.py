@@ -18,6 +18,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.cuda_compatibility i
 from ansible_collections.baremetal.llm.plugins.module_utils.guard import image_problems, planned_driver
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import message, names, problem, render, shown
 from ansible_collections.baremetal.llm.plugins.module_utils.network import agree_interfaces, interfaces_from_facts
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.parallel import spread
 from ansible_collections.baremetal.llm.plugins.module_utils.ports import deployment_ports
 
 _GIB = 1 << 30
@@ -120,7 +121,8 @@ def _gib(value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         return 0.0
-    return number if 0 < number < float("inf") else 0.0
+    # More than any machine has, and less than what a float overflows at.
+    return min(number, float(1 << 60)) if 0 < number < float("inf") else 0.0
 
 
 def _ours(entry: Mapping[str, Any]) -> bool:
@@ -422,10 +424,26 @@ class _HostCheck:
         for host, seconds in apart.items():
             self.add("clock_differs", [host], value="{0:+.1f} s".format(seconds), host=host, middle=middle, limit=limit)
 
+    def ranks(self, entry: Mapping[str, Any], host: str) -> int:
+        """How many GPUs of a host its deployment uses: those of the plan, as far as the inventory says what it will be, else all."""
+        head = str(entry.get("head") or entry["hosts"][0])
+        order = [head, *(member for member in entry["hosts"] if member != head)]
+        counts = [
+            len(self.found(member) if self.facts.get(member) else self.declared(member) or []) for member in order
+        ]
+        tensor, pipeline = (
+            _number(self.get(head, name)) for name in ("tensor_parallel_size", "pipeline_parallel_size")
+        )
+        if tensor < 1:
+            return len(self.found(host))
+        stages = pipeline if pipeline > 0 else sum(count // tensor for count in counts) or sum(counts) // tensor
+        ranks: Sequence[int] = spread(counts, tensor, stages) or counts
+        return ranks[order.index(host)]
+
     def check_memory(self, deployment: str, entry: Mapping[str, Any], host: str) -> None:
         found = self.get(host, "host") or {}
         memory = found.get("memory") or {}
-        ranks = len(self.found(host))
+        ranks = self.ranks(entry, host)
         several = len(entry["hosts"]) > 1
         store = _gib(self.get(host, "object_store_gib")) if several else 0.0
         shm = found.get("shm_mib")

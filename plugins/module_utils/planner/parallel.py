@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data import eras
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.model import Model
@@ -54,6 +54,19 @@ def shards(
         result.append(Shard(tp, pp, stage, start, start + count))
         start += count
     return result
+
+
+def spread(gpus: Sequence[int], tp: int, pp: int) -> list[int] | None:
+    """How many ranks each node gets: stages in order, each inside one node when sizes allow. None when the GPUs do not suffice."""
+    if sum(gpus) < tp * pp:
+        return None
+    inside = sum(count // tp for count in gpus) >= pp
+    left = tp * pp
+    ranks = []
+    for count in gpus:
+        ranks.append(min(count // tp * tp if inside else count, left))
+        left -= ranks[-1]
+    return ranks
 
 
 def divides_heads(model: Model, tp: int) -> bool:

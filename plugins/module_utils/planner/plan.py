@@ -14,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors impor
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.model import Model, read_model
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.observations import Experience, experience
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.parallel import divides_heads
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.parallel import divides_heads, spread
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.predict import Memo, Prediction, predict
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.release import recommended_release
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.settings import executor_of, normalise
@@ -102,15 +102,13 @@ def read_nodes(value: Any) -> list[Node]:
 # -- where ranks go ------------------------------------------------------------------------------------------------------
 def place(nodes: Sequence[Node], tp: int, pp: int) -> Placement | None:
     """Stages on nodes in order, each stage inside one node when sizes allow; null when the GPUs do not suffice."""
-    if sum(len(node.gpus) for node in nodes) < tp * pp:
+    counts = spread([len(node.gpus) for node in nodes], tp, pp)
+    if counts is None:
         return None
-    inside = sum(len(node.gpus) // tp for node in nodes) >= pp
     taken: list[tuple[str, tuple[int, ...]]] = []
     gpus: list[Gpu] = []
     rank = 0
-    for node in nodes:
-        room = len(node.gpus) // tp * tp if inside else len(node.gpus)
-        count = min(room, tp * pp - rank)
+    for node, count in zip(nodes, counts):
         if count > 0:
             taken.append((node.host, tuple(range(rank, rank + count))))
             gpus += node.gpus[:count]
@@ -171,7 +169,7 @@ def _settings(task: Task, placement: Placement, extra: Mapping[str, Any]) -> dic
 
 def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], model: Model | None = None) -> Prediction:
     raw = dict(settings)
-    for name in ("vllm_version", "compute_capabilities", "environment", "free_memory_mib", "engine"):
+    for name in ("vllm_version", "compute_capabilities", "cuda_code", "environment", "free_memory_mib", "engine"):
         if task.wishes.get(name) is not None:
             raw[name] = task.wishes[name]
     raw["nodes"] = [len(ranks) for _dummy, ranks in placement.nodes] or None

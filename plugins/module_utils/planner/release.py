@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils.cuda_compatibility import code_for, named
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.generations import GENERATIONS, architecture
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.releases import RELEASES
@@ -37,13 +38,8 @@ def image_serves(version: str, capability: tuple[int, int]) -> bool:
     if capability < (7, 5):
         return row.v100 in ("works", "works_with_override", "degraded")
     least = tuple(int(x) for x in row.least.split("."))
-    built = []
-    for entry in row.architectures.split():
-        major, minor = entry.replace("+PTX", "").split(".")
-        built.append(((int(major), int(minor)), entry.endswith("+PTX")))
-    same_major = any(one[0] == capability[0] and one[1] <= capability[1] for one, _dummy in built)
-    through_ptx = any(ptx and one <= capability for one, ptx in built)
-    return capability >= least and (same_major or through_ptx)
+    built = [name for entry in row.architectures.split() for name in named(entry)]
+    return capability >= least and code_for(built, capability) is not None
 
 
 def recommended_release(gpu: Any) -> dict[str, Any]:

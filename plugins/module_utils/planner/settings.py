@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils.cuda_compatibility import named
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data import eras
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.options import (
@@ -67,7 +68,7 @@ class Settings(NamedTuple):
     custom_all_reduce: bool
     lora: tuple[int, int] | None  # (adapters, rank)
     layer_partition: tuple[int, ...] | None
-    image_capabilities: tuple[tuple[int, int], ...] | None
+    image_code: Mapping[str, tuple[str, ...]] | None  # what each library of a self-built image is built for
     free: tuple[int, ...] | None  # bytes free on each rank before the start
     graph_sizes: tuple[int, ...] | None
     environment: Mapping[str, str]
@@ -211,6 +212,23 @@ def _nodes(raw: Any, world: int) -> tuple[int, ...] | None:
     return tuple(counts) or None
 
 
+def _image_code(raw: Mapping[str, Any]) -> dict[str, tuple[str, ...]] | None:
+    """What each library of the image is built for: as it was found, else as it is said for all; None means the official image."""
+    found, said = raw.get("cuda_code"), raw.get("compute_capabilities")
+    if found is not None:
+        libraries = fields.mapping(found, "settings.cuda_code")
+        return {
+            str(name): tuple(map(str, fields.listing(names, "settings.cuda_code"))) for name, names in libraries.items()
+        }
+    if said is None:
+        return None
+    names: list[str] = []
+    for entry in fields.listing(said, "settings.compute_capabilities"):
+        version = "{0}.{1}".format(*fields.capability(entry, "settings.compute_capabilities"))
+        names += named(version + ("+PTX" if str(entry).strip().upper().endswith("+PTX") else ""))
+    return {"compute_capabilities": tuple(names)}
+
+
 def choose_engine(release: Release, raw: Mapping[str, Any], gpus: Sequence[Gpu], environment: Mapping[str, str]) -> str:
     """V0 or V1."""
     asked = raw.get("engine")
@@ -313,13 +331,6 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
             raise InputError(
                 "settings.environment.VLLM_PP_LAYER_PARTITION", "must be a comma list of layer counts"
             ) from None
-    image = raw.get("compute_capabilities")
-    capabilities = None
-    if image is not None:
-        capabilities = tuple(
-            fields.capability(x, "settings.compute_capabilities")
-            for x in fields.listing(image, "settings.compute_capabilities")
-        )
     free = raw.get("free_memory_mib")
     frees: tuple[int, ...] | None = None
     if free is not None:
@@ -361,7 +372,7 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         custom_all_reduce=not fields.truth(raw.get("disable_custom_all_reduce"), "settings.disable_custom_all_reduce"),
         lora=lora_slots,
         layer_partition=parts,
-        image_capabilities=capabilities,
+        image_code=_image_code(raw),
         free=frees,
         graph_sizes=tuple(int(x) for x in graph_sizes) if isinstance(graph_sizes, (list, tuple)) else None,
         environment=environment,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Iterator, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils.cuda_compatibility import code_for
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data import eras
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.architectures import LAST_RELEASE
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.quantization import METHODS, SCHEMES
@@ -103,22 +104,22 @@ def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
     """Whether the image holds code for the GPU."""
     release = RELEASES[settings.release.examined]
     for gpu in {gpu.capability: gpu for gpu in gpus}.values():
-        if gpu.capability < (7, 0) and settings.image_capabilities is None:
+        if gpu.capability < (7, 0) and settings.image_code is None:
             yield Refusal(
                 "gpu_not_supported",
                 "{0} has compute capability {1}; vLLM and Triton need 7.0".format(gpu.name, gpu.capability_text),
                 "use a GPU of compute capability 7.0 or higher",
             )
-        elif settings.image_capabilities is not None:
-            if not any(
-                one[0] == gpu.capability[0] and one[1] <= gpu.capability[1] for one in settings.image_capabilities
-            ):
+        elif settings.image_code is not None:
+            lacking = [name for name, names in settings.image_code.items() if code_for(names, gpu.capability) is None]
+            if lacking or not settings.image_code:
+                holds = "; ".join(
+                    "{0}: {1}".format(name, " ".join(settings.image_code[name]) or "-") for name in lacking
+                )
                 yield Refusal(
                     "gpu_not_supported",
-                    "the image holds CUDA code for {0} and none for {1} ({2})".format(
-                        ", ".join("{0}.{1}".format(*one) for one in settings.image_capabilities) or "nothing",
-                        gpu.name,
-                        gpu.capability_text,
+                    "the image holds no CUDA code for {0} ({1}); it is built for {2}".format(
+                        gpu.name, gpu.capability_text, holds or "no GPU"
                     ),
                     "use an image built for compute capability {0}".format(gpu.capability_text),
                 )

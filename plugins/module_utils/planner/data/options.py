@@ -439,6 +439,7 @@ DESCRIPTIVE: tuple[str, ...] = (
     "vllm_version",
     "nodes",
     "compute_capabilities",
+    "cuda_code",
     "environment",
     "engine",
     "free_memory_mib",

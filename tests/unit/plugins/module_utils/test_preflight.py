@@ -248,6 +248,26 @@ def look(
     return check_hosts(DEPLOYMENTS, seen, settings, {**LIMITS, **(limits or {})}, lang)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "fits"),
+    [
+        ({}, False),
+        ({"tensor_parallel_size": 1, "pipeline_parallel_size": 1}, True),
+        ({"tensor_parallel_size": 2, "pipeline_parallel_size": 1}, True),
+        ({"tensor_parallel_size": 2, "pipeline_parallel_size": 2}, False),
+        ({"tensor_parallel_size": 4}, False),
+        ({"tensor_parallel_size": 3}, True),
+        ({"tensor_parallel_size": 9, "pipeline_parallel_size": 1}, False),
+    ],
+)
+def test_only_gpus_that_are_used_need_memory(sizes: dict[str, int], fits: bool) -> None:
+    cards = [{**V100, "index": index, "uuid": f"GPU-{index}", **HEALTH} for index in range(4)]
+    seen = {"gpu01": facts(1, llm_gpus_found=cards), "gpu02": facts(2)}
+    settings = {"gpu01": {"host": HOST, "gpu": GPU, "swap_space_gib": 20, **sizes}, "gpu02": {"host": HOST, "gpu": GPU}}
+    found = check_hosts(DEPLOYMENTS, seen, settings, LIMITS)
+    assert ("memory_too_small" not in [problem["code"] for problem in found["problems"]]) is fits
+
+
 def test_a_good_host_has_neither_problems_nor_warnings() -> None:
     found = look()
     assert found["problems"] == found["warnings"] == []
