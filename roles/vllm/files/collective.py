@@ -105,4 +105,8 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         head, port, *numbers = sys.argv[1:]
         sys.exit(start_ranks(head, port, *map(int, numbers)))
-    run_rank()
+    try:
+        run_rank()
+    except RuntimeError as error:
+        # torch adds frames of C++ below the line that says what happened.
+        sys.exit(f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}: {str(error).splitlines()[0]}")
