@@ -9,6 +9,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.module_utils import preflight
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import language as known_language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 
 DOCUMENTATION = r"""
 name: check_hosts
@@ -73,14 +74,6 @@ _value:
 """
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
-
-
 def check_hosts(
     deployments: Any,
     facts: Any,
@@ -93,8 +86,7 @@ def check_hosts(
     for name, value in given.items():
         if not isinstance(value, Mapping):
             raise AnsibleFilterError(f"check_hosts wants a mapping of {name}, not {type(value).__name__}")
-    plain = {name: _plain(value) for name, value in given.items()}
-    return preflight.check_hosts(**plain, lang=known_language(language))
+    return preflight.check_hosts(**{name: plain(value) for name, value in given.items()}, lang=known_language(language))
 
 
 class FilterModule:

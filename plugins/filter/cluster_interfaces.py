@@ -10,6 +10,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import language as known_language
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import message, render
 from ansible_collections.baremetal.llm.plugins.module_utils.network import agree_interfaces, interfaces_from_facts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 
 DOCUMENTATION = r"""
 name: cluster_interfaces
@@ -75,14 +76,6 @@ _value:
 """
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
-
-
 def cluster_interfaces(
     hosts: Any, network: Any = "", wanted: Mapping[str, Any] | None = None, language: str = "en"
 ) -> dict[str, Any]:
@@ -93,16 +86,16 @@ def cluster_interfaces(
     lists: dict[str, Any] = {}
     for host, given in hosts.items():
         if isinstance(given, Mapping):
-            facts = _plain(given)
+            facts = plain(given)
             described = facts.get("interfaces") or []
             # Facts list names; a description lists mappings.
             named = "llm_nics_found" in facts or all(not isinstance(item, Mapping) for item in described)
             lists[str(host)] = interfaces_from_facts(facts) if named else described
         elif isinstance(given, (list, tuple)):
-            lists[str(host)] = _plain(given)
+            lists[str(host)] = plain(given)
         else:
             raise AnsibleFilterError(f"cluster_interfaces wants the facts of {host}, not {type(given).__name__}")
-    agreed = agree_interfaces(lists, network=network, wanted=_plain(wanted or {}), lang=lang)
+    agreed = agree_interfaces(lists, network=network, wanted=plain(wanted or {}), lang=lang)
     problems = agreed["problems"]
     agreed["message"] = render(problems, lang, header=message("network_header", lang)) if problems else ""
     return agreed

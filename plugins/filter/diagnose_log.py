@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: diagnose_log
-author: baremetal.llm contributors (@baremetal)
+author: The baremetal.llm authors (@baremetal-llm)
 short_description: Name the known failures in a log of vLLM, Ray or NCCL
 version_added: 0.1.0
 description:
@@ -40,16 +40,10 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import diagnose as core
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 
-
-def diagnose_log(text: Any, lang: Any = "en") -> list[dict[str, Any]]:
-    try:
-        return core.diagnose_log(text, lang)
-    except InputError as error:
-        raise AnsibleFilterError("diagnose_log: {0}".format(error)) from error
+diagnose_log = refusing(core.diagnose_log)
 
 
 class FilterModule:

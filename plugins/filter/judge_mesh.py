@@ -9,6 +9,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.module_utils import reach
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import language as known_language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 
 DOCUMENTATION = r"""
 name: judge_mesh
@@ -54,19 +55,11 @@ _value:
 """
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
-
-
 def judge_mesh(candidates: Any, results: Any, previous: str = "", language: str = "en") -> dict[str, Any]:
     """The filter; see the documentation above."""
     if not isinstance(results, Mapping) or not isinstance(candidates, (list, tuple)):
         raise AnsibleFilterError("judge_mesh wants a list of candidates and a mapping of host to results")
-    return reach.judge_mesh(_plain(candidates), _plain(results), str(previous or ""), known_language(language))
+    return reach.judge_mesh(plain(candidates), plain(results), str(previous or ""), known_language(language))
 
 
 class FilterModule:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: parse_engine_log
-author: baremetal.llm contributors (@baremetal)
+author: The baremetal.llm authors (@baremetal-llm)
 short_description: Read what an engine measured from its log
 version_added: 0.1.0
 description:
@@ -36,16 +36,10 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import engine_log as core
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 
-
-def parse_engine_log(text: Any) -> dict[str, Any]:
-    try:
-        return core.parse_engine_log(text)
-    except InputError as error:
-        raise AnsibleFilterError("parse_engine_log: {0}".format(error)) from error
+parse_engine_log = refusing(core.parse_engine_log)
 
 
 class FilterModule:

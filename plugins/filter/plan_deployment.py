@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: plan_deployment
-author: baremetal.llm contributors (@baremetal)
+author: The baremetal.llm authors (@baremetal-llm)
 short_description: Choose how to serve a model on the GPUs of some hosts
 version_added: 0.1.0
 description:
@@ -67,16 +67,10 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import plan as core
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 
-
-def plan_deployment(model: Any, nodes: Any, request: Any = None) -> dict[str, Any]:
-    try:
-        return core.plan_deployment(model, nodes, request)
-    except InputError as error:
-        raise AnsibleFilterError("plan_deployment: {0}".format(error)) from error
+plan_deployment = refusing(core.plan_deployment)
 
 
 class FilterModule:

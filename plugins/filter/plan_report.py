@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: plan_report
-author: baremetal.llm contributors (@baremetal)
+author: The baremetal.llm authors (@baremetal-llm)
 short_description: Write plans as a table, a page or JSON
 version_added: 0.1.0
 description:
@@ -42,16 +42,13 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import report as core
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 
 
+@refusing
 def plan_report(plans: Any, format: Any = "table") -> str:
-    try:
-        return core.plan_report(plans, format)
-    except InputError as error:
-        raise AnsibleFilterError("plan_report: {0}".format(error)) from error
+    return core.plan_report(plans, format)
 
 
 class FilterModule:

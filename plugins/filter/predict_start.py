@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: predict_start
-author: baremetal.llm contributors (@baremetal)
+author: The baremetal.llm authors (@baremetal-llm)
 short_description: Say what a start of vLLM would do
 version_added: 0.1.0
 description:
@@ -60,16 +60,10 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import predict as core
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 
-
-def predict_start(model: Any, gpus: Any, settings: Any) -> dict[str, Any]:
-    try:
-        return core.predict_start(model, gpus, settings)
-    except InputError as error:
-        raise AnsibleFilterError("predict_start: {0}".format(error)) from error
+predict_start = refusing(core.predict_start)
 
 
 class FilterModule:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: recommended_release
-author: baremetal.llm contributors (@baremetal)
+author: The baremetal.llm authors (@baremetal-llm)
 short_description: Name the vLLM release that serves a GPU best
 version_added: 0.1.0
 description:
@@ -37,16 +37,10 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import release as core
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 
-
-def recommended_release(gpu: Any) -> dict[str, Any]:
-    try:
-        return core.recommended_release(gpu)
-    except InputError as error:
-        raise AnsibleFilterError("recommended_release: {0}".format(error)) from error
+recommended_release = refusing(core.recommended_release)
 
 
 class FilterModule:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: valid_pp_sizes
-author: baremetal.llm contributors (@baremetal)
+author: The baremetal.llm authors (@baremetal-llm)
 short_description: List the pipeline sizes that a model allows
 version_added: 0.1.0
 description:
@@ -45,16 +45,10 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import predict as core
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 
-
-def valid_pp_sizes(model: Any, max_nodes: Any, vllm_version: Any) -> list[int]:
-    try:
-        return core.valid_pp_sizes(model, max_nodes, vllm_version)
-    except InputError as error:
-        raise AnsibleFilterError("valid_pp_sizes: {0}".format(error)) from error
+valid_pp_sizes = refusing(core.valid_pp_sizes)
 
 
 class FilterModule:

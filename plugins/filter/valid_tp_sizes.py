@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: valid_tp_sizes
-author: baremetal.llm contributors (@baremetal)
+author: The baremetal.llm authors (@baremetal-llm)
 short_description: List the tensor-parallel sizes that a model allows
 version_added: 0.1.0
 description:
@@ -48,16 +48,10 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import predict as core
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 
-
-def valid_tp_sizes(model: Any, max_gpus: Any, vllm_version: Any, quantization: Any = None) -> list[int]:
-    try:
-        return core.valid_tp_sizes(model, max_gpus, vllm_version, quantization)
-    except InputError as error:
-        raise AnsibleFilterError("valid_tp_sizes: {0}".format(error)) from error
+valid_tp_sizes = refusing(core.valid_tp_sizes)
 
 
 class FilterModule:

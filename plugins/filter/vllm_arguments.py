@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: vllm_arguments
-author: baremetal.llm contributors (@baremetal)
+author: The baremetal.llm authors (@baremetal-llm)
 short_description: Write settings as the command line of a vLLM release
 version_added: 0.1.0
 description:
@@ -43,16 +43,10 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.module_utils.planner import arguments as core
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 
-
-def vllm_arguments(settings: Any, vllm_version: Any) -> list[str]:
-    try:
-        return core.vllm_arguments(settings, vllm_version)
-    except InputError as error:
-        raise AnsibleFilterError("vllm_arguments: {0}".format(error)) from error
+vllm_arguments = refusing(core.vllm_arguments)
 
 
 class FilterModule:

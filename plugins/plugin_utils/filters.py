@@ -1,0 +1,36 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What several filters do around the functions of module_utils."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+
+Result = TypeVar("Result")
+
+
+def plain(value: Any) -> Any:
+    """A copy in which Ansible's own mappings and lists are ordinary ones."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+def refusing(function: Callable[..., Result]) -> Callable[..., Result]:
+    """The function as a filter: what the planner cannot read becomes an error that Ansible shows."""
+
+    @functools.wraps(function)
+    def asked(*arguments: Any, **named: Any) -> Result:
+        try:
+            return function(*arguments, **named)
+        except InputError as error:
+            raise AnsibleFilterError(f"{function.__name__}: {error}") from error
+
+    return asked
