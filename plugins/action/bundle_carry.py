@@ -15,7 +15,6 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle import MANIFE
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_check import read_checks, write_checks
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_lists import PLAN_NAME, target_of
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_toolkit import ToolkitError, repack
-from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import ArchiveError, read_archive
 from ansible_collections.baremetal.llm.plugins.plugin_utils.manifest import load_records
 
 display = Display()
@@ -42,7 +41,7 @@ class ActionModule(ActionBase):
         self.options, self.check = options, bool(self._task.check_mode)
         try:
             found = self._export() if options["export"] else self._import()
-        except (carry.CarryError, BundleError, ToolkitError, ArchiveError, OSError) as error:
+        except (carry.CarryError, BundleError, ToolkitError, OSError) as error:
             raise AnsibleActionFail(str(error)) from error
         if self._task.diff and found["carried"]:
             found["diff"] = {"before": "", "after": "".join(f"{path}\n" for path in found["carried"])}
@@ -108,7 +107,7 @@ class ActionModule(ActionBase):
                 artefacts.append({"path": file["path"], "kind": item["kind"], "fields": fields})
             if not one.get("files"):
                 artefacts += self._folder(folders, str(item["path"]), str(item["kind"]), fields)
-        return artefacts + self._images(folders, plan)
+        return artefacts + carry.fetched_images(folders, plan)
 
     def _folder(self, folders: list[str], path: str, kind: str, fields: dict[str, Any]) -> list[dict[str, Any]]:
         """What the script's package manager has put into a folder."""
@@ -118,21 +117,3 @@ class ActionModule(ActionBase):
                 return [{"source": source, "path": path, "kind": kind, "fields": fields}]
         display.warning(f"{path} is on none of {', '.join(folders)}: the bundle will lack it")
         return []
-
-    def _images(self, folders: list[str], plan: dict[str, Any]) -> list[dict[str, Any]]:
-        said = {image["reference"]: image for image in plan["images"]}
-        artefacts = []
-        for folder in folders:
-            images = os.path.join(folder, "images")
-            for full, below in walk(images) if os.path.isdir(images) else []:
-                if not below.endswith(".tar"):
-                    continue
-                with open(full, "rb") as stream:
-                    found = [
-                        {**said.get(reference, {}), "reference": reference, "id": image["id"]}
-                        for image in read_archive(stream)
-                        for reference in image["references"]
-                    ]
-                record = {"source": full, "path": f"images/{below}", "kind": "image", "fields": {"images": found}}
-                artefacts.append(record)
-        return artefacts

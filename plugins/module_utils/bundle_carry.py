@@ -24,8 +24,10 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
     inside,
     safe_path,
     sha256_of,
+    walk,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_lists import PLAN_NAME, target_of
+from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import ArchiveError, complete, read_archive
 
 PARTS_NAME = "parts.json"
 SUMS_NAME = "SHA256SUMS"
@@ -288,3 +290,36 @@ def fetched_records(folders: Sequence[str], plan: Mapping[str, Any]) -> list[Rec
                 record["sha256"] = record["sha256"] or sha256_of(full)
             records.append({**record, "size": record["size"] or 0})
     return records
+
+
+def fetched_images(folders: Sequence[str], plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The archives of images that the script has saved, each with its images as a manifest records them: what they hold included.
+
+    CarryError names the images that the plan wants and no archive holds.
+    """
+    said = {str(image["reference"]): image for image in plan["images"]}
+    found: list[dict[str, Any]] = []
+    for folder in folders:
+        images = os.path.join(folder, "images")
+        for full, below in walk(images) if os.path.isdir(images) else []:
+            if not below.endswith(".tar"):
+                continue
+            try:
+                with open(full, "rb") as stream:
+                    inside_it = read_archive(stream)
+            except ArchiveError as error:
+                raise CarryError(f"{full} cannot be read as an archive of images: {error}. Copy it again.") from error
+            records = [
+                {**said.get(reference, {}), "reference": reference, "id": image["id"]}
+                for image in inside_it
+                for reference in image["references"]
+            ]
+            fields = {"images": complete(records, inside_it)}
+            found.append({"source": full, "path": f"images/{below}", "kind": "image", "fields": fields})
+    there = {image["reference"] for one in found for image in one["fields"]["images"]}
+    if set(said) - there:
+        raise CarryError(
+            f"The images {', '.join(sorted(set(said) - there))} are in no archive below images/ on {', '.join(folders)} (bundle_import). "
+            "Let the script of the lists run again until it says that it is complete, and copy what it fetched again."
+        )
+    return found

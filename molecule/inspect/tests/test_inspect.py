@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 testinfra_hosts = ["local://"]
@@ -12,8 +13,8 @@ FOLDER = Path(__file__).parents[3] / "build/inspect"
 BASE, DERIVED = "llm-inspect/vllm-openai:v0.33.0", "baremetal-llm/vllm-openai:v0.33.0-ray-2.60.0"
 
 
-def record() -> dict[str, Any]:
-    files = yaml.safe_load((FOLDER / "bundle/manifest.yml").read_text())["files"]
+def record(bundle: str = "bundle") -> dict[str, Any]:
+    files = yaml.safe_load((FOLDER / bundle / "manifest.yml").read_text())["files"]
     (image,) = [image for entry in files if entry["kind"] == "image" for image in entry["images"]]
     return dict(image)
 
@@ -60,7 +61,14 @@ def test_the_page_s_command_prints_the_same() -> None:
     assert "sm_70" not in said, "a layer above removed it"
 
 
-def test_a_v100_is_refused_and_what_works_is_named() -> None:
-    said = (FOLDER / "refusal.txt").read_text()
+def test_what_a_script_fetched_is_given_ray_too() -> None:
+    """Lists, a script without Ansible, and bundle_import make the same image of it as making the bundle in one go."""
+    assert record("adopted") == record()
+
+
+@pytest.mark.parametrize("road", ["made", "adopted", "complete"])
+def test_a_v100_is_refused_and_what_works_is_named(road: str) -> None:
+    said = (FOLDER / f"refusal-{road}.txt").read_text()
     for text in ("no code for its GPUs of compute capability 7.0", "0.8.5.post1", "0.19.1", "group_vars/chat.yml"):
         assert text in said
+    assert not (FOLDER / "refused/manifest.yml").exists()

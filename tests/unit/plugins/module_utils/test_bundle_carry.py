@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.baremetal.llm.plugins.module_utils import bundle, bundle_carry, bundle_check
+from ansible_collections.baremetal.llm.plugins.module_utils import bundle, bundle_carry, bundle_check, guard
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.support import binaries as make
 
 FILES = {
     "images/images.tar": os.urandom(2500),
@@ -180,3 +182,47 @@ def test_a_disk_that_is_too_small_is_told_first(
     monkeypatch.setattr(bundle_carry.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 90, 10))
     with pytest.raises(bundle_carry.CarryError, match=r"10 B free, and 3\.4 KiB are needed"):
         send(home, records, tmp_path / "disk")
+
+
+OFFICIAL = "vllm/vllm-openai:v0.8.5.post1"  # what tests.support.binaries names the image of its archives
+
+
+def fetched(tmp_path: Path, *architectures: str) -> tuple[list[str], dict[str, Any]]:
+    """What the script of the lists leaves of an image that is built for these."""
+    library = make.library(architectures, times=3)
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images/image-001.tar").write_bytes(make.archive([make.layer(make.vllm_files(library, library))]))
+    return [str(tmp_path)], {"plan": {}, "images": [{"reference": OFFICIAL, "vllm_version": "0.8.5.post1"}]}
+
+
+def problems(found: list[dict[str, Any]], capability: str) -> str:
+    hosts = {"gpu1": {"vllm_image": OFFICIAL, "llm_gpus": [{"compute_capability": capability}]}}
+    images = [image for one in found for image in one["fields"]["images"]]
+    return str(guard.check_images({"chat": {"hosts": ["gpu1"], "head": "gpu1"}}, hosts, images))
+
+
+def test_images_of_a_script_are_looked_into_and_refused_like_any(tmp_path: Path) -> None:
+    found = bundle_carry.fetched_images(*fetched(tmp_path, "sm_75", "sm_80"))
+    (image,) = found[0]["fields"]["images"]
+    assert (found[0]["path"], found[0]["kind"]) == ("images/image-001.tar", "image")
+    assert (image["reference"], image["compute_capabilities"]) == (OFFICIAL, ["7.5", "8.0"])
+    assert "ray_version" not in image["contents"], "so Ray is added where a deployment runs with it"
+    assert problems(found, "8.0") == "[]"
+    refused = problems(found, "7.0")
+    assert "no code for its GPUs of compute capability 7.0" in refused
+    assert "up to 0.19.1" in refused, "what works is named"
+
+
+def test_an_image_that_the_script_could_not_save_is_named(tmp_path: Path) -> None:
+    folders, plan = fetched(tmp_path, "sm_70")
+    plan["images"].append({"reference": "a/b:1"})
+    with pytest.raises(bundle_carry.CarryError, match=r"a/b:1 are in no archive.*bundle_import"):
+        bundle_carry.fetched_images(folders, plan)
+
+
+def test_an_archive_that_was_cut_off_is_named(tmp_path: Path) -> None:
+    folders, plan = fetched(tmp_path, "sm_70")
+    archive = tmp_path / "images/image-001.tar"
+    archive.write_bytes(archive.read_bytes()[:-20000])
+    with pytest.raises(bundle_carry.CarryError, match=r"image-001\.tar cannot be read"):
+        bundle_carry.fetched_images(folders, plan)
