@@ -195,6 +195,9 @@ def stages() -> list[Stage]:
 def chosen(only: list[str], fast: bool) -> list[Stage]:
     everything = stages()
     wanted = {name for names in only for name in names.split(",") if name}
+    # "default" finds bare hosts, whether its whole group runs or it alone.
+    if "molecule/default" in wanted:
+        wanted.add("molecule/clear")
     unknown = wanted - {stage.name for stage in everything} - {stage.group for stage in everything}
     if unknown:
         sys.exit(f"no stage or group is named {', '.join(sorted(unknown))}; --list names them")
