@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a site would download before it makes its bundle: packages, engine, driver, toolkit, model. Cached by content."""
+"""What a site would download before it makes its bundle: engine, driver, toolkit, model. Cached by content."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def ensure_artefacts(client: docker.DockerClient, config: Config, host: str, vll
     ARTEFACTS.mkdir(parents=True)
 
     def debian(out: Path) -> None:
-        with step("fetching Debian packages for offline hosts, and Docker Engine"):
-            _run(client, host, ["/lab/debian_artefacts.sh", "/out", *config.os_packages], out)
+        with step("fetching Debian's Docker Engine"):
+            _run(client, host, ["/lab/debian_artefacts.sh", "/out"], out)
 
     def model(out: Path) -> None:
         with step("writing a tiny Qwen2 model"):
@@ -43,7 +43,7 @@ def ensure_artefacts(client: docker.DockerClient, config: Config, host: str, vll
     def toolkit(out: Path) -> None:
         build_toolkit(config.toolkit_version, out / f"nvidia-container-toolkit_{config.toolkit_version}.tar.gz")
 
-    _cached("debian", debian, FILES / "debian_artefacts.sh", config.os_packages, host)
+    _cached("debian", debian, FILES / "debian_artefacts.sh", host)
     _cached("model", model, FILES / "make_model.py", client.images.get(vllm).id)
     _cached("driver", driver, LAB / "sim", config.driver_version)
     _cached("toolkit", toolkit, LAB / "sim", config.toolkit_version)

@@ -1,21 +1,12 @@
 #!/bin/bash
-# Runs inside a container of the bare host's image: fetches what such a host lacks, with everything it depends on, and
-# repacks Debian's Docker Engine in the layout of Docker's own static archive (which no package registry carries).
-# usage: debian_artefacts.sh OUT PACKAGE...
+# Runs inside a container of the bare host's image: repacks Debian's Docker Engine in the layout of Docker's own static archive
+# (which no package registry carries).
+# usage: debian_artefacts.sh OUT
 set -euo pipefail
 out=$1
-shift
-apt-get clean
+mkdir -p "$out/docker"
+cd "$(mktemp -d)"
 apt-get update -q
-packages=$out/os_packages/debian-12
-mkdir -p "$packages" "$out/docker"
-apt-get install -q -y --no-install-recommends --download-only "$@"
-cp /var/cache/apt/archives/*.deb "$packages"
-apt-get install -q -y --no-install-recommends apt-utils
-(cd "$packages" && apt-ftparchive packages . > Packages)
-
-work=$(mktemp -d)
-cd "$work"
 apt-get download -q docker.io containerd runc tini
 version=$(dpkg-deb --field docker.io_*.deb Version | sed 's/[+~-].*//')
 for package in *.deb; do dpkg-deb -x "$package" root; done

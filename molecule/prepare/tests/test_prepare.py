@@ -16,15 +16,18 @@ testinfra_hosts = ["ssh://node1"]
 STATE = {
     "driver": "cat /proc/driver/nvidia/version",
     "answers": "nvidia-smi --query-gpu=driver_version,persistence_mode --format=csv,noheader | sort -u",
-    "packages": "dpkg-query --show --showformat='${db:Status-Abbrev}${Package}\\n' | grep '^i.*nvidia-[^i]' || true",
+    "packages": "dpkg-query --show --showformat='${db:Status-Abbrev}${Package}\\n'"
+    " | grep -E '^i.*(nvidia-[^i]|docker|containerd|runc)' || true",
     "held": "apt-mark showhold",
     "engine": "docker version --format '{{.Server.Version}}'",
+    "programs": "readlink --canonicalize /usr/local/bin/* | xargs sha256sum",
+    "options": "python3 -m json.tool --sort-keys /etc/docker/daemon.json",
     "runtimes": "docker info --format '{{range $name, $value := .Runtimes}}{{$name}} {{end}}'",
     "enabled": "systemctl list-unit-files --state=enabled --plain --no-legend | grep -E 'nvidia|docker|containerd' | sort",
     "blacklists": "ls /etc/modprobe.d | grep -E 'nvidia|nouveau'",
     "active": "systemctl is-active nvidia-persistenced containerd docker",
     "failed": "systemctl --failed --plain --no-legend",
-    "files": "sha256sum /etc/systemd/system/*.service /etc/modprobe.d/*nouveau* /etc/docker/daemon.json /usr/bin/nvidia-*"
+    "files": "sha256sum /etc/systemd/system/*.service /etc/modprobe.d/*nouveau* /usr/bin/nvidia-*"
     " /lib/modules/$(uname -r)/kernel/drivers/video/nvidia.ko",
     "modules": "find /lib/modules/$(uname -r) -name 'nvidia*.ko*'",
 }
@@ -56,3 +59,18 @@ def test_the_others_are_like_it(what: str, states: dict[str, dict[str, str]]) ->
 
 def test_nothing_failed_on_the_way(states: dict[str, dict[str, str]]) -> None:
     assert [states[name]["failed"] for name in HOSTS] == [""] * 3
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_nothing_restarted_on_the_second_run(name: str) -> None:
+    host = testinfra.get_host(f"ssh://{name}", ssh_config=str(SSH_CONFIG))
+    before = host.check_output("cat /root/marks")
+    for what in (
+        "docker.service",
+        "containerd.service",
+        "nvidia-persistenced.service",
+        "/bystander ",
+        "/proc/driver/nvidia",
+    ):
+        assert what in before
+    assert host.check_output("sh /root/marks.sh") == before
