@@ -37,3 +37,10 @@ def test_ray_listens_on_the_documented_ports(host: Any) -> None:
 
 def test_old_sessions_are_not_kept(host: Any) -> None:
     assert len(host.check_output("ls -d /opt/llm/tmp/ray/session_2*").splitlines()) == 1
+
+
+def test_no_name_server_is_needed_to_know_the_other_ranks(host: Any) -> None:
+    """torch asks for the name behind each address, in this form."""
+    for name, address in HOSTS.items():
+        asked = f"docker exec llm-ray getent -s hosts:files hosts ::ffff:{address}"
+        assert host.check_output(asked).split() == [f"::ffff:{address}", f"{name}.rank"]
