@@ -353,8 +353,8 @@ MESSAGES: dict[str, dict[str, str]] = {
         "zh": "通过 {network} 无法连接端口 {port}，而其他端口可以（{reason}）：{pairs}。",
     },
     "mesh_port_blocked_allowed": {
-        "en": "open between the hosts of the deployment: look at the receiver's firewall; firewall_enabled: true opens what is needed",
-        "zh": "在该部署的主机之间开放：请检查接收方的防火墙；firewall_enabled: true 会开放所需端口",
+        "en": "open between the hosts of the deployment: look at the receiver's firewall; llm_firewall_enabled: true opens what is needed",
+        "zh": "在该部署的主机之间开放：请检查接收方的防火墙；llm_firewall_enabled: true 会开放所需端口",
     },
     "mesh_port_taken": {
         "en": "Port {port} of the host {host} in {network} is taken by {program}.",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,13 @@ testinfra_hosts = [f"ssh://{name}" for name in HOSTS]
 def name_of(host: Any) -> str:
     name: str = host.check_output("hostname")
     return name
+
+
+def interface_of(host: Any) -> str:
+    """The one that has the address of the cluster's network."""
+    addresses = json.loads(host.check_output("ip -json -4 address"))
+    (name,) = [one["ifname"] for one in addresses for own in one["addr_info"] if own["local"] == DATA[name_of(host)]]
+    return str(name)
 
 
 def environment(host: Any, container: str) -> dict[str, str]:
@@ -77,13 +86,54 @@ def test_every_host_has_a_worker_of_vllm(host: Any) -> None:
 def test_everything_uses_the_interface_of_the_cluster_network(host: Any) -> None:
     found = environment(host, "llm-vllm" if name_of(host) in HEADS else "llm-ray")
     assert found["VLLM_HOST_IP"] == DATA[name_of(host)]
-    addresses = json.loads(host.check_output("ip -json -4 address"))
-    (interface,) = [
-        one["ifname"] for one in addresses for own in one["addr_info"] if own["local"] == DATA[name_of(host)]
-    ]
+    interface = interface_of(host)
     assert {found[name] for name in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "UCX_NET_DEVICES")} == {interface}
     assert found["NCCL_SOCKET_IFNAME"] == f"={interface}"
     assert found["NCCL_IB_DISABLE"] == "1"  # the lab has no RDMA
+
+
+def test_the_report_says_who_reaches_whom_over_which_interface(host: Any) -> None:
+    """Of the last run of site.yml, as it printed it. A cell of the matrix is a rate, a time and an MTU."""
+    report = (CHECKOUT / ".lab/reports/report.txt").read_text()
+    (section,) = re.findall(r"^Deployment tiny_split on node1, node2\n((?:  .*\n)+)", report, re.MULTILINE)
+    assert "  network 172.31.241.0/24, proved\n" in section
+    here = name_of(host)
+    if here == "node3":
+        assert here not in section
+        return
+    rows = re.findall(r"^    (node\d) \((\S+)\)  +(.+)$", section, re.MULTILINE)
+    cells = {name: (interface, re.split(r"  +", reached)) for name, interface, reached in rows}
+    assert sorted(cells) == ["node1", "node2"]
+    interface, reached = cells[here]
+    assert interface == interface_of(host)
+    assert reached.index("-") == ["node1", "node2"].index(here)
+    (path,) = [cell for cell in reached if cell != "-"]
+    rate, unit = re.fullmatch(r"([\d.]+) ([GM]bit/s), [\d.]+ ms, MTU 1500", path).groups()  # type: ignore[union-attr]
+    assert float(rate) * {"G": 1000, "M": 1}[unit[0]] > 10
+
+
+def test_the_report_has_the_figures_of_the_all_reduce() -> None:
+    report = (CHECKOUT / ".lab/reports/report.txt").read_text()
+    for deployment in HEADS.values():
+        (section,) = re.findall(rf"^Deployment {deployment} on .*\n((?:  .*\n)+)", report, re.MULTILINE)
+        assert "all-reduce over 2 ranks, gloo, measured 20" in section
+        rows = re.findall(
+            r"^ +(\d+ [KM]iB) +([\d.]+) ms  algbw +([\d.]+) MB/s  busbw +([\d.]+) MB/s$", section, re.MULTILINE
+        )
+        sizes = [size for size, *_figures in rows]
+        assert (
+            sizes == ["1 KiB", "32 KiB", "1 MiB", "16 MiB", "64 MiB"][: max(4, len(sizes))]
+        )  # a full link gets no larger ones
+        assert all(float(figure) > 0 for _size, *figures in rows for figure in figures)
+        # Between two ranks each link carries as much as is reduced.
+        assert all(algbw == busbw for _size, _milliseconds, algbw, busbw in rows)
+        link = re.search(r"at best (\d+) % of the slowest link's 10 Gbit/s", section)
+        if deployment == "tiny_single":
+            assert "at best" not in section  # gloo does not go over the links between GPUs
+        else:
+            best = max(float(busbw) for *_others, busbw in rows)
+            assert link is not None
+            assert abs(int(link[1]) - best * 8 / 1e4 * 100) <= 1
 
 
 @pytest.mark.parametrize("head", sorted(HEADS))
@@ -123,3 +173,9 @@ def test_containers_start_at_boot_without_the_controller(host: Any) -> None:
         policy = host.check_output(f"docker inspect --format '{{{{.HostConfig.RestartPolicy.Name}}}}' {container}")
         assert policy == "unless-stopped"
     assert host.service("docker").is_enabled
+
+
+def test_no_host_tried_to_leave() -> None:
+    """Everything came from the bundle: not one packet, not one name lookup, went to somewhere outside since the hosts were bare."""
+    done = subprocess.run([sys.executable, "-m", "lab", "exits"], cwd=CHECKOUT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "none\n"), done.stdout + done.stderr

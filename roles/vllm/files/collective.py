@@ -69,10 +69,19 @@ def run_rank():
         mine = data + rank
         checked = mine.clone()
         dist.all_reduce(checked)
-        wrong = torch.tensor([int((checked != expected).sum().item())], device=device)
-        dist.all_reduce(wrong)
-        if wrong.item():
-            sys.exit(f"all-reduce of {size} bytes over {world} ranks ({backend}): {wrong.item()} elements are wrong")
+        wrong = (checked != expected).nonzero().flatten().tolist()
+        # Told to all before one ends: the others would wait for it. A rank whose own sums are wrong need not trust this one.
+        anywhere = torch.tensor([len(wrong)], device=device)
+        dist.all_reduce(anywhere)
+        if wrong or anywhere.item():
+            first = wrong[0] if wrong else 0
+            found = (
+                f"{len(wrong)} of {size // 4} elements are wrong on rank {rank}; element {first} is {checked[first]:g}"
+                f" and should be {expected[first]:g}"
+            )
+            sys.exit(
+                f"all-reduce of {size} bytes over {world} ranks ({backend}): {found if wrong else 'another rank got a wrong result'}"
+            )
         for _dummy in range(WARM_UP):
             dist.all_reduce(mine)
         dist.barrier(**({"device_ids": [torch.cuda.current_device()]} if on_gpu else {}))

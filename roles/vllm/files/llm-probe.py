@@ -26,6 +26,8 @@ RATE_SHARE = 0.5
 # How many times as long a start may take before it is judged dead. vLLM gives up by itself after 600 s without progress
 # (VLLM_ENGINE_READY_TIMEOUT_S in vllm/envs.py); the probe is for what does not even do that.
 PATIENCE = 2
+# In /proc/net/tcp: include/net/tcp_states.h of Linux.
+ESTABLISHED = "01"
 COUNTERS = re.compile(r"^vllm:(?:prompt|generation)_tokens_total(?:\{[^}]*\})? ([0-9.e+]+)$", re.MULTILINE)
 
 
@@ -73,8 +75,10 @@ def decide(state, seen, now, failures_allowed):
         state.update(failures=0)
         return "none", "busy: no token for the probe, but others were computed", state
     if not state["served"] and seen["phase"] == "waiting":
-        return "none", "waiting: the cluster lacks GPUs of the plan", state
-    age = now - seen["phase_since"]
+        state["waited_until"] = now
+        return "none", "waiting: hosts of the plan, or GPUs of theirs, are missing", state
+    # Without Ray the start goes on inside of vLLM when the last host comes.
+    age = now - max(seen["phase_since"], state.get("waited_until", 0))
     if not state["served"] and age < seen["grace"]:
         return "none", "loading: {0:.0f} s of at most {1:.0f} s".format(age, seen["grace"]), state
     state["failures"] = state.get("failures", 0) + 1
@@ -114,6 +118,19 @@ def computed(url, timeout):
     return sum(float(value) for value in found) if found else None
 
 
+def connected(port, folder="/proc/net"):
+    """How many other hosts have a connection to this port."""
+    others = set()
+    for name in ("tcp", "tcp6"):
+        for line in read(os.path.join(folder, name)).splitlines()[1:]:
+            cells = line.split()
+            local, own_port = cells[1].split(":")
+            remote = cells[2].split(":")[0]
+            if int(own_port, 16) == port and cells[3] == ESTABLISHED and remote != local:
+                others.add(remote)
+    return len(others)
+
+
 def docker(*arguments):
     """Output of a docker command; empty if it fails."""
     done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False)
@@ -140,6 +157,8 @@ def main():
     parser.add_argument("--model")
     parser.add_argument("--key", help="file")
     parser.add_argument("--phase", help="file that the server's container writes")
+    parser.add_argument("--followers", type=int, default=0, help="other hosts that take part without Ray")
+    parser.add_argument("--meeting-port", type=int, help="where they are connected while they do")
     parser.add_argument("--failures", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=30)
     parser.add_argument("--below", help="container below the server's, restarted with it when that alone did not help")
@@ -162,9 +181,10 @@ def main():
         answer = "busy"
     if tokens is not None:
         state["tokens"] = tokens
+    here = not options.followers or connected(options.meeting_port) >= options.followers
     seen = {
         "container": container,
-        "phase": read(options.phase).strip(),
+        "phase": read(options.phase).strip() if here else "waiting",
         "phase_since": os.path.getmtime(options.phase) if os.path.exists(options.phase) else time.time(),
         "answer": answer,
         "detail": detail,

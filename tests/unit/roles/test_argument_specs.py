@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -48,3 +49,21 @@ def test_every_option_is_described_and_named_after_its_role(role: Path) -> None:
     for name, option in options(role).items():
         assert option["description"], name
         assert name.startswith((f"{role.name}_", "llm_")), name
+
+
+BOOLEANS = sorted(name for role in ROLES for name, option in options(role).items() if option.get("type") == "bool")
+WRITTEN = sorted(
+    path
+    for role in ROLES
+    for folder in ("tasks", "handlers", "vars", "templates")
+    for path in (role.parent / role.name / folder).rglob("*")
+    if path.suffix in (".yml", ".j2")
+)
+
+
+@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: str(path.relative_to(ROLES[0].parent)))
+def test_a_switch_that_comes_as_text_is_read_as_one(path: Path) -> None:
+    """On the command line and in an INI inventory false is a text, which Jinja takes for true. Modules convert what they are given."""
+    use = re.compile(rf"(?<![\w'])(?:{'|'.join(BOOLEANS)})\b(?: \| default\(\w+\))?(?! \| (?:bool|default))")
+    given = re.compile(r'^\s+(?:\w+): "\{\{ \w+ \}\}"$') if path.parent.name == "tasks" else re.compile(r"(?!)")
+    assert [line for line in path.read_text().splitlines() if use.search(line) and not given.match(line)] == []

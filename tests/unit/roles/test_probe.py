@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import importlib.util
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +68,27 @@ def test_it_never_restarts_what_waits_for_its_cluster_or_was_stopped(age: float,
 
 def test_a_start_that_takes_longer_than_its_grace_is_restarted() -> None:
     assert run({}, {}, {}, now=1000.0 + 201)[0][-1] == "restart"
+
+
+def test_the_time_that_was_waited_is_no_part_of_the_start() -> None:
+    waiting, loading = {"phase": "waiting"}, {"now": 5199.0}
+    actions, state = run(waiting, loading, loading, loading)
+    assert actions == ["none"] * 4
+    assert run({}, {}, {}, now=5201.0, state=state)[0][-1] == "restart"
+
+
+def test_it_counts_the_hosts_that_are_connected() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert probe.connected(port) == 0
+        with contextlib.ExitStack() as stack:
+            for host in ("127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.3"):
+                stack.enter_context(socket.create_connection(server.getsockname(), source_address=(host, 0)))
+            assert probe.connected(port) == 2  # its own connection does not count, nor a second one
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)):
+            assert probe.connected(port) == 1
 
 
 def test_a_new_container_has_its_own_grace() -> None:
