@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKS = {"Inventory | Check it", "Bundle | Compare it with its manifest", "Preflight | Look at the hosts"}
@@ -40,3 +45,50 @@ def test_the_name_of_a_role_is_a_tag() -> None:
         assert (ROOT / "roles" / role).is_dir()
         assert {play for play in tags if role in tags[play]} == plays, role
     assert all(tags[play] == {"always"} for play in CHECKS)
+
+
+STEPS = ("nvidia_driver", "docker", "nvidia_container_toolkit", "network")
+
+
+def described(role: Path, file: str, tags: set[str]) -> Iterator[tuple[set[str], dict[str, Any]]]:
+    """Every task of a role with its tags, those of files that it includes too."""
+    for task in yaml.safe_load((role / "tasks" / file).read_text()):
+        yield from one(role, task, tags)
+
+
+def one(role: Path, task: dict[str, Any], tags: set[str]) -> Iterator[tuple[set[str], dict[str, Any]]]:
+    tags = tags | set(task.get("tags", []))
+    for part in ("block", "rescue", "always"):
+        for below in task.get(part, []):
+            yield from one(role, below, tags)
+    yield tags, {name: value for name, value in task.items() if name not in ("block", "rescue", "always")}
+    for module in ("ansible.builtin.import_tasks", "ansible.builtin.include_tasks"):
+        named = task.get(module, {"file": ""})
+        file = named if isinstance(named, str) else named["file"]
+        # A name with a template in it may be any file that begins and ends so.
+        for path in sorted((role / "tasks").glob(re.sub(r"{{.*}}", "*", file))) if file else []:
+            yield from described(role, path.name, tags)
+
+
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("step", ["install", "configure", "validate"])
+def test_a_step_needs_nothing_that_only_another_step_finds_out(name: str, step: str) -> None:
+    role = ROOT / "roles" / name
+    variables = {
+        key: str(value)
+        for file in ("defaults/main.yml", "vars/main.yml")
+        if (role / file).exists()
+        for key, value in yaml.safe_load((role / file).read_text()).items()
+    }
+
+    def read(text: str, seen: frozenset[str] = frozenset()) -> set[str]:
+        names = set(re.findall(r"\w+", text))
+        return names.union(*(read(variables[key], seen | names) for key in names & set(variables) - seen))
+
+    tasks = list(described(role, "main.yml", set()))
+    mine = [task for tags, task in tasks if f"{name}_{step}" in tags]
+    assert mine or (name, step) == ("network", "install")
+    found, found_here = (
+        {task["register"] for task in some if "register" in task} for some in ([task for _tags, task in tasks], mine)
+    )
+    assert {task["name"]: lacking for task in mine if (lacking := (read(str(task)) & found) - found_here)} == {}
