@@ -60,6 +60,11 @@ options:
     description: Per model where it comes from.
     type: dict
     default: {}
+  compression:
+    description: How the archive of the images is compressed.
+    type: str
+    choices: [auto, zstd, gzip, none]
+    default: auto
   lang:
     description: Language of the problems.
     type: str
@@ -74,7 +79,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: C(images), C(items), the number of C(hosts), and C(problems), texts about what cannot be told.
+  description: C(images), their C(compression), C(items), the number of C(hosts), and C(problems), texts about what cannot be told.
   type: dict
 """
 

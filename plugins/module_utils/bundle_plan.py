@@ -12,7 +12,7 @@ import posixpath
 import re
 from typing import Any, Dict, Iterable, Mapping, Sequence
 
-from ansible_collections.baremetal.llm.plugins.module_utils import driver
+from ansible_collections.baremetal.llm.plugins.module_utils import bundle_compress, driver
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_packages import SYSTEMS, system_of
 from ansible_collections.baremetal.llm.plugins.module_utils.deployment import image_reference
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
@@ -65,9 +65,11 @@ def wanted(
     wheels: Sequence[str] = (),
     hub: str = "huggingface",
     model_sources: Mapping[str, str] | None = None,
+    compression: str = bundle_compress.AUTO,
     lang: str = "en",
 ) -> dict[str, Any]:
-    """``{images, items, hosts, problems}``: what the bundle has to hold, for how many hosts, and what cannot be told."""
+    """``{images, compression, items, hosts, problems}``: what the bundle has to hold, in which form the images travel, for how many hosts,
+    and what cannot be told."""
     hosts = {host: hostvars[host] for entry in deployments.values() for host in entry["hosts"]}
     heads = [hostvars[entry["head"]] for entry in deployments.values()]
     problems: list[str] = []
@@ -85,6 +87,7 @@ def wanted(
     items += _models(heads, artefacts, hub, model_sources or {}, problems, lang)
     return {
         "images": _images(heads, images),
+        "compression": _compression(compression, _engine_versions(hosts, artefacts), problems, lang),
         "items": [dict(artefact) for artefact in artefacts] + items,
         "hosts": len(hosts),
         "problems": list(dict.fromkeys(problems)),
@@ -152,6 +155,35 @@ def _engines(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
         }
         for version in sorted(versions)
     ]
+
+
+def _engine_versions(hosts: Mapping[str, Mapping[str, Any]], artefacts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Per host the release of its engine; nothing where it comes from elsewhere than the bundle."""
+    named = [str((one.get("fields") or {}).get("version") or "") for one in artefacts if one["kind"] == "docker"]
+    brought = (named[0] if len(named) == 1 else "") if named else DOCKER_VERSION
+    return {
+        host: (str(_get(variables, "docker_version")) or brought)
+        if _get(variables, "docker_method") == "static"
+        else ""
+        for host, variables in hosts.items()
+    }
+
+
+def _compression(asked: str, engines: Mapping[str, str], problems: list[str], lang: str) -> str:
+    best = bundle_compress.choose(engines.values())
+    if asked == bundle_compress.AUTO:
+        return best
+    refused = {
+        host: version for host, version in engines.items() if version and not bundle_compress.loads(asked, version)
+    }
+    if refused:
+        lowest = ".".join(str(number) for number in bundle_compress.COMPRESSIONS[asked].engine)
+        versions = ", ".join(sorted(set(refused.values())))
+        said = {"value": asked, "hosts": ", ".join(refused), "version": versions, "lowest": lowest, "best": best}
+        problems.append(message("wanted_compression_engine", lang, **said))
+    elif asked != "none" and bundle_compress.writer(asked) is None:
+        problems.append(message("wanted_compression_writer", lang, value=asked))
+    return asked
 
 
 def _toolkits(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:

@@ -1044,6 +1044,17 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "bundle_systems: {value} is not known. Allowed: {allowed}.",
         "zh": "bundle_systems：未知的系统 {value}。允许：{allowed}。",
     },
+    "wanted_compression_engine": {
+        "en": "bundle_image_compression: {value} is not loaded by the Docker Engine of {hosts} ({version}), only by {lowest} or later. Set it to {best} or "
+        "auto, or set another docker_version.",
+        "zh": "bundle_image_compression：{hosts} 的 Docker Engine（{version}）不能加载 {value}，需要 {lowest} 或更高版本。请设为 {best} 或 auto，或更换 "
+        "docker_version。",
+    },
+    "wanted_compression_writer": {
+        "en": "bundle_image_compression: {value} needs the library zstandard for the Python that runs Ansible: pip install zstandard. Or set it to gzip, "
+        "none or auto.",
+        "zh": "bundle_image_compression：{value} 需要为运行 Ansible 的 Python 安装 zstandard 库：pip install zstandard。或者设为 gzip、none 或 auto。",
+    },
     "wanted_no_revision": {
         "en": "bundle_model_sources: {value} is neither a path, an address, nor HUB:PUBLISHER/NAME[@REVISION] with one of the hubs "
         "huggingface and modelscope.",

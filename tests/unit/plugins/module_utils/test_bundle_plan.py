@@ -164,6 +164,43 @@ def test_all_that_cannot_be_told_is_told_at_once(lang: str) -> None:
     assert "plan9" in "\n".join(plan(systems=["plan9"], lang=lang)["problems"])
 
 
+@pytest.mark.parametrize(
+    ("hosts", "artefacts", "compression"),
+    [
+        ({"a": {}}, [], "zstd"),  # the engine that the bundle brings by itself
+        ({"a": {"docker_version": "20.10.24"}, "b": {}}, [], "gzip"),
+        ({"a": {}, "b": {"docker_method": "present"}}, [], "gzip"),
+        (
+            {"a": {}},
+            [
+                {
+                    "kind": "docker",
+                    "path": "docker/docker-20.10.24.tgz",
+                    "source": "/x",
+                    "fields": {"version": "20.10.24"},
+                }
+            ],
+            "gzip",
+        ),
+    ],
+)
+def test_images_are_compressed_as_every_engine_takes_it(
+    hosts: dict[str, Any], artefacts: list[dict[str, Any]], compression: str
+) -> None:
+    assert plan(hosts, artefacts=artefacts)["compression"] == compression
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_compression_that_an_engine_does_not_load_is_refused(lang: str) -> None:
+    result = plan({"a": {"docker_version": "20.10.24"}, "b": {}}, compression="zstd", lang=lang)
+    (text,) = result["problems"]
+    for word in ("bundle_image_compression", "zstd", "20.10.24", "23", "gzip", "docker_version"):
+        assert word in text
+    assert plan({"a": {"docker_method": "present"}}, compression="zstd")["problems"] == [], (
+        "who knows the engine may ask for it"
+    )
+
+
 def test_models_from_elsewhere() -> None:
     source = {"Qwen/Qwen2.5-14B-Instruct": "modelscope:qwen/Qwen2.5-14B-Instruct@v1.0"}
     assert of(plan(model_sources=source), "model")[0]["source"] == source["Qwen/Qwen2.5-14B-Instruct"]

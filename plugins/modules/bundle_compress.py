@@ -1,0 +1,95 @@
+#!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: bundle_compress
+short_description: Compress an archive of a bundle
+version_added: 0.1.0
+description:
+  - Compresses a file and removes the uncompressed one. What was interrupted leaves nothing under the new name.
+  - Runs where the bundle is made, usually the controller.
+options:
+  source:
+    description: The file. If it is not there but O(dest) is, nothing is done.
+    type: path
+    required: true
+  dest:
+    description: The compressed file.
+    type: path
+    required: true
+  compression:
+    description: How it is compressed.
+    type: str
+    required: true
+    choices: [zstd, gzip]
+author:
+  - The baremetal.llm authors (@baremetal-llm)
+attributes:
+  check_mode:
+    description: Says whether it would be compressed, and does not.
+    support: full
+  diff_mode:
+    description: Shows what changed. There is nothing to be shown.
+    support: none
+  idempotent:
+    description: A second run finds the file compressed.
+    support: full
+  platform:
+    description: Where it runs.
+    platforms: posix
+    support: full
+requirements:
+  - "for V(zstd): the Python library zstandard, or Python 3.14"
+"""
+
+EXAMPLES = r"""
+- name: Images | Compress the archive
+  baremetal.llm.bundle_compress:
+    source: /srv/llm-bundle/.state/images.tar
+    dest: /srv/llm-bundle/images/images.tar.zst
+    compression: zstd
+"""
+
+RETURN = r"""
+size:
+  description: Bytes of the compressed file.
+  returned: when it is there
+  type: int
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.baremetal.llm.plugins.module_utils.bundle_compress import compress, writer
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "source": {"type": "path", "required": True},
+            "dest": {"type": "path", "required": True},
+            "compression": {"type": "str", "required": True, "choices": ["zstd", "gzip"]},
+        },
+        supports_check_mode=True,
+    )
+    source, dest, name = (module.params[option] for option in ("source", "dest", "compression"))
+    if writer(name) is None:
+        module.fail_json(msg=missing_required_lib("zstandard"))
+    there = os.path.exists(source)
+    if not there and not os.path.exists(dest) and not module.check_mode:
+        module.fail_json(msg=f"Neither {source} nor {dest} is there.")
+    if there and not module.check_mode:
+        try:
+            compress(source, dest, name)
+            os.unlink(source)
+        except OSError as error:
+            module.fail_json(msg=f"{source} cannot be compressed to {dest}: {error}. Is there room for both?")
+    sizes = {"size": os.path.getsize(dest)} if os.path.exists(dest) else {}
+    module.exit_json(changed=there, **sizes)
+
+
+if __name__ == "__main__":
+    main()
