@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import string
+from pathlib import Path
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils import messages
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import (
     LANGUAGES,
     MESSAGES,
@@ -15,6 +18,8 @@ from ansible_collections.baremetal.llm.plugins.module_utils.messages import (
     render,
     shown,
 )
+
+REPOSITORY = Path(__file__).resolve().parents[4]
 
 
 def placeholders(text: str) -> set[str]:
@@ -43,6 +48,26 @@ def test_a_problem_says_four_things(code: str) -> None:
 def test_every_text_of_what_is_allowed_belongs_to_a_problem() -> None:
     allowed = [code for code in MESSAGES if code.endswith("_allowed") and code != "label_allowed"]
     assert [code for code in allowed if code[: -len("_allowed")] not in MESSAGES] == []
+
+
+def test_every_message_is_said_somewhere() -> None:
+    """A code stands as a text in the source, whole or in the parts that it is put together from."""
+    files = [path for folder in ("plugins", "roles", "playbooks") for path in (REPOSITORY / folder).rglob("*.*")]
+    sources = [path for path in files if path.suffix in (".py", ".yml") and path != Path(messages.__file__).resolve()]
+    functions = Path(messages.__file__).read_text(encoding="utf-8").split("\ndef ", 1)[1]
+    text = "".join([functions, *(path.read_text(encoding="utf-8") for path in sources)])
+    said = set(re.findall(r"""["']([a-z0-9_]+)["']""", text))
+
+    def is_said(code: str) -> bool:
+        return (
+            code in said
+            or any(code.startswith(part) and code[len(part) :] in said for part in said if part.endswith("_"))
+            or any(code.endswith(part) and is_said(code[: -len(part)]) for part in said if part.startswith("_"))
+        )
+
+    assert len(sources) > 200
+    assert not is_said("nobody_says_this")
+    assert [code for code in MESSAGES if not is_said(code)] == []
 
 
 def test_chinese_is_chinese() -> None:
