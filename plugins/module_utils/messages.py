@@ -471,6 +471,14 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "another address for every host on {network}",
         "zh": "在 {network} 上每台主机的地址必须各不相同",
     },
+    "firewall_ports_clash": {
+        "en": "Variables of {host} name the same port.",
+        "zh": "{host} 的若干变量使用了同一端口。",
+    },
+    "firewall_ports_clash_allowed": {
+        "en": "one of each pair on a port that nothing else uses",
+        "zh": "每对变量中的一个改用未被占用的端口",
+    },
     # Hosts, before they are changed
     "preflight_header_one": {
         "en": "One problem with the hosts. Nothing has been changed.",
@@ -841,6 +849,63 @@ MESSAGES: dict[str, dict[str, str]] = {
         "zh": "本主机装有 NVSwitch，没有 fabric manager 则 GPU 无法工作；但不知道 {system}（来源 {source}）上对应哪个软件包。"
         "请在 nvidia_driver_fabric_manager_package 中写明。",
     },
+    "driver_version_open": {
+        "en": "Which driver is meant for {host}? nvidia_driver_version is not set, and for nvidia_driver_method {method} on {system} the bundle"
+        " {bundle} holds: {bundled}.",
+        "zh": "{host} 应使用哪个驱动？没有设置 nvidia_driver_version，而对于 {system} 上的 nvidia_driver_method {method}，离线包 {bundle} 中有：{bundled}。",
+    },
+    "driver_version_open_allowed": {
+        "en": "nvidia_driver_version, one of the bundle's; or a bundle that holds exactly one",
+        "zh": "nvidia_driver_version 设为离线包中的某个版本；或者离线包中只放一个驱动",
+    },
+    "driver_not_bundled": {
+        "en": "The bundle {bundle} holds no driver with the version that {host} shall get, for nvidia_driver_method {method}.",
+        "zh": "离线包 {bundle} 中没有 {host} 所需版本的驱动（nvidia_driver_method 为 {method}）。",
+    },
+    "driver_not_bundled_allowed": {
+        "en": "one of the bundle's: {bundled}; or add the driver to bundle_artefacts and make the bundle again",
+        "zh": "离线包中的某个版本：{bundled}；或将驱动加入 bundle_artefacts 并重新制作离线包",
+    },
+    "driver_repository_unsigned": {
+        "en": "nvidia_driver_repository_key is not set for {host}: packages of a repository without a key could come from anybody.",
+        "zh": "{host} 没有设置 nvidia_driver_repository_key：没有密钥的软件源，其软件包可能来自任何人。",
+    },
+    "driver_repository_unsigned_allowed": {
+        "en": "nvidia_driver_repository_key: the path of the key on the host (or its URL, for dnf)",
+        "zh": "nvidia_driver_repository_key：主机上密钥的路径（dnf 也可用 URL）",
+    },
+    "driver_reboot_needed": {
+        "en": "{installed} is installed on {host}, and {loaded} ({kind} kernel module) stays loaded until the host reboots.",
+        "zh": "{host} 上安装的是 {installed}，而在主机重启之前加载的仍是 {loaded}（{kind} 内核模块）。",
+    },
+    "driver_reboot_needed_allowed": {
+        "en": "reboot it yourself when nothing serves there, and run this again; or nvidia_driver_reboot: auto",
+        "zh": "在其上没有服务运行时自行重启，然后重新运行；或设置 nvidia_driver_reboot: auto",
+    },
+    "driver_nouveau_stays": {
+        "en": "nouveau has the GPUs of {host} and could not be unloaded. It is blacklisted now.",
+        "zh": "nouveau 占用着 {host} 的 GPU，无法卸载。现已将其列入黑名单。",
+    },
+    "driver_nouveau_stays_allowed": {
+        "en": "reboot the host and run this again; or nvidia_driver_reboot: auto",
+        "zh": "重启主机并重新运行；或设置 nvidia_driver_reboot: auto",
+    },
+    "driver_fabric_manager_differs": {
+        "en": "The fabric manager of {host} ({package}) is not that of its driver, {version}; so no GPU works.",
+        "zh": "{host} 的 fabric manager（{package}）与其驱动 {version} 的版本不同，因此 GPU 都无法工作。",
+    },
+    "driver_fabric_manager_differs_allowed": {
+        "en": "{package} of the version {version}: put it into the bundle",
+        "zh": "版本为 {version} 的 {package}：请将其放入离线包",
+    },
+    "driver_gpus_missing": {
+        "en": "llm_gpus declares {declared} GPUs for {host}, and its driver sees {found}.",
+        "zh": "llm_gpus 为 {host} 声明了 {declared} 块 GPU，而其驱动看到 {found} 块。",
+    },
+    "driver_gpus_missing_allowed": {
+        "en": "as many as there are; or look for the missing card: 'dmesg | grep NVRM' on {host}",
+        "zh": "与实际数量一致；或查找缺少的显卡：在 {host} 上运行 dmesg | grep NVRM",
+    },
     "driver_no_headers": {"en": "none", "zh": "（无）"},
     # Engine and container toolkit
     "install_header": {
@@ -1082,6 +1147,14 @@ MESSAGES: dict[str, dict[str, str]] = {
     "fault_extra": {
         "en": "extra: not in the manifest, and used by nothing",
         "zh": "多余：不在 manifest 中，不会被使用",
+    },
+    "images_not_bundled": {
+        "en": "The bundle {bundle} does not hold the image {images} that {host} needs.",
+        "zh": "离线包 {bundle} 中没有 {host} 所需的镜像 {images}。",
+    },
+    "images_not_bundled_allowed": {
+        "en": "an image of the bundle; or add it to bundle_images and run playbooks/bundle.yml again",
+        "zh": "离线包中的镜像；或将其加入 bundle_images 并重新运行 playbooks/bundle.yml",
     },
     # What is inside an image
     "image_driver": {"en": "lowest driver {lowest}", "zh": "最低驱动版本 {lowest}"},
