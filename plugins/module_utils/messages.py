@@ -907,6 +907,17 @@ MESSAGES: dict[str, dict[str, str]] = {
         "zh": "与实际数量一致；或查找缺少的显卡：在 {host} 上运行 dmesg | grep NVRM",
     },
     "driver_no_headers": {"en": "none", "zh": "（无）"},
+    # What the planner refuses, and a host that is to be rebuilt
+    "plan_refused": {
+        "en": "The deployment {deployment} cannot start as it is set: {reason}.",
+        "zh": "部署 {deployment} 按当前设置无法启动：{reason}。",
+    },
+    "plan_refused_allowed": {"en": "{remedy}", "zh": "{remedy}"},
+    "node_unknown": {
+        "en": "It is not said which host was rebuilt.",
+        "zh": "没有说明重建的是哪台主机。",
+    },
+    "node_unknown_allowed": {"en": "one of {hosts}", "zh": "可选：{hosts}"},
     # Engine and container toolkit
     "install_header": {
         "en": "{host} is refused ({count}). It has not been changed.",

@@ -1,0 +1,45 @@
+"""What a playbook says when it refuses before a host is touched: what, the value, where to set it, what is allowed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def refused(playbook: str, *arguments: str) -> str:
+    done = subprocess.run(
+        ["ansible-playbook", f"playbooks/{playbook}.yml", "--inventory", "inventories/offline_v100", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 2, done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("language", "said"), [("en", "cannot start as it is set"), ("zh", "部署 qwen25_14b 按当前设置无法启动")]
+)
+def test_a_plan_that_cannot_start(language: str, said: str) -> None:
+    text = refused("plan", "-e", "vllm_dtype=bfloat16", "-e", f"llm_language={language}")
+    for part in (
+        said,
+        "dtype_not_supported",
+        "group_vars/qwen25_14b.yml",
+        "Tesla V100-PCIE-16GB has 7.0",
+        "set dtype to half",
+    ):
+        assert part in text
+
+
+def test_a_rebuilt_host_that_is_none() -> None:
+    text = refused("replace_node", "-e", "llm_node=nosuch")
+    for part in ("nosuch", "-e llm_node=NAME", "one of gpu01, gpu02"):
+        assert part in text
