@@ -25,6 +25,8 @@ options:
     type: str
     required: true
     choices: [zstd, gzip]
+extends_documentation_fragment:
+  - baremetal.llm.attributes
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
@@ -36,10 +38,6 @@ attributes:
     support: none
   idempotent:
     description: A second run finds the file compressed.
-    support: full
-  platform:
-    description: Where it runs.
-    platforms: posix
     support: full
 requirements:
   - "for V(zstd): the Python library zstandard, or Python 3.14"
