@@ -52,6 +52,8 @@ class Run:
 
 @pytest.fixture
 def network(tmp_path: Path) -> Any:
+    tmp_path.chmod(0o755)  # as the folder of the reports is, so that no run has to change it
+
     def run(*arguments: str) -> Run:
         command = [sys.executable, "-m", "ansible", "playbook", str(CHECKOUT / "molecule/network/converge.yml")]
         command += ["-i", str(CHECKOUT / "inventories/lab"), "-e", f"llm_report_dir={tmp_path}"]

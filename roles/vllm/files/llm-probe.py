@@ -60,7 +60,7 @@ def decide(state, seen, now, failures_allowed):
     """What to do, and the new state. Pure: the tests call it with made-up states.
 
     ``seen``: container (its start as text, "" if it does not run), phase (waiting or starting), phase_since, answer (token, busy or
-    none), detail, grace. Returns the action (none or restart), a line for the journal, and the state to keep.
+    none), computed (tokens since it runs), detail, grace. Returns the action (none or restart), a line for the journal, and the state to keep.
     """
     state = dict(state)
     if state.get("container") != seen["container"]:
@@ -74,6 +74,8 @@ def decide(state, seen, now, failures_allowed):
     if seen["answer"] == "busy":
         state.update(failures=0)
         return "none", "busy: no token for the probe, but others were computed", state
+    if seen["computed"]:
+        state["served"] = True  # somebody else's tokens, before this one looked
     if not state["served"] and seen["phase"] == "waiting":
         state["waited_until"] = now
         return "none", "waiting: hosts of the plan, or GPUs of theirs, are missing", state
@@ -187,6 +189,7 @@ def main():
         "phase": read(options.phase).strip() if here else "waiting",
         "phase_since": os.path.getmtime(options.phase) if os.path.exists(options.phase) else time.time(),
         "answer": answer,
+        "computed": tokens or 0,
         "detail": detail,
         "grace": start * PATIENCE,
     }

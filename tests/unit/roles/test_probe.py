@@ -28,6 +28,7 @@ SEEN = {
     "phase": "starting",
     "phase_since": 1000.0,
     "answer": "none",
+    "computed": 0,
     "detail": "refused",
     "grace": 200.0,
 }
@@ -68,6 +69,11 @@ def test_it_never_restarts_what_waits_for_its_cluster_or_was_stopped(age: float,
 
 def test_a_start_that_takes_longer_than_its_grace_is_restarted() -> None:
     assert run({}, {}, {}, now=1000.0 + 201)[0][-1] == "restart"
+
+
+def test_what_computed_for_others_is_no_start_any_more() -> None:
+    """It began to serve and died before the probe had its first token."""
+    assert run({}, {"computed": 5}, {"computed": 5}, {"computed": 5}, now=1010.0)[0] == [*["none"] * 3, "restart"]
 
 
 def test_the_time_that_was_waited_is_no_part_of_the_start() -> None:
