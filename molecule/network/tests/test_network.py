@@ -229,30 +229,47 @@ def test_a_taken_port_is_named(network: Any, strangers: Strangers) -> None:
     no_listener_is_left("node1", "node2")
 
 
-@pytest.fixture
-def ufw() -> Iterator[str]:
-    """node2's administrator uses ufw, which refuses all but SSH."""
-    host = on("node2")
-    host.check_output(
-        "APT_CONFIG=/opt/llm/apt/apt.conf apt-get install -qq -y --no-install-recommends ufw >/dev/null 2>&1"
-    )
-    host.check_output("ufw allow 22/tcp && ufw --force enable")
-    yield "node2"
-    host.check_output("ufw disable && apt-get purge -qq -y ufw >/dev/null 2>&1")
+# The firewalls of other people, which refuse all but SSH: packages, how to turn it on, how to turn it off.
+FIREWALLS = {
+    "ufw": ("ufw", "ufw allow 22/tcp && ufw --force enable", "ufw disable"),
+    "firewalld": (
+        "firewalld netbase",
+        "systemctl restart firewalld && firewall-cmd --state",
+        "systemctl stop firewalld",
+    ),
+}
 
 
-def test_ufw_of_the_host_is_used(network: Any, strangers: Strangers, ufw: str) -> None:
+@pytest.fixture(params=sorted(FIREWALLS))
+def firewall(request: Any) -> Iterator[str]:
+    """node2's administrator uses one."""
+    packages, turn_on, turn_off = FIREWALLS[request.param]
+    host, apt = on("node2"), "APT_CONFIG=/opt/llm/apt/apt.conf apt-get"
+    host.check_output(f"{apt} install -qq -y --no-install-recommends {packages} >/dev/null 2>&1 && {turn_on}")
+    yield request.param
+    host.check_output(f"{turn_off} && {apt} purge -qq -y {packages} >/dev/null 2>&1")
+
+
+def test_the_firewall_of_the_host_is_used(network: Any, strangers: Strangers, firewall: str) -> None:
+    strangers.start("node2", MANAGER)
+    assert not reaches("node1", DATA["node2"], MANAGER)
+    strangers.stop()
     run = network()
     assert run.status == 0, run.output[-6000:]
-    assert run.proof["network"] == DATA_NETWORK  # proved through ufw
-    assert on(ufw).run("nft list table inet baremetal_llm").rc != 0
+    assert run.proof["network"] == DATA_NETWORK  # proved through it
+    assert on("node2").run("nft list table inet baremetal_llm").rc != 0
     again = network()
     assert again.status == 0
-    assert again.changed[ufw] == 0, again.output
-    strangers.start(ufw, MANAGER)
-    assert reaches("node1", DATA[ufw], MANAGER)
-    assert not reaches("node3", DATA[ufw], MANAGER)
-    assert reaches("node3", DATA[ufw], 22)
+    assert again.changed["node2"] == 0, again.output
+    strangers.start("node2", MANAGER)
+    assert reaches("node1", DATA["node2"], MANAGER)
+    assert not reaches("node3", DATA["node2"], MANAGER)
+    assert reaches("node3", DATA["node2"], 22)
+    strangers.stop()
+    taken_back = network("-e", "llm_firewall_enabled=false", "--limit", "node2,localhost")
+    assert taken_back.status == 0, taken_back.output[-6000:]
+    strangers.start("node2", MANAGER)
+    assert not reaches("node1", DATA["node2"], MANAGER)
 
 
 def test_in_the_end_all_is_as_it_was(network: Any) -> None:
