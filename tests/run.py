@@ -10,7 +10,7 @@ does a stage that is no suite of tests; a molecule scenario is one, plus its tes
     tests/run.py --only lint            one group
     tests/run.py --only unit,next/unit  some stages
     tests/run.py --fast                 all but molecule
-    tests/run.py --only molecule/default,molecule/network     a slow one, which runs only when it is named
+    tests/run.py --only molecule/default,molecule/driver_packages     a slow one, which runs only when it is named
     tests/run.py --format               rewrite the Python files as ruff wants them
 """
 
@@ -58,7 +58,7 @@ SCENARIOS = (
 )
 
 # Of these the ones that take long: they run only when they are named.
-SLOW = ("driver_packages", "docker_packages", "network", "prepare", "failure")
+SLOW = ("driver_packages",)
 
 MINUTE = 60
 HEARTBEAT_SECONDS = 60
