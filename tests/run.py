@@ -58,7 +58,7 @@ SCENARIOS = (
 )
 
 # Of these the ones that take long: they run only when they are named.
-SLOW = ("driver_packages",)
+SLOW = ("driver_packages", "failure")
 
 MINUTE = 60
 HEARTBEAT_SECONDS = 60
