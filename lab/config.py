@@ -29,6 +29,8 @@ class Node:
     data: str
     gpu: str
     gpus: int
+    # What the host calls its interface in the network `data`; empty: as the engine does.
+    data_interface: str = ""
 
 
 @dataclass(frozen=True)

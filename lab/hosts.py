@@ -25,6 +25,19 @@ from lab.sim.hardware import hardware, pci_tree
 SSH = STATE / "ssh"
 KEY, KNOWN_HOSTS = SSH / "id_ed25519", SSH / "known_hosts"
 BOOT_SECONDS = 60
+# Names an interface at boot, as the firmware's numbering does on a real host.
+NAME_UNIT = """[Unit]
+DefaultDependencies=no
+Before=network-pre.target
+Wants=network-pre.target
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -ec 'set -- $$(ip -o -4 address show to {address}); ip link set $$2 down name {name}; ip link set {name} up'
+
+[Install]
+WantedBy=sysinit.target
+"""
 LABEL = "baremetal.llm.lab"
 
 
@@ -180,6 +193,9 @@ def _files(node: Node) -> bytes:
         "etc/ssh/ssh_host_ed25519_key.pub": ((folder / "ssh_host_ed25519_key.pub").read_bytes(), 0o644),
         "etc/lab/hardware.json": (json.dumps(gpus, indent=2).encode(), 0o644),
     }
+    if node.data_interface:
+        unit = NAME_UNIT.format(address=node.data, name=node.data_interface).encode()
+        files["etc/systemd/system/lab-interface.service"] = (unit, 0o644)
     files |= {f"etc/lab/{path.lstrip('/')}": (content.encode(), 0o644) for path, content in pci_tree(gpus).items()}
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
@@ -187,6 +203,10 @@ def _files(node: Node) -> bytes:
             info = tarfile.TarInfo(path)
             info.size, info.mode, info.mtime = len(content), mode, int(time.time())
             tar.addfile(info, io.BytesIO(content))
+        if node.data_interface:
+            enabled = tarfile.TarInfo("etc/systemd/system/sysinit.target.wants/lab-interface.service")
+            enabled.type, enabled.linkname = tarfile.SYMTYPE, "../lab-interface.service"
+            tar.addfile(enabled)
     return archive.getvalue()
 
 

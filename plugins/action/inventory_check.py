@@ -33,11 +33,15 @@ from ansible_collections.baremetal.llm.plugins.module_utils.inventory import (
     prefix_of,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import language, message, names, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import preload
 
 try:  # where a value comes from and whether it was encrypted: since ansible-core 2.19, and not promised to stay
     from ansible._internal._datatag._tags import Origin, VaultedValue
 except ImportError:
     Origin = VaultedValue = None
+
+# Here, since every playbook begins with this plugin, and Ansible reads it in the process that it forks all tasks from.
+preload()
 
 ROLES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "roles")
 # Ansible's own variables that say which machine a host is.

@@ -11,16 +11,17 @@ from ansible_collections.baremetal.llm.plugins.module_utils import firewall
 
 DOCUMENTATION = r"""
 name: firewall_commands
-short_description: Rules as ufw or firewalld want them
+short_description: What to change in ufw or firewalld
 version_added: 0.1.0
 author:
   - The baremetal.llm authors (@baremetal-llm)
 description:
-  - Turns the rules of P(baremetal.llm.firewall_rules#filter) into single rules. Nothing among them is about SSH.
+  - Turns the rules of P(baremetal.llm.firewall_rules#filter) into single rules, and says which of those of earlier runs have to go
+    first. Nothing among them is about SSH.
 positional: _input, program
 options:
   _input:
-    description: The rules.
+    description: The rules. Empty, everything is taken back.
     type: dict
     required: true
   program:
@@ -28,28 +29,33 @@ options:
     type: str
     choices: [ufw, firewalld]
     required: true
+  previous:
+    description: What earlier runs added.
+    type: list
+    elements: dict
+    default: []
 """
 
 EXAMPLES = r"""
-- name: Firewall | Show the rich rules
+- name: Firewall | Show the rich rules that are added
   ansible.builtin.debug:
-    msg: "{{ rules | baremetal.llm.firewall_commands('firewalld') }}"
+    msg: "{{ (rules | baremetal.llm.firewall_commands('firewalld', previous=remembered)).add }}"
 """
 
 RETURN = r"""
 _value:
-  description: For ufw a list of mappings with C(rule), C(from) and C(ports) (empty for all), for firewalld a list of rich rules.
-  type: list
-  elements: raw
+  description:
+    - The lists C(remove) and C(add), to be done in this order. A rule of ufw has C(rule), C(from) and C(ports) (empty for all), one of
+      firewalld C(zone) and C(rule).
+  type: dict
 """
 
 
-def firewall_commands(rules: Any, program: str) -> list[Any]:
+def firewall_commands(rules: Any, program: str, previous: Any = ()) -> dict[str, list[Any]]:
     """The filter; see the documentation above."""
-    if not isinstance(rules, Mapping) or program not in firewall.COMMANDS:
-        raise AnsibleFilterError("firewall_commands wants rules, and ufw or firewalld")
-    commands: list[Any] = firewall.COMMANDS[program](rules)
-    return commands
+    if not isinstance(rules, Mapping) or program not in firewall.COMMANDS or not isinstance(previous, (list, tuple)):
+        raise AnsibleFilterError("firewall_commands wants rules, ufw or firewalld, and a list of earlier rules")
+    return firewall.firewall_commands(program, rules, [dict(rule) for rule in previous])
 
 
 class FilterModule:

@@ -38,6 +38,12 @@ options:
     description: The network in use. It is kept as long as it works.
     type: str
     default: ""
+  rdma:
+    description:
+      - Per host its C(llm_rdma_found). Where every host uses RDMA, C(speed_mbps) of the interfaces is that of its ports. Where only some
+        have it, a note names the others.
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
@@ -55,11 +61,15 @@ _value:
 """
 
 
-def judge_mesh(candidates: Any, results: Any, previous: str = "", language: str = "en") -> dict[str, Any]:
+def judge_mesh(
+    candidates: Any, results: Any, previous: str = "", language: str = "en", rdma: Any = None
+) -> dict[str, Any]:
     """The filter; see the documentation above."""
     if not isinstance(results, Mapping) or not isinstance(candidates, (list, tuple)):
         raise AnsibleFilterError("judge_mesh wants a list of candidates and a mapping of host to results")
-    return reach.judge_mesh(plain(candidates), plain(results), str(previous or ""), known_language(language))
+    return reach.judge_mesh(
+        plain(candidates), plain(results), str(previous or ""), known_language(language), plain(rdma or {})
+    )
 
 
 class FilterModule:

@@ -80,9 +80,11 @@ def _why_absent(values: dict[str, Any], results: Mapping[str, Mapping[str, Any]]
         ("absent_unknown", True),
     ]
     code = next(code for code, true in causes if true)
-    told = [message("cluster_" + code, lang, state=state, line=mismatch, **values)]
+    told = [message("cluster_" + code, lang, line=mismatch, **values)]
+    if state:
+        told.append("  " + message("cluster_absent_state", lang, state=state))
     if lines:
-        told += ["  {0}:".format(message("cluster_absent_log", lang)), *["    " + line for line in lines[-LOG_LINES:]]]
+        told += ["  " + message("cluster_absent_log", lang), *["    " + line for line in lines[-LOG_LINES:]]]
     return "\n".join(told)
 
 

@@ -10,7 +10,7 @@ https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html, https://docs
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 # Settings that help in some places and harm in others: unset unless somebody sets them. Variable of ours, NCCL's own.
 TUNING = (
@@ -28,6 +28,7 @@ class Rdma(NamedTuple):
 
     ports: list[str]
     gid_index: int | None  # RoCE only
+    mbps: int  # of all ports together; 0 where no driver says
 
 
 def _mapped(gid: str) -> str:
@@ -39,13 +40,14 @@ def _mapped(gid: str) -> str:
     return str(address.ipv4_mapped or address)
 
 
+def _rdma(ports: Sequence[Mapping[str, Any]], gid_index: int | None) -> Rdma:
+    mbps = sum(int((port.get("rate_gbps") or 0) * 1000) for port in ports)
+    return Rdma(["{0}:{1}".format(port["device"], port["port"]) for port in ports], gid_index, mbps)
+
+
 def _infiniband(host: Mapping[str, Any]) -> Rdma | None:
-    ports = [
-        "{0}:{1}".format(port["device"], port["port"])
-        for port in host.get("rdma") or ()
-        if port.get("active") and port.get("link_layer") == "InfiniBand"
-    ]
-    return Rdma(ports, None) if ports else None
+    ports = [port for port in host.get("rdma") or () if port.get("active") and port.get("link_layer") == "InfiniBand"]
+    return _rdma(ports, None) if ports else None
 
 
 def _roce(host: Mapping[str, Any]) -> Rdma | None:
@@ -56,24 +58,36 @@ def _roce(host: Mapping[str, Any]) -> Rdma | None:
             continue
         for gid in port.get("gids") or ():
             if str(gid.get("type")).lower() == _ROCE_2 and _mapped(str(gid.get("gid"))) == address:
-                return Rdma(["{0}:{1}".format(port["device"], port["port"])], int(gid["index"]))
+                return _rdma([port], int(gid["index"]))
     return None
+
+
+# In the order of preference
+_KINDS: tuple[tuple[str, Callable[[Mapping[str, Any]], Rdma | None]], ...] = (
+    ("InfiniBand", _infiniband),
+    ("RoCE v2", _roce),
+)
 
 
 def rdma_of(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> Rdma | None:
     """What a host uses for RDMA; None unless every host of the deployment can do the same."""
-    for find in (_infiniband, _roce):
+    for _kind, find in _KINDS:
         if all(find(entry) for entry in hosts.values()):
             return find(hosts[host])
     return None
 
 
-def p2p_works(p2p: Mapping[str, Mapping[str, Any]] | None) -> bool | None:
-    """Whether the GPUs of a host read each other's memory: one pair that cannot is enough for no. None: not known, or one GPU."""
+def rdma_lacking(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[str, list[str]]:
+    """Why a deployment goes without RDMA that some of its hosts have: the kind that the most have, and the hosts that lack it."""
+    lacking = {kind: [host for host, entry in hosts.items() if not find(entry)] for kind, find in _KINDS}
+    kind = min(lacking, key=lambda kind: len(lacking[kind]))
+    return kind, lacking[kind] if len(lacking[kind]) < len(hosts) else []
+
+
+def p2p_impossible(p2p: Mapping[str, Mapping[str, Any]] | None) -> bool:
+    """Whether no GPUs of a host read each other's memory. Where some do, NCCL finds out itself which."""
     answers = [answer for others in (p2p or {}).values() for answer in others.values()]
-    if any(answer is False for answer in answers):
-        return False
-    return True if answers and all(answer is True for answer in answers) else None
+    return False in answers and True not in answers
 
 
 def cluster_environment(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -93,8 +107,6 @@ def cluster_environment(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> di
         "UCX_NET_DEVICES": name,
         "NCCL_IB_DISABLE": "1",
     }
-    if ipaddress.ip_address(address).version == 6:
-        environment["NCCL_SOCKET_FAMILY"] = "AF_INET6"
     rdma = rdma_of(host, hosts)
     if rdma is not None:
         environment["NCCL_IB_DISABLE"] = "0"
@@ -102,7 +114,7 @@ def cluster_environment(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> di
         environment["UCX_NET_DEVICES"] = ",".join([*rdma.ports, name])
         if rdma.gid_index is not None:
             environment["NCCL_IB_GID_INDEX"] = str(rdma.gid_index)
-    if p2p_works(mine.get("p2p")) is False:
+    if p2p_impossible(mine.get("p2p")):
         environment["NCCL_P2P_DISABLE"] = "1"
     for ours, theirs in TUNING:
         if mine.get(ours) not in (None, ""):

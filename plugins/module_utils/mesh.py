@@ -133,13 +133,21 @@ def holder(address: str, port: int, proc: str = "/proc", engine: str = "/run/doc
             folder = os.path.dirname(os.path.dirname(path))
             with open(os.path.join(folder, "comm"), encoding="utf-8", errors="replace") as stream:
                 program = stream.read().strip()
-            with open(os.path.join(folder, "cgroup"), encoding="utf-8", errors="replace") as stream:
-                containers = re.findall(r"[0-9a-f]{64}", stream.read())
         except OSError:
             continue  # ended meanwhile
-        deployment = next((name for name in (_deployment(found, engine) for found in containers) if name), "")
-        return Holder(int(os.path.basename(folder)), program, deployment)
+        pid = int(os.path.basename(folder))
+        return Holder(pid, program, container_deployment(pid, proc, engine))
     return Holder(0, "", "")  # of another process namespace, or the kernel's
+
+
+def container_deployment(pid: int, proc: str = "/proc", engine: str = "/run/docker.sock") -> str:
+    """The deployment of the container that a process runs in; nothing if that is none of ours."""
+    try:
+        with open(os.path.join(proc, str(pid), "cgroup"), encoding="utf-8", errors="replace") as stream:
+            containers = re.findall(r"[0-9a-f]{64}", stream.read())
+    except OSError:
+        return ""  # ended meanwhile
+    return next((name for name in (_deployment(found, engine) for found in containers) if name), "")
 
 
 class _EngineConnection(http.client.HTTPConnection):

@@ -331,6 +331,7 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "The hosts of the deployment do not reach each other as a cluster has to (tried: {networks}). Nothing has been started.",
         "zh": "该部署的各主机之间无法按集群要求互相连通（已尝试：{networks}）。尚未启动任何服务。",
     },
+    "mesh_elsewhere": {"en": "See what {host} says.", "zh": "见 {host} 的消息。"},
     "mesh_no_path": {
         "en": "No packet gets through in either direction over {network}: {pairs}.",
         "zh": "通过 {network} 双向都不通：{pairs}。",
@@ -398,12 +399,21 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "{slow} carries {low} and {fast} carries {high} over {network}: look for a port with the wrong speed or duplex.",
         "zh": "在 {network} 上，{slow} 为 {low}，而 {fast} 为 {high}：请检查端口速率或双工设置。",
     },
+    "mesh_rdma_lacking": {
+        "en": "{kind} is active on {count} of {all} hosts only, so all of them use sockets instead of RDMA; look at the ports of {hosts}.",
+        "zh": "{all} 台主机中只有 {count} 台的 {kind} 处于活动状态，因此全部主机改用套接字而非 RDMA；请检查 {hosts} 的端口。",
+    },
     "mesh_passed_over": {"en": "{network} was passed over. {reason}", "zh": "未使用 {network}。{reason}"},
     "mesh_kept": {
         "en": "{network} is in use and was kept; {other} works too and would be preferred: name it in llm_cluster_network to move.",
         "zh": "{network} 正在使用，予以保留；{other} 也可用且更优：如需迁移，请在 llm_cluster_network 中指定。",
     },
     "mesh_network_chosen": {"en": "network {network}, proved", "zh": "网络 {network}，已验证"},
+    "mesh_network_alone": {"en": "network {network}, one host", "zh": "网络 {network}，单台主机"},
+    "mesh_network_unproved": {
+        "en": "network {network}, not proved in this run: it was not about {hosts}",
+        "zh": "网络 {network}，本次运行未验证：未包含 {hosts}",
+    },
     "mesh_network_other": {"en": "network {network}, not used", "zh": "网络 {network}，未使用"},
     "mesh_corner": {"en": "from, to", "zh": "发送，接收"},
     "mesh_cell_dead": {"en": "no ({reason})", "zh": "不通（{reason}）"},
@@ -463,6 +473,14 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "an address in {network} on every host, or another llm_cluster_network",
         "zh": "每台主机都要有属于 {network} 的地址，否则请更改 llm_cluster_network",
     },
+    "network_ipv6": {
+        "en": "{network} is an IPv6 network, and the API of vLLM is served over IPv4 only.",
+        "zh": "{network} 是 IPv6 网络，而 vLLM 的 API 只通过 IPv4 提供。",
+    },
+    "network_ipv6_allowed": {
+        "en": "an IPv4 address on every host, in a network that all hosts of the deployment share",
+        "zh": "每台主机都有 IPv4 地址，且同属该部署所有主机共有的网络",
+    },
     "same_address": {
         "en": "The hosts {hosts} have the same address {address}.",
         "zh": "主机 {hosts} 的地址相同：{address}。",
@@ -472,12 +490,25 @@ MESSAGES: dict[str, dict[str, str]] = {
         "zh": "在 {network} 上每台主机的地址必须各不相同",
     },
     "firewall_ports_clash": {
-        "en": "Variables of {host} name the same port.",
-        "zh": "{host} 的若干变量使用了同一端口。",
+        "en": "Variables of {host} name the same port, or the port of sshd.",
+        "zh": "{host} 的若干变量使用了同一端口，或使用了 sshd 的端口。",
     },
     "firewall_ports_clash_allowed": {
         "en": "one of each pair on a port that nothing else uses",
         "zh": "每对变量中的一个改用未被占用的端口",
+    },
+    "firewall_kept": {
+        "en": "The addresses of {names} are not known in this run, so the firewall of {host} is left as it is.",
+        "zh": "本次运行中无法得知 {names} 的地址，因此 {host} 的防火墙保持不变。",
+    },
+    "firewall_unresolved": {
+        "en": "No address of {names} is known (llm_gateway, llm_monitoring), so the firewall of {host} does not let them in: "
+        "set ansible_host to an address, or make the name known to the controller.",
+        "zh": "无法得知 {names}（llm_gateway、llm_monitoring）的地址，因此 {host} 的防火墙不会放行它们：请将 ansible_host 设为地址，或让控制机能解析该名称。",
+    },
+    "firewall_zone_accepts": {
+        "en": "firewalld accepts everything in the zone {names} of {host} (target ACCEPT): there the ports of the deployment are open to everybody.",
+        "zh": "{host} 上 firewalld 的区域 {names} 接受一切流量（目标为 ACCEPT）：部署的端口在该区域对所有人开放。",
     },
     # Hosts, before they are changed
     "preflight_header_one": {
@@ -906,6 +937,48 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "as many as there are; or look for the missing card: 'dmesg | grep NVRM' on {host}",
         "zh": "与实际数量一致；或查找缺少的显卡：在 {host} 上运行 dmesg | grep NVRM",
     },
+    "driver_not_installed": {
+        "en": "NVIDIA's installer did not install {version} on {host} (exit status {status}):\n{log}",
+        "zh": "NVIDIA 安装程序未能在 {host} 上安装 {version}（退出状态 {status}）：\n{log}",
+    },
+    "driver_not_installed_allowed": {
+        "en": "what its log asks for; if a driver is loaded and something uses it, stop that (docker ps, nvidia-smi) or reboot {host}; then run"
+        " this again",
+        "zh": "请按其日志处理；如果已加载的驱动正在被使用，请停止相关程序（docker ps、nvidia-smi）或重启 {host}；然后重新运行",
+    },
+    "driver_loaded": {"en": "{version} is loaded", "zh": "已加载 {version}"},
+    "driver_not_loaded": {"en": "no driver is loaded", "zh": "未加载驱动"},
+    "driver_not_working": {
+        "en": "The driver of {host} does not work as it should (wanted: {wanted}, installed: {installed}, loaded: {loaded}).{problems}",
+        "zh": "{host} 的驱动工作不正常（需要：{wanted}，已安装：{installed}，已加载：{loaded}）。{problems}",
+    },
+    "driver_not_working_allowed": {"en": "{remedy}", "zh": "{remedy}"},
+    "driver_remedy_mismatch": {
+        "en": "one version: the old module stays loaded until the host reboots, so reboot it and run this again",
+        "zh": "版本一致：主机重启前仍加载旧模块，请重启主机并重新运行",
+    },
+    "driver_remedy_present": {
+        "en": "a driver that works: with nvidia_driver_method present this collection installs none. Install one yourself, or set"
+        " nvidia_driver_method to runfile",
+        "zh": "可用的驱动：nvidia_driver_method 为 present 时本集合不安装驱动。请自行安装，或将 nvidia_driver_method 设为 runfile",
+    },
+    "driver_remedy_runfile": {
+        "en": "a driver that works: look at /var/log/nvidia-installer.log and at 'dmesg | grep NVRM' on the host",
+        "zh": "可用的驱动：请在主机上查看 /var/log/nvidia-installer.log 和 dmesg | grep NVRM",
+    },
+    "driver_remedy_packages": {
+        "en": "a driver that works: look at 'dkms status', at the make.log below /var/lib/dkms and at 'dmesg | grep NVRM' on the host",
+        "zh": "可用的驱动：请在主机上查看 dkms status、/var/lib/dkms 下的 make.log 和 dmesg | grep NVRM",
+    },
+    "driver_would_install": {
+        "en": "{packages} would be installed ({version}).",
+        "zh": "将安装 {packages}（{version}）。",
+    },
+    "driver_newest": {"en": "in the newest version", "zh": "最新版本"},
+    "driver_reboots_later": {
+        "en": "{host} reboots at the end of the play, for {installed} in place of {loaded}.",
+        "zh": "{host} 将在 play 结束时重启，以 {installed} 取代 {loaded}。",
+    },
     "driver_no_headers": {"en": "none", "zh": "（无）"},
     # What the planner refuses, and a host that is to be rebuilt
     "plan_refused": {
@@ -1066,6 +1139,27 @@ MESSAGES: dict[str, dict[str, str]] = {
         "zh": "由 playbooks/bundle.yml 生成的 schema {schema} 格式的 manifest.yml；请重新复制离线包",
     },
     "bundle_not_a_mapping": {"en": "it is not a mapping", "zh": "不是映射"},
+    "bundle_no_engine": {
+        "en": "{images} holds no Ray, and a deployment runs with it. It is added by a Docker engine on this machine, and none answers.",
+        "zh": "{images} 中没有 Ray，而有部署需要它。Ray 由本机的 Docker 引擎添加，但引擎没有响应。",
+    },
+    "bundle_no_engine_allowed": {
+        "en": "an engine that answers: start one, or set DOCKER_HOST; or name an image that holds Ray in vllm_image; or set vllm_executor to mp",
+        "zh": "可用的引擎：请启动引擎或设置 DOCKER_HOST；或在 vllm_image 中指定带 Ray 的镜像；或将 vllm_executor 设为 mp",
+    },
+    "bundle_no_images": {
+        "en": "The engine of this machine has no image {images}.",
+        "zh": "本机的引擎中没有镜像 {images}。",
+    },
+    "bundle_no_images_allowed": {
+        "en": "images that are there: pull or build them first, or take them out of bundle_images",
+        "zh": "引擎中已有的镜像：请先拉取或构建，或将其从 bundle_images 中删除",
+    },
+    "inspect_nothing": {"en": "It is not said which image is meant.", "zh": "没有说明要查看哪个镜像。"},
+    "inspect_nothing_allowed": {
+        "en": "an archive, or an image of this machine's engine, for example -e image=images.tar",
+        "zh": "镜像归档文件或本机引擎中的镜像，例如 -e image=images.tar",
+    },
     "bundle_schema": {"en": "its schema is {found}", "zh": "其 schema 为 {found}"},
     "bundle_without_model": {
         "en": "The bundle does not hold the model of the deployment {deployment}.",
@@ -1222,6 +1316,35 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "an image of your own that is built for these GPUs ({gpus}); no official one is",
         "zh": "自行为这些 GPU（{gpus}）构建镜像；没有适用的官方镜像",
     },
+    # The all-reduce over every rank
+    "collective_limited": {
+        "en": "The all-reduce over every rank of {deployment} is not done: {outside} are not part of this run.",
+        "zh": "未对 {deployment} 的所有 rank 执行 all-reduce：{outside} 不在本次运行中。",
+    },
+    "collective_limited_allowed": {
+        "en": "--limit with all of {hosts}, or none",
+        "zh": "--limit 包含全部 {hosts}，或不使用 --limit",
+    },
+    "collective_failed": {
+        "en": "{deployment}: the all-reduce over {hosts} failed on {host}:\n{log}",
+        "zh": "{deployment}：{hosts} 的 all-reduce 在 {host} 上失败：\n{log}",
+    },
+    "collective_failed_allowed": {
+        "en": "every rank comes and has the right sums: one that does not come is kept away by a network or a firewall; wrong sums are of a GPU"
+        " or what joins it to others",
+        "zh": "所有 rank 到齐且求和正确：rank 未到通常是网络或防火墙问题；求和错误则是某块 GPU 或其互连有问题",
+    },
+    # The first token
+    "token_none": {
+        "en": "{deployment} generated no token within {seconds} s (vllm_start_seconds): {reason}\n"
+        "The end of 'docker logs llm-vllm' on {host}:\n{log}",
+        "zh": "{deployment} 在 {seconds} 秒内（vllm_start_seconds）没有生成 token：{reason}\n{host} 上 docker logs llm-vllm 的末尾：\n{log}",
+    },
+    "token_none_allowed": {
+        "en": "a server whose log names no error: docs/troubleshooting.md lists what it may say; where it only loads slowly, a larger"
+        " vllm_start_seconds. The containers go on trying",
+        "zh": "日志中没有错误的服务：可能的内容见 docs/troubleshooting.md；如果只是加载较慢，请增大 vllm_start_seconds。容器会继续尝试",
+    },
     # The hosts that shall form a cluster
     "cluster_lost": {
         "en": "{host} failed or did not answer earlier in this run, and the plan of its deployment needs it. Its own message above says why.",
@@ -1236,6 +1359,14 @@ MESSAGES: dict[str, dict[str, str]] = {
         " (playbooks/images.yml).",
         "zh": "{host} 将运行 {found}，而头节点 {head} 为 {wanted}。所有主机必须一致：在该主机上加载同一镜像（playbooks/images.yml）。",
     },
+    "cluster_absent": {
+        "en": "{deployment}: not all hosts joined the Ray cluster at {head} within {seconds} s.\n{reasons}",
+        "zh": "{deployment}：并非所有主机都在 {seconds} 秒内加入 {head} 的 Ray 集群。\n{reasons}",
+    },
+    "cluster_absent_allowed": {
+        "en": "{hosts} in the cluster: mend what is said above; where a host is only slow, a larger ray_wait_seconds",
+        "zh": "{hosts} 均在集群中：请解决上述问题；如果主机只是较慢，请增大 ray_wait_seconds",
+    },
     "cluster_absent_unreachable": {
         "en": "{host} does not answer the controller",
         "zh": "{host} 不响应控制端",
@@ -1249,8 +1380,8 @@ MESSAGES: dict[str, dict[str, str]] = {
         "zh": "{host} 的 Ray 或 Python 版本与头节点不同：{line}",
     },
     "cluster_absent_token": {
-        "en": "{host} has another Ray token than the head: run playbooks/serve.yml for all hosts of the deployment, without --limit",
-        "zh": "{host} 的 Ray 令牌与头节点不同：对该部署的所有主机运行 playbooks/serve.yml，不加 --limit",
+        "en": "{host} has another Ray token than the head, or none: run playbooks/serve.yml for all hosts of the deployment, without --limit",
+        "zh": "{host} 的 Ray 令牌与头节点不同，或没有令牌：对该部署的所有主机运行 playbooks/serve.yml，不加 --limit",
     },
     "cluster_absent_no_way_to_head": {
         "en": "{host} does not reach the head's port {head}: a firewall, or a network that does not carry it"
@@ -1270,11 +1401,9 @@ MESSAGES: dict[str, dict[str, str]] = {
         "en": "{host} joined with {found} GPUs, and the plan counts {wanted}",
         "zh": "{host} 加入时有 {found} 块 GPU，而计划为 {wanted} 块",
     },
-    "cluster_absent_unknown": {
-        "en": "{host} did not join; its container is {state}",
-        "zh": "{host} 未加入；其容器状态为 {state}",
-    },
-    "cluster_absent_log": {"en": "the end of its log", "zh": "其日志末尾"},
+    "cluster_absent_unknown": {"en": "{host} did not join", "zh": "{host} 未加入"},
+    "cluster_absent_state": {"en": "its container is {state}", "zh": "其容器状态：{state}"},
+    "cluster_absent_log": {"en": "the end of its log:", "zh": "其日志末尾："},
 }
 
 _NAMES_SHOWN = 8

@@ -66,7 +66,7 @@ def _addresses(entry: Mapping[str, Any]) -> list[_Interface]:
 
 
 def _candidates(interfaces: Iterable[Mapping[str, Any]]) -> list[_Candidate]:
-    """Every address of a host that is up, fastest interface first."""
+    """Every address of a host that is up, IPv4 first, then the fastest interface."""
     found = [
         _Candidate(
             str(entry.get("name")),
@@ -82,7 +82,7 @@ def _candidates(interfaces: Iterable[Mapping[str, Any]]) -> list[_Candidate]:
         for address in _addresses(entry)
     ]
     # Stable: the addresses of one interface keep their order, the first is the primary one.
-    return sorted(found, key=lambda item: (item.inner, -item.speed, -item.mtu, item.address.version, item.interface))
+    return sorted(found, key=lambda item: (item.inner, item.address.version, -item.speed, -item.mtu, item.interface))
 
 
 def outer_addresses(interfaces: Iterable[Mapping[str, Any]]) -> list[_Interface]:
@@ -97,21 +97,22 @@ def _overview(candidates: Iterable[_Candidate], lang: str) -> str:
 def _shared(hosts: Mapping[str, Sequence[_Candidate]]) -> list[_Network]:
     """The subnets on which every host has an address, best first.
 
-    With RDMA on every host before without, then the one whose slowest interface is fastest; Wi-Fi comes last.
+    IPv4 first: vLLM's API has no other. With RDMA on every host before without, then the one whose slowest interface is fastest; Wi-Fi
+    comes last.
     """
     common: set[_Network] | None = None
     for candidates in hosts.values():
         mine = {item.address.network for item in candidates}
         common = mine if common is None else common & mine
 
-    def rank(network: _Network) -> tuple[bool, bool, int, int, int, int, int]:
+    def rank(network: _Network) -> tuple[int, bool, bool, int, int, int, int]:
         best = [next(item for item in candidates if item.address.network == network) for candidates in hosts.values()]
         wireless = any(item.wireless for item in best)
         rdma = all(item.rdma for item in best)
         speed = min(item.speed for item in best)
         mtu = min(item.mtu for item in best)
         order = int(network.network_address), network.prefixlen
-        return wireless, not rdma, -speed, -mtu, network.version, *order
+        return network.version, wireless, not rdma, -speed, -mtu, *order
 
     return sorted(common or (), key=rank)
 
@@ -233,16 +234,19 @@ class _Agreement:
                 picked[host] = pool[0]
                 network = pool[0].address.network
         else:
-            for shared in _shared(chosen):
-                self.candidates.append(
-                    (
-                        shared,
-                        {
-                            host: next(item for item in candidates if item.address.network == shared)
-                            for host, candidates in chosen.items()
-                        },
-                    )
+            shared = [
+                (
+                    one,
+                    {
+                        host: next(item for item in items if item.address.network == one)
+                        for host, items in chosen.items()
+                    },
                 )
+                for one in _shared(chosen)
+            ]
+            # One that every host has for itself, as those of virtual machines, leads nowhere: it has one address on several hosts.
+            fit = [entry for entry in shared if entry[0].version == 4 and not self.same_addresses(entry[1])]
+            self.candidates = fit or shared
             if self.candidates:
                 network, picked = self.candidates[0]
         if not picked and not self.problems:
@@ -251,23 +255,30 @@ class _Agreement:
                 value="; ".join(f"{host}: {_overview(items, self.lang)}" for host, items in chosen.items()),
                 where=message("where_inventory", self.lang),
             )
+        if any(item.address.version == 6 for item in picked.values()):
+            value = "; ".join(f"{host}: {item.interface} {item.address}" for host, item in picked.items())
+            self.add("network_ipv6", value=value, where=message("where_hosts_network", self.lang), network=network)
         self.check_addresses(network, picked)
         return self.result(network, picked)
 
-    def check_addresses(self, network: _Network | None, picked: Mapping[str, _Candidate]) -> None:
+    @staticmethod
+    def same_addresses(picked: Mapping[str, _Candidate]) -> dict[str, list[str]]:
+        """The hosts of each address that is on several."""
         owners: dict[str, list[str]] = {}
         for host, item in picked.items():
             owners.setdefault(str(item.address.ip), []).append(host)
-        for address, hosts in owners.items():
-            if len(hosts) > 1:
-                self.add(
-                    "same_address",
-                    value="; ".join(f"{host}: {picked[host].interface} {picked[host].address}" for host in hosts),
-                    where=message("where_hosts_network", self.lang),
-                    hosts=names(hosts, self.lang),
-                    address=address,
-                    network=network,
-                )
+        return {address: hosts for address, hosts in owners.items() if len(hosts) > 1}
+
+    def check_addresses(self, network: _Network | None, picked: Mapping[str, _Candidate]) -> None:
+        for address, hosts in self.same_addresses(picked).items():
+            self.add(
+                "same_address",
+                value="; ".join(f"{host}: {picked[host].interface} {picked[host].address}" for host in hosts),
+                where=message("where_hosts_network", self.lang),
+                hosts=names(hosts, self.lang),
+                address=address,
+                network=network,
+            )
 
     def result(self, network: _Network | None, picked: Mapping[str, _Candidate]) -> dict[str, Any]:
         candidates = self.candidates or ([(network, dict(picked))] if network is not None and picked else [])
@@ -306,7 +317,7 @@ def agree_interfaces(
 
     ``hosts`` holds per host ``{interfaces: [..]}`` or that list itself; an interface is as ``nic_facts`` describes it, of which
     only name and addresses must be there. With a ``network`` every host uses its address in it. Else it is the subnet that all
-    hosts share: with RDMA on every host before without, then the fastest. All of them are ``candidates``, best first, in case
+    hosts share, each with an address of its own: with RDMA on every host before without, then the fastest. All of them are ``candidates``, best first, in case
     the best does not carry what it should. ``wanted`` names the interface of a host that shall use that one and no other.
     """
     lists = {

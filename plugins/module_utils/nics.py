@@ -109,6 +109,19 @@ def read_interfaces(root: str, addresses: Mapping[int, Sequence[str]]) -> list[d
     return found
 
 
+def _tell_bridges(interfaces: Sequence[dict[str, Any]]) -> None:
+    """A bridge is as fast as the card below it. Older kernels know no speed of one, newer ones count containers' interfaces, too."""
+    leads_out = {
+        entry["name"]: entry["speed_mbps"]
+        for entry in interfaces
+        if entry["speed_mbps"] and (not entry["virtual"] or entry["kind"] in ("bond", "vlan"))
+    }
+    for entry in interfaces:
+        if entry["kind"] == "bridge":
+            speeds = [leads_out[name] for name in entry["members"] if name in leads_out]
+            entry["speed_mbps"] = max(speeds, default=entry["speed_mbps"])
+
+
 def _gids(folder: str) -> list[dict[str, Any]]:
     found = []
     for text in sorted(_names(folder, "gids"), key=lambda name: _number(name) or 0):
@@ -231,5 +244,6 @@ def nic_facts(
             if port["active"]
             and (port["interface"] in below or any(gid["interface"] == interface["name"] for gid in port["gids"]))
         ]
+    _tell_bridges(interfaces)
     first, last = dynamic_ports(proc_root)
     return {"interfaces": interfaces, "rdma": rdma, "dynamic_ports": {"first": first, "last": last}}

@@ -7,7 +7,10 @@ The one truth for the firewall, the proof of the network, the check for clashes 
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from ansible_collections.baremetal.llm.plugins.module_utils.inventory import is_true
 
 # Who connects
 MEMBERS, CLIENTS, COLLECTORS, ITSELF = "members", "clients", "collectors", "itself"
@@ -54,8 +57,19 @@ def deployment_ports(variables: Mapping[str, Any], executor: str = "") -> list[P
             continue
         first = int(variables.get(port.variable) or port.first)
         last = int(variables.get(port.last_variable) or port.last) if port.last_variable else first
-        found.append(port._replace(first=first, last=last))
+        reached_by = CLIENTS if port.name == "dashboard" and _dashboard_is_open(variables) else port.reached_by
+        found.append(port._replace(first=first, last=last, reached_by=reached_by))
     return found
+
+
+def _dashboard_is_open(variables: Mapping[str, Any]) -> bool:
+    """Whether somebody wants Ray's dashboard to be seen from elsewhere."""
+    enabled = is_true(variables.get("ray_dashboard_enabled", ""))
+    host = str(variables.get("ray_dashboard_host") or "localhost")
+    try:
+        return enabled and not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return enabled and host != "localhost"
 
 
 def clashes(ports: Sequence[Port], taken: Iterable[tuple[str, int]] = ()) -> list[tuple[str, str]]:

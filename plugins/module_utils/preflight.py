@@ -76,6 +76,7 @@ CHECKS: dict[str, Check] = {
     "no_shared_network": Check(ERROR, "llm_cluster_network"),
     "no_shared_network_wanted": Check(ERROR, "llm_cluster_interface"),
     "not_in_network": Check(ERROR, "llm_cluster_network"),
+    "network_ipv6": Check(ERROR, "llm_cluster_network"),
     "same_address": Check(ERROR),
     "mtu_differs": Check(WARNING),
     "host_name_unknown": Check(WARNING),

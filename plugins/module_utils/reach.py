@@ -7,6 +7,7 @@ from __future__ import annotations
 import html
 from typing import Any, Iterable, Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils.environment import rdma_lacking, rdma_of
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import message, names, problem, render
 
 _MATRIX_HOSTS = 8
@@ -211,17 +212,25 @@ def rate(mbps: float | None) -> str:
     return "{0:.1f} Gbit/s".format(mbps / 1000) if mbps >= 1000 else "{0:.0f} Mbit/s".format(mbps)
 
 
+def _with_link(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The interface of a host with the speed of what carries its data."""
+    used, interface = rdma_of(host, hosts), hosts[host]["interface"]
+    return {**interface, "speed_mbps": (used.mbps if used else 0) or interface["speed_mbps"]}
+
+
 def judge_mesh(
     candidates: Sequence[Mapping[str, Any]],
     results: Mapping[str, Mapping[str, Any]],
     previous: str = "",
     lang: str = "en",
+    rdma: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Which of the candidates carries the cluster, and what is wrong with those before it.
 
     ``candidates`` are those of ``agree_interfaces``, best first; ``results`` holds per host what ``network_mesh`` returned in its
     three steps, put together: ``taken``, ``reached`` and ``heard``. ``previous`` is the network in use: while it works, nothing
-    moves a cluster away from it.
+    moves a cluster away from it. ``rdma`` holds per host its RDMA ports, as ``nic_facts`` tells them: where all hosts use them, these are
+    the links, and where some have none, that is said.
     """
     networks = [_Network(candidate, results, lang).told() for candidate in candidates]
     working = [entry for entry in networks if entry["works"]]
@@ -238,11 +247,19 @@ def judge_mesh(
             notes.append(
                 message("mesh_passed_over", lang, network=entry["network"], reason=entry["problems"][0]["what"])
             )
+    hosts = {
+        host: {"interface": entry, "rdma": (rdma or {}).get(host)}
+        for host, entry in (chosen["interfaces"] if chosen else {}).items()
+    }
+    kind, lacking = rdma_lacking(hosts)
+    if lacking:
+        values = {"kind": kind, "count": len(hosts) - len(lacking), "all": len(hosts), "hosts": names(lacking, lang)}
+        notes.append(message("mesh_rdma_lacking", lang, **values))
     problems = [] if chosen else [found for entry in networks for found in entry["problems"]]
     header = message("mesh_header", lang, networks=names([entry["network"] for entry in networks], lang))
     return {
         "network": chosen["network"] if chosen else "",
-        "interfaces": chosen["interfaces"] if chosen else {},
+        "interfaces": {host: _with_link(host, hosts) for host in hosts},
         "networks": networks,
         "notes": notes + (chosen["warnings"] if chosen else []),
         "problems": problems,
@@ -316,16 +333,28 @@ def _summary(entry: Mapping[str, Any], lang: str) -> str:
     )
 
 
+def _title(proof: Mapping[str, Any], entry: Mapping[str, Any], lang: str) -> str:
+    """What became of a network: a run that is limited to some hosts proves nothing about the others."""
+    missing = [host for host in entry["interfaces"] if host not in entry["paths"]]
+    codes: list[tuple[str, bool]] = [
+        ("mesh_network_other", entry["network"] != proof["network"]),
+        ("mesh_network_alone", len(entry["interfaces"]) == 1),
+        ("mesh_network_unproved", bool(missing)),
+        ("mesh_network_chosen", True),
+    ]
+    code = next(code for code, true in codes if true)
+    return message(code, lang, network=entry["network"], hosts=names(missing, lang))
+
+
 def network_lines(proof: Mapping[str, Any], lang: str = "en") -> list[str]:
     """The proof of a deployment's network for a terminal."""
     lines: list[str] = []
     for entry in proof.get("networks") or ():
         if not entry["paths"]:
             continue
-        chosen = entry["network"] == proof["network"]
-        lines.append(message("mesh_network_chosen" if chosen else "mesh_network_other", lang, network=entry["network"]))
-        if not chosen and entry["works"]:
-            continue  # a matrix of what nobody uses
+        lines.append(_title(proof, entry, lang))
+        if len(entry["paths"]) < 2 or (entry["network"] != proof["network"] and entry["works"]):
+            continue  # a matrix of nothing, or of what nobody uses
         if len(entry["paths"]) > _MATRIX_HOSTS:
             lines.append("  " + _summary(entry, lang))
             continue
@@ -350,9 +379,7 @@ def network_html(proofs: Mapping[str, Mapping[str, Any]], lang: str = "en") -> s
     for deployment, proof in sorted(proofs.items()):
         out.append("<h1>{0}</h1>".format(html.escape(deployment)))
         for entry in proof.get("networks") or ():
-            chosen = entry["network"] == proof["network"]
-            title = message("mesh_network_chosen" if chosen else "mesh_network_other", lang, network=entry["network"])
-            out.append("<h2>{0}</h2><table>".format(html.escape(title)))
+            out.append("<h2>{0}</h2><table>".format(html.escape(_title(proof, entry, lang))))
             for index, row in enumerate(_rows(entry, lang)):
                 tag = "td" if index else "th"
                 cells = []

@@ -48,6 +48,15 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+ansible_facts:
+  description: What the roles read.
+  returned: always
+  type: dict
+  contains:
+    llm_memory_mib:
+      description: The host's memory.
+      type: int
+      sample: 515680
 host_facts:
   description: What was found.
   returned: always
@@ -150,7 +159,11 @@ def main() -> None:
         parse_gpu_processes(gpu_processes),
     )
     # The time comes last: nothing but the way back lies between it and the controller's.
-    module.exit_json(changed=False, host_facts={**facts, "time": time.time()})
+    module.exit_json(
+        changed=False,
+        host_facts={**facts, "time": time.time()},
+        ansible_facts={"llm_memory_mib": facts["memory"]["total_mib"]},
+    )
 
 
 if __name__ == "__main__":

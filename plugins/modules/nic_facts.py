@@ -6,11 +6,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nic_facts
-short_description: The network interfaces and RDMA devices of a host
+short_description: The network interfaces, RDMA devices and listeners of a host
 version_added: 0.1.0
 description:
   - Tells which network interfaces a host has, with their addresses, speed and MTU, which of them lead to other hosts, and
     which RDMA devices (InfiniBand or RoCE) there are.
+  - Tells what a firewall has to leave open, the ports of SSH and those of other people's programs.
   - Read from C(/sys), C(/proc) and the kernel; neither C(ip) nor C(ethtool) has to be installed.
   - Changes nothing.
 options:
@@ -67,6 +68,16 @@ nic_facts:
       description: The C(first) and C(last) of the ports that the kernel gives to programs that ask for any.
       type: dict
       sample: {"first": 32768, "last": 60999}
+    ssh_ports:
+      description: The ports through which logins come in, those of sshd, or of systemd in its place, and that of the current login.
+      type: list
+      elements: int
+      sample: [22]
+    foreign_ports:
+      description: Which of the dynamic ports programs hold that listen to other hosts and run in no container of this collection.
+      type: list
+      elements: int
+      sample: [49152]
 ansible_facts:
   description: Facts for later plays.
   returned: always
@@ -83,9 +94,18 @@ ansible_facts:
     llm_dynamic_ports:
       description: The dictionary RV(nic_facts.dynamic_ports).
       type: dict
+    llm_ssh_ports:
+      description: The list RV(nic_facts.ssh_ports).
+      type: list
+      elements: int
+    llm_foreign_ports:
+      description: The list RV(nic_facts.foreign_ports).
+      type: list
+      elements: int
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.llm.plugins.module_utils.listeners import foreign_ports, ssh_ports
 from ansible_collections.baremetal.llm.plugins.module_utils.nics import nic_facts
 
 
@@ -98,14 +118,19 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    facts = nic_facts(module.params["sysfs_root"], module.params["proc_root"])
+    proc = module.params["proc_root"]
+    facts = nic_facts(module.params["sysfs_root"], proc)
+    dynamic = facts["dynamic_ports"]
+    facts.update(ssh_ports=ssh_ports(proc), foreign_ports=foreign_ports(dynamic["first"], dynamic["last"], proc))
     module.exit_json(
         changed=False,
         nic_facts=facts,
         ansible_facts={
             "llm_nics_found": facts["interfaces"],
             "llm_rdma_found": facts["rdma"],
-            "llm_dynamic_ports": facts["dynamic_ports"],
+            "llm_dynamic_ports": dynamic,
+            "llm_ssh_ports": facts["ssh_ports"],
+            "llm_foreign_ports": facts["foreign_ports"],
         },
     )
 

@@ -92,6 +92,20 @@ def test_everything_uses_the_interface_of_the_cluster_network(host: Any) -> None
     assert found["NCCL_IB_DISABLE"] == "1"  # the lab has no RDMA
 
 
+def test_vllm_leaves_the_workers_their_own_interfaces() -> None:
+    """vLLM's own code says which variables of the head it gives to every worker."""
+    program = (
+        "import json, os; from vllm.ray.ray_env import get_env_vars_to_copy;"
+        " print(json.dumps([name for name in get_env_vars_to_copy() if name in os.environ]))"
+    )
+    head = testinfra.get_host("ssh://node1", ssh_config=str(CHECKOUT / ".lab/ssh/config"))
+    given = set(json.loads(head.check_output(f"docker exec llm-vllm python3 -c '{program}'").splitlines()[-1]))
+    own = {name for name in environment(head, "llm-ray") if name.startswith(("NCCL_", "UCX_", "GLOO_", "TP_"))}
+    assert {"NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES"} <= own
+    assert not own & given
+    assert "HF_HUB_OFFLINE" in given  # others it does give
+
+
 def test_the_report_says_who_reaches_whom_over_which_interface(host: Any) -> None:
     """Of the last run of site.yml, as it printed it. A cell of the matrix is a rate, a time and an MTU."""
     report = (CHECKOUT / ".lab/reports/report.txt").read_text()

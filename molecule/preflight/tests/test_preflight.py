@@ -163,7 +163,7 @@ def test_what_later_plays_are_told(bundle: Path, tmp_path: Path) -> None:
         assert told["d"] == ("tiny_single" if name == "node3" else "tiny_split")
         assert told["i"]["address"] == ADDRESSES[name]
         assert told["i"]["network"] == CONFIG["networks"]["data"]
-        assert told["i"]["interface"].startswith("eth")
+        assert told["i"]["interface"].startswith(CONFIG["nodes"][name].get("data_interface", "eth"))
         assert [gpu["name"] for gpu in told["g"]] == ["Tesla V100-PCIE-16GB"] * gpus
         assert {gpu["compute_capability"] for gpu in told["g"]} == {"7.0"}
 

@@ -7,12 +7,20 @@ usage: cluster.py ADDRESS
 
 import json
 import logging
+import socket
 import sys
 
 import ray
 from ray.util import placement_group_table
 
-ray.init(address=sys.argv[1], log_to_driver=False, logging_level=logging.ERROR)
+address = sys.argv[1]
+host, _colon, port = address.rpartition(":")
+try:
+    # Ray itself would wait for two minutes.
+    socket.create_connection((host, int(port)), timeout=5).close()
+except OSError as error:
+    sys.exit(f"Ray does not answer at {address}: {error}")
+ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
 nodes = {}
 for node in ray.nodes():
     if node["Alive"]:

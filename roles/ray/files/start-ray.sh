@@ -7,7 +7,8 @@ for argument in "$@"; do
   case $argument in
     --address=*)
       head=${argument#--address=}
-      until (exec 3<>"/dev/tcp/${head%:*}/${head##*:}") 2>/dev/null; do
+      # Where packets are dropped the kernel would try for two minutes, with ever longer pauses.
+      until timeout 5 bash -c "exec 3<>/dev/tcp/${head%:*}/${head##*:}" 2>/dev/null; do
         echo "waiting for the Ray head at $head"
         sleep 2
       done

@@ -1,8 +1,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs in the vLLM container: asks the API for a completion and prints it as JSON. Ends with an error if there is none.
+"""Asks the API for a completion and prints it as JSON. Ends with an error if there is none. Runs on the host and in the container.
 
-usage: ask.py URL MODEL PROMPT MAX_TOKENS
+usage: ask.py URL MODEL PROMPT MAX_TOKENS [KEY_FILE]
 """
 
 import json
@@ -11,12 +11,11 @@ import sys
 import urllib.error
 import urllib.request
 
-KEY_FILE = "/run/secrets/vllm_api_key"
-
-url, model, prompt, max_tokens = sys.argv[1:]
+url, model, prompt, max_tokens = sys.argv[1:5]
+key_file = sys.argv[5] if len(sys.argv) > 5 else "/run/secrets/vllm_api_key"
 headers = {"Content-Type": "application/json"}
-if os.path.exists(KEY_FILE):
-    with open(KEY_FILE, encoding="ascii") as stream:
+if os.path.exists(key_file):
+    with open(key_file, encoding="ascii") as stream:
         headers["Authorization"] = "Bearer " + stream.read().strip()
 body = {"model": model, "prompt": prompt, "max_tokens": int(max_tokens), "temperature": 0}
 request = urllib.request.Request(url + "/v1/completions", json.dumps(body).encode(), headers)

@@ -26,6 +26,10 @@ RATE_SHARE = 0.5
 # How many times as long a start may take before it is judged dead. vLLM gives up by itself after 600 s without progress
 # (VLLM_ENGINE_READY_TIMEOUT_S in vllm/envs.py); the probe is for what does not even do that.
 PATIENCE = 2
+# What failed is asked again soon, not at the next time of the timer.
+AGAIN_SECONDS = 5
+# How long the counters of what was computed may take to come.
+COUNTERS_SECONDS = 5
 # In /proc/net/tcp: include/net/tcp_states.h of Linux.
 ESTABLISHED = "01"
 COUNTERS = re.compile(r"^vllm:(?:prompt|generation)_tokens_total(?:\{[^}]*\})? ([0-9.e+]+)$", re.MULTILINE)
@@ -176,35 +180,45 @@ def main():
         keep(options.state, state)
         print(int(start + 1))
         return 0
+    while True:
+        action, line, state = decide(state, look(options, start * PATIENCE), time.time(), options.failures)
+        kind = re.split("[:,]", line)[0]
+        if kind != state.get("kind") or kind.startswith("failed"):
+            print(line, flush=True)
+        state.update(checked=time.time(), said=line, kind=kind)
+        keep(options.state, state)
+        if action == "restart":
+            restart(options, state)
+        if action == "restart" or not kind.startswith("failed"):
+            return 0
+        time.sleep(AGAIN_SECONDS)
+
+
+def look(options, grace):
+    """What `decide` has to know."""
     container = docker("inspect", "--format", "{{if .State.Running}}{{.State.StartedAt}}{{end}}", "llm-vllm")
+    before = computed(options.url, COUNTERS_SECONDS)
     answer, detail = ask(options.url, options.model, read(options.key).strip() if options.key else "", options.timeout)
-    tokens = computed(options.url, 5)
-    if answer == "none" and tokens is not None and tokens > state.get("tokens", tokens):
+    tokens = computed(options.url, COUNTERS_SECONDS)
+    if answer == "none" and before is not None and (tokens or 0) > before:
         answer = "busy"
-    if tokens is not None:
-        state["tokens"] = tokens
     here = not options.followers or connected(options.meeting_port) >= options.followers
-    seen = {
+    return {
         "container": container,
         "phase": read(options.phase).strip() if here else "waiting",
         "phase_since": os.path.getmtime(options.phase) if os.path.exists(options.phase) else time.time(),
         "answer": answer,
         "computed": tokens or 0,
         "detail": detail,
-        "grace": start * PATIENCE,
+        "grace": grace,
     }
-    action, line, state = decide(state, seen, time.time(), options.failures)
-    kind = re.split("[:,]", line)[0]
-    if kind != state.get("kind") or kind.startswith("failed"):
-        print(line, flush=True)
-    state.update(checked=time.time(), said=line, kind=kind)
-    keep(options.state, state)
-    if action == "restart":
-        # Every second time in a row what lies below, too.
-        names = ["llm-vllm"] if not options.below or state["restarts"] % 2 else [options.below, "llm-vllm"]
-        print("restarting {0}".format(" and ".join(names)), flush=True)
-        subprocess.run(["docker", "restart", *names], check=True, stdout=subprocess.DEVNULL)
-    return 0
+
+
+def restart(options, state):
+    """The server; every second time in a row what lies below, too."""
+    names = ["llm-vllm"] if not options.below or state["restarts"] % 2 else [options.below, "llm-vllm"]
+    print("restarting {0}".format(" and ".join(names)), flush=True)
+    subprocess.run(["docker", "restart", *names], check=True, stdout=subprocess.DEVNULL)
 
 
 def keep(path, state):

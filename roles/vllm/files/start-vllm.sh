@@ -7,6 +7,12 @@ set -euo pipefail
 gpus=$1
 shift
 if [ "$gpus" -gt 0 ]; then
+  # Since 0.17.0 vLLM gives every worker the NCCL_* and UCX_* of this host, but for the names in this file (vllm/ray/ray_env.py). Each
+  # Ray node has its own: an interface may have another name there.
+  config=${VLLM_CONFIG_ROOT:-${XDG_CONFIG_HOME:-$HOME/.config}/vllm}
+  mkdir -p "$config"
+  names=$(printf '"%s",' "${!NCCL_@}" "${!UCX_@}")
+  printf '[%s]\n' "${names%,}" > "$config/ray_non_carry_over_env_vars.json"
   echo waiting > /tmp/llm-vllm.phase
   until python3 /llm/wait_for_gpus.py "$RAY_ADDRESS" "$gpus"; do
     sleep 5

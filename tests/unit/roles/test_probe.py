@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import http.server
 import importlib.util
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -154,3 +156,52 @@ def test_it_asks_as_a_client_does(url: str) -> None:
 def test_it_reads_what_was_computed(url: str) -> None:
     assert probe.computed(url, 5) == 17
     assert probe.computed("http://127.0.0.1:9", 1) is None
+
+
+@pytest.mark.parametrize(("per_look", "answer"), [(0, "none"), (1, "busy")])
+def test_who_computes_for_others_is_busy(per_look: int, answer: str, tmp_path: Path) -> None:
+    """What was computed before the probe asked says nothing of now."""
+    looks = [7]
+    asked = threading.Event()
+
+    class Busy(Server):
+        def do_POST(self) -> None:
+            asked.wait(10)
+
+        def do_GET(self) -> None:
+            looks[0] += per_look
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"vllm:generation_tokens_total %d.0\n" % looks[0])
+
+    options = argparse.Namespace(model="tiny", key="", timeout=0.2, followers=0, phase=str(tmp_path / "phase"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        options.url = f"http://127.0.0.1:{server.server_port}"
+        try:
+            assert probe.look(options, 200.0)["answer"] == answer
+        finally:
+            asked.set()
+            server.shutdown()
+
+
+def test_what_hangs_is_asked_again_at_once_and_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes connections and says nothing, as vLLM does whose ranks lost each other."""
+    docker, calls = tmp_path / "docker", tmp_path / "calls"
+    docker.write_text(f'#!/bin/sh\necho "$@" >> {calls}\necho 2026-01-01\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(probe, "AGAIN_SECONDS", 0)
+    state = tmp_path / "state.json"
+    state.write_text(json.dumps({"container": "2026-01-01", "served": True, "bytes_per_second": 1e9}))
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        arguments = ["--weights", str(tmp_path), "--state", str(state), "--url", url, "--model", "tiny"]
+        arguments += ["--key", "", "--phase", str(tmp_path / "phase"), "--timeout", "0.1"]
+        monkeypatch.setattr("sys.argv", ["llm-probe.py", *arguments])
+        monkeypatch.setattr(probe, "COUNTERS_SECONDS", 0.1)
+        assert probe.main() == 0
+    (*looks, last) = calls.read_text().splitlines()
+    assert last == "restart llm-vllm"
+    assert [look.split()[0] for look in looks] == ["inspect"] * 3
+    assert json.loads(state.read_text())["restarts"] == 1

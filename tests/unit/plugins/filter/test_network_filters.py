@@ -20,7 +20,10 @@ from ansible_collections.baremetal.llm.plugins.filter import (
 HOSTVARS = {
     f"gpu{n}": {
         "llm_interface": {"interface": "eth1", "address": f"10.0.0.{n}"},
-        "ansible_facts": {"llm_gpu_p2p": {"GPU0": {"GPU1": n == 1}}},
+        "ansible_facts": {
+            "llm_gpu_p2p": {"GPU0": {"GPU1": n == 1}},
+            "llm_nics_found": [{"name": "eth1", "addresses": [f"10.0.0.{n}/24"]}],
+        },
         "ansible_host": f"10.0.0.{n}",
     }
     for n in (1, 2)
@@ -56,9 +59,21 @@ def test_ports_of_a_worker_and_of_a_head() -> None:
 
 
 def test_rules_and_their_commands() -> None:
-    rules = FILTERS["firewall_rules"](["gpu1", "gpu2"], "gpu1", {"clients": []}, HOSTVARS, executor="ray")
-    assert FILTERS["firewall_commands"](rules, "ufw")[0]["from"] in rules["members"]["v4"]
-    assert FILTERS["firewall_commands"](rules, "firewalld")
+    zones = ["public", "public\n  target: default\n  interfaces: eth1\n"]
+    others = {"clients": ["localhost"]}  # whose name stands for nothing that another host could see
+    rules = FILTERS["firewall_rules"](
+        ["gpu1", "gpu2"], "gpu1", others, {**HOSTVARS, "localhost": {}}, executor="ray", firewalld=zones, language="zh"
+    )
+    assert "localhost" in rules["notes"][0]
+    assert FILTERS["firewall_commands"](rules, "ufw")["add"][0]["from"] in rules["members"]["v4"]
+    assert FILTERS["firewall_commands"](rules, "firewalld")["add"][0]["zone"] == "public"
+    assert FILTERS["firewall_commands"]({}, "ufw", [{"rule": "deny"}]) == {"remove": [{"rule": "deny"}], "add": []}
+
+
+def test_a_name_that_means_nothing_resolves_to_nothing() -> None:
+    others = {"clients": ["no-such-host.invalid"]}
+    rules = FILTERS["firewall_rules"](["gpu1"], "gpu1", others, {**HOSTVARS, "no-such-host.invalid": {}})
+    assert "no-such-host.invalid" in rules["notes"][0]
 
 
 @pytest.mark.parametrize("form", ["text", "html", "json"])

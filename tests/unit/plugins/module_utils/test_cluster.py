@@ -42,12 +42,23 @@ def test_who_joined_as_planned_is_no_problem() -> None:
         ({"logs": [{"item": "b", "stdout": "AuthenticationError: no token"}]}, "another Ray token"),
         ({"forth": [TIMEOUT], "back": [TIMEOUT]}, "does not reach the head's port 10.0.0.1:6379"),
         ({"back": [TIMEOUT]}, "the head does not reach port 6380 of b (10.0.0.2)"),
-        ({"states": [{"item": "b", "stdout": "restarting"}]}, "its container is restarting"),
+        ({"logs": [{"item": "b", "stdout": "nothing unusual"}]}, "b did not join"),
     ],
 )
 def test_the_first_cause_is_told(changes: dict[str, Any], said: str) -> None:
     (text,) = absent([], **changes)
-    assert said in text
+    assert said in text.splitlines()[0]
+
+
+@pytest.mark.parametrize("cause", ["nothing unusual", "AuthenticationError: no token"])
+def test_the_state_of_the_container_is_told_with_every_cause(cause: str) -> None:
+    state = {"item": "b", "stdout": "restarting, restarted 4 times"}
+    (text,) = absent([], states=[state], logs=[{"item": "b", "stderr": cause}])
+    assert text.splitlines()[1:] == [
+        "  its container is restarting, restarted 4 times",
+        "  the end of its log:",
+        "    " + cause,
+    ]
 
 
 def test_a_log_is_cut_to_its_end() -> None:

@@ -9,7 +9,8 @@ from ansible_collections.baremetal.llm.plugins.module_utils.environment import (
     TUNING,
     cluster_environment,
     hosts_of,
-    p2p_works,
+    p2p_impossible,
+    rdma_lacking,
     rdma_of,
 )
 from hypothesis import given
@@ -79,26 +80,23 @@ def test_infiniband_goes_first_with_every_port_that_is_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("p2p", "works"),
+    ("p2p", "disabled"),
     [
-        (None, None),
-        ({}, None),
-        ({"GPU0": {}}, None),
-        ({"GPU0": {"GPU1": None}, "GPU1": {"GPU0": None}}, None),
-        ({"GPU0": {"GPU1": True}, "GPU1": {"GPU0": True}}, True),
-        ({"GPU0": {"GPU1": True, "GPU2": None}}, None),
-        ({"GPU0": {"GPU1": True, "GPU2": False}}, False),
+        (None, False),
+        ({}, False),
+        ({"GPU0": {}}, False),
+        ({"GPU0": {"GPU1": None}, "GPU1": {"GPU0": None}}, False),
+        ({"GPU0": {"GPU1": True}, "GPU1": {"GPU0": True}}, False),
+        ({"GPU0": {"GPU1": False}, "GPU1": {"GPU0": False}}, True),
+        ({"GPU0": {"GPU1": None, "GPU2": False}}, True),
+        # The cube of eight V100: each reads four others.
+        ({f"GPU{n}": {f"GPU{m}": bin(n ^ m).count("1") == 1 for m in range(8) if m != n} for n in range(8)}, False),
     ],
 )
-def test_p2p_is_turned_off_only_where_it_was_found_missing(p2p: Any, works: bool | None) -> None:
-    assert p2p_works(p2p) is works
+def test_p2p_is_turned_off_only_where_no_pair_has_it(p2p: Any, disabled: bool) -> None:
+    assert p2p_impossible(p2p) is disabled
     environment = cluster_environment("gpu01", {"gpu01": host(1, p2p=p2p)})
-    assert environment.get("NCCL_P2P_DISABLE") == ("1" if works is False else None)
-
-
-def test_ipv6_is_said_to_nccl() -> None:
-    hosts = {"gpu01": {"interface": {"interface": "eth1", "address": "fd00::1"}}}
-    assert cluster_environment("gpu01", hosts)["NCCL_SOCKET_FAMILY"] == "AF_INET6"
+    assert environment.get("NCCL_P2P_DISABLE") == ("1" if disabled else None)
 
 
 def test_tuning_is_there_only_if_somebody_set_it() -> None:
@@ -119,6 +117,29 @@ def test_what_is_read_of_the_hosts() -> None:
     hosts = hosts_of(["gpu01", "gpu02"], hostvars)
     assert list(hosts) == ["gpu01"]
     assert hosts["gpu01"]["rdma"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "kind", "lacking"),
+    [
+        ({}, "InfiniBand", []),
+        ({"gpu01": host(1), "gpu02": host(2)}, "InfiniBand", []),
+        ({"gpu01": host(1, rdma=[infiniband("mlx5_0")]), "gpu02": host(2, rdma=[infiniband("mlx5_0")])}, "InfiniBand", []),
+        ({"gpu01": host(1, rdma=[infiniband("mlx5_0")]), "gpu02": host(2, rdma=[infiniband("mlx5_0", False)])}, "InfiniBand", ["gpu02"]),
+        ({"gpu01": host(1, rdma=[roce(1)]), "gpu02": host(2, rdma=None)}, "RoCE v2", ["gpu02"]),
+    ],
+)  # fmt: skip
+def test_who_keeps_a_deployment_from_rdma(hosts: dict[str, Any], kind: str, lacking: list[str]) -> None:
+    assert rdma_lacking(hosts) == (kind, lacking)
+
+
+def test_the_rate_is_that_of_all_ports_that_are_used() -> None:
+    cards = [{**infiniband(f"mlx5_{n}"), "rate_gbps": 400.0} for n in range(8)]
+    cards[7]["active"] = False
+    hosts = {f"gpu0{n}": host(n, rdma=cards) for n in (1, 2)}
+    found = rdma_of("gpu01", hosts)
+    assert found is not None
+    assert found.mbps == 7 * 400000
 
 
 @given(st.lists(st.sampled_from(["none", "roce", "ib"]), min_size=1, max_size=5))

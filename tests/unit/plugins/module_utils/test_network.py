@@ -141,6 +141,46 @@ def test_the_same_address_on_two_hosts() -> None:
     assert entry["value"] == "gpu01: eth0 10.0.0.1/24; gpu02: ens1 10.0.0.1/24"
 
 
+def test_a_network_that_every_host_has_for_itself_is_passed_over() -> None:
+    hosts = {
+        f"gpu0{n}": [nic("eth0", f"10.0.0.{n}/24", speed_mbps=1000), nic("vm0", "192.168.7.1/24", speed_mbps=10000)]
+        for n in (1, 2)
+    }
+    agreed = agree_interfaces(hosts)
+    assert agreed["problems"] == []
+    assert [entry["network"] for entry in agreed["candidates"]] == ["10.0.0.0/24"]
+    (entry,) = agree_interfaces(hosts, "192.168.7.0/24")["problems"]
+    assert entry["code"] == "same_address"
+
+
+def dual(number: int, *four: str) -> list[dict[str, Any]]:
+    return [nic("eth0", *four, speed_mbps=1000), nic("eth1", f"fd00::{number}/64", speed_mbps=100000)]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_ipv4_goes_before_speed(count: int) -> None:
+    agreed = agree_interfaces({f"gpu0{n}": dual(n, f"10.0.0.{n}/24") for n in range(1, count + 1)})
+    assert agreed["problems"] == []
+    assert [entry["network"] for entry in agreed["candidates"]] == ["10.0.0.0/24"]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "network"),
+    [
+        ({"gpu01": dual(1), "gpu02": dual(2)}, None),
+        ({"gpu01": dual(1, "10.0.1.1/24"), "gpu02": dual(2, "10.0.2.2/24")}, None),
+        ({"gpu01": dual(1)}, None),
+        ({"gpu01": dual(1, "10.0.0.1/24"), "gpu02": dual(2, "10.0.0.2/24")}, "fd00::/64"),
+    ],
+)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_nothing_but_ipv6_is_refused(hosts: Any, network: str | None, lang: str) -> None:
+    (entry,) = agree_interfaces(hosts, network, lang=lang)["problems"]
+    assert entry["code"] == "network_ipv6"
+    assert "fd00::/64" in entry["what"]
+    assert "gpu01: eth1 fd00::1/64" in entry["value"]
+
+
 def test_an_interface_that_is_not_on_the_host_lists_those_that_are() -> None:
     hosts = {"gpu01": [LO, DOCKER, nic("ens1", "10.0.0.1/24"), nic("ens2")], "gpu02": [nic("eth0", "10.0.0.2/24")]}
     (entry,) = agree_interfaces(hosts, wanted={"gpu01": "eth0", "gpu02": None})["problems"]

@@ -122,13 +122,38 @@ def test_what_is_told_of_a_card(roce: Path) -> None:
 def test_states_members_and_unknown_speeds(roce: Path) -> None:
     found = facts(roce)
     assert {name for name, entry in found.items() if not entry["up"]} == {"eno2", "docker0"}
-    assert [name for name, entry in found.items() if entry["speed_mbps"]] == ["eno1", "ens3f0np0"]
+    assert [name for name, entry in found.items() if entry["speed_mbps"]] == ["br0", "eno1", "ens3f0np0"]
     assert [name for name, entry in found.items() if entry["wireless"]] == ["wlp2s0"]
     assert found["eno1"]["master"] == "br0"
     assert found["br0"]["members"] == ["eno1"]
     assert found["bond0"]["members"] == ["ens3f0np0", "ens3f1np1"]
     assert found["bond0"]["rdma"] == ["mlx5_0:1"]
     assert found["ib0"]["rdma"] == []  # its port is down
+
+
+@pytest.mark.parametrize(
+    ("members", "told", "speed"),
+    [
+        (["eno1", "eno2"], "", 10000),  # older kernels know no speed
+        (["eno1", "vnet0"], "40000", 1000),  # newer ones tell that of a container's interface, too
+        (["bond0", "vnet0"], "", 25000),
+        (["vnet0"], "40000", 40000),
+        ([], "", None),
+    ],
+)
+def test_a_bridge_is_as_fast_as_the_card_below_it(
+    tmp_path: Path, members: list[str], told: str, speed: int | None
+) -> None:
+    interface(tmp_path, "eno1", 2, pci="0000:19:00.0", speed="1000")
+    interface(tmp_path, "eno2", 3, pci="0000:19:00.1", speed="10000")
+    interface(tmp_path, "vnet0", 4, speed="40000")
+    interface(tmp_path, "bond0", 5, speed="25000")
+    write(tmp_path / "class/net/bond0/bonding", {"slaves": "\n"})
+    interface(tmp_path, "br0", 6, **({"speed": told} if told else {}))
+    (tmp_path / "class/net/br0/bridge").mkdir()
+    for name in members:
+        (tmp_path / "class/net/br0/brif" / name).mkdir(parents=True)
+    assert facts(tmp_path)["br0"]["speed_mbps"] == speed
 
 
 def test_rdma_ports(roce: Path) -> None:

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.baremetal.llm.plugins.module_utils.ports import PORTS, Port, clashes, deployment_ports, merged
+from ansible_collections.baremetal.llm.plugins.module_utils.ports import (
+    CLIENTS,
+    ITSELF,
+    PORTS,
+    Port,
+    clashes,
+    deployment_ports,
+    merged,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +28,7 @@ DEFAULTS = {
 
 
 def test_defaults_do_not_clash_with_each_other_or_with_ssh() -> None:
-    assert clashes(PORTS, [("ansible_port", 22)]) == []
+    assert clashes(PORTS, [("sshd", 22)]) == []
 
 
 @pytest.mark.parametrize("port", PORTS, ids=lambda port: port.variable)
@@ -47,7 +56,7 @@ def test_variables_move_ports() -> None:
 def test_a_clash_is_named() -> None:
     ports = deployment_ports({"vllm_port": 10500})
     assert clashes(ports) == [("vllm_port", "ray_min_worker_port")]
-    assert clashes(deployment_ports({"ray_port": 22}), [("ansible_port", 22)]) == [("ray_port", "ansible_port")]
+    assert clashes(deployment_ports({"ray_port": 22}), [("sshd", 22)]) == [("ray_port", "sshd")]
 
 
 @given(st.lists(st.tuples(st.integers(1, 200), st.integers(0, 30)), max_size=12))
@@ -56,3 +65,22 @@ def test_merged_ranges_hold_the_same_ports(ranges: list[tuple[int, int]]) -> Non
     result = merged(ports)
     assert {n for a, b in result for n in range(a, b + 1)} == {n for p in ports for n in range(p.first, p.last + 1)}
     assert all(result[i][1] + 1 < result[i + 1][0] for i in range(len(result) - 1))
+
+
+@pytest.mark.parametrize(
+    ("variables", "reached_by"),
+    [
+        ({}, ITSELF),
+        ({"ray_dashboard_enabled": True}, ITSELF),
+        ({"ray_dashboard_host": "0.0.0.0"}, ITSELF),
+        ({"ray_dashboard_enabled": "true", "ray_dashboard_host": "localhost"}, ITSELF),
+        ({"ray_dashboard_enabled": True, "ray_dashboard_host": "::1"}, ITSELF),
+        ({"ray_dashboard_enabled": "false", "ray_dashboard_host": "0.0.0.0"}, ITSELF),
+        ({"ray_dashboard_enabled": True, "ray_dashboard_host": "0.0.0.0"}, CLIENTS),
+        ({"ray_dashboard_enabled": "yes", "ray_dashboard_host": "::"}, CLIENTS),
+        ({"ray_dashboard_enabled": True, "ray_dashboard_host": "gpu01.lan"}, CLIENTS),
+    ],
+)
+def test_the_dashboard_is_reached_by_clients_where_it_listens_for_them(variables: Any, reached_by: str) -> None:
+    (port,) = [port for port in deployment_ports(variables, "ray") if port.name == "dashboard"]
+    assert port.reached_by == reached_by

@@ -197,6 +197,58 @@ def test_the_matrix_for_people(lang: str) -> None:
     assert page.count('class="bad"') == 2
 
 
+@pytest.mark.parametrize(
+    ("hosts", "limit", "titles"),
+    [
+        (3, 3, ["network 10.0.0.0/24, proved", "网络 10.0.0.0/24，已验证"]),
+        (3, 2, ["not proved in this run: it was not about gpu3", "未验证：未包含 gpu3"]),
+        (3, 1, ["not proved in this run: it was not about gpu2, gpu3", "未验证：未包含 gpu2"]),
+        (1, 1, ["network 10.0.0.0/24, one host", "网络 10.0.0.0/24，单台主机"]),
+    ],
+)
+def test_what_was_not_part_of_the_run_is_not_proved(hosts: int, limit: int, titles: list[str]) -> None:
+    for lang, title in zip(("en", "zh"), titles, strict=True):
+        judged = judge_mesh([candidate(A, hosts)], good(A, hosts=limit), lang=lang)
+        lines = network_lines(judged, lang)
+        assert title in lines[0]
+        assert len(lines) == (1 if limit == 1 else limit + 2)
+        assert title in network_html({"tiny": judged}, lang)
+
+
+INFINIBAND = {"device": "mlx5_0", "port": 1, "active": True, "link_layer": "InfiniBand", "rate_gbps": 200.0, "gids": []}
+
+
+@pytest.mark.parametrize(
+    ("lang", "note"),
+    [
+        ("en", "InfiniBand is active on 2 of 3 hosts only, so all of them use sockets instead of RDMA; look at the ports of gpu3."),
+        ("zh", "请检查 gpu3 的端口"),
+    ],
+)  # fmt: skip
+def test_rdma_that_one_host_lacks_is_said(lang: str, note: str) -> None:
+    down = {**INFINIBAND, "active": False}
+    rdma = {"gpu1": [INFINIBAND], "gpu2": [INFINIBAND], "gpu3": [down]}
+    judged = judge_mesh([candidate(A)], good(A), lang=lang, rdma=rdma)
+    assert note in judged["notes"][0]
+    assert any(note in line for line in network_lines(judged, lang))
+    assert judged["problems"] == []
+    assert judged["interfaces"]["gpu1"]["speed_mbps"] == 0
+
+
+def test_where_all_have_rdma_its_ports_are_the_links() -> None:
+    rdma = {
+        "gpu1": [INFINIBAND, {**INFINIBAND, "device": "mlx5_1"}],
+        "gpu2": [INFINIBAND],
+        "gpu3": [{**INFINIBAND, "rate_gbps": None}],
+    }
+    slow = candidate(A)
+    for entry in slow["interfaces"].values():
+        entry["speed_mbps"] = 1000
+    judged = judge_mesh([slow], good(A), rdma=rdma)
+    assert judged["notes"] == []
+    assert [entry["speed_mbps"] for entry in judged["interfaces"].values()] == [400000, 200000, 1000]
+
+
 def test_many_hosts_are_summed_up() -> None:
     judged = judge_mesh([candidate(A, 40)], good(A, hosts=40))
     assert any("1560 of 1560 paths between 40 hosts work" in line for line in network_lines(judged))

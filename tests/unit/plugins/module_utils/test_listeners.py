@@ -1,0 +1,76 @@
+"""Whose ports a firewall leaves open: from trees like /proc, and from this machine's own sockets."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils import listeners, mesh
+
+OURS, THEIRS = "ab" * 32, "cd" * 32
+ANY, LOOPBACK = "00000000", "0100007F"
+ANY6, MAPPED_LOOPBACK = "0" * 32, "0000000000000000FFFF00000100007F"
+
+
+def table(*rows: tuple[str, int, int]) -> str:
+    lines = [
+        f"{at}: {address}:{port:04X} 0:0 0A 0:0 0:0 0 0 0 {inode} 1" for at, (address, port, inode) in enumerate(rows)
+    ]
+    return "\n".join(["sl local_address", *lines, ""])
+
+
+def process(proc: Path, pid: int, comm: str, parent: int, *inodes: int, environ: str = "", cgroup: str = "") -> None:
+    folder = proc / str(pid)
+    (folder / "fd").mkdir(parents=True)
+    for name, text in (("comm", comm), ("environ", environ), ("cgroup", f"0::/{cgroup}")):
+        (folder / name).write_text(text + "\n")
+    (folder / "status").write_text(f"Name:\t{comm}\nPPid:\t{parent}\n")
+    for inode in inodes:
+        os.symlink(f"socket:[{inode}]", folder / f"fd/{inode}")
+
+
+@pytest.fixture
+def proc(tmp_path: Path) -> Path:
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/tcp").write_text(
+        table((ANY, 50022, 1), (LOOPBACK, 6010, 2), (ANY, 2222, 3), (ANY, 49152, 4), (ANY, 40000, 5), (ANY, 45000, 6))
+    )
+    (tmp_path / "net/tcp6").write_text(table((ANY6, 50022, 7), (MAPPED_LOOPBACK, 41000, 8), (ANY6, 42000, 9)))
+    process(tmp_path, 1, "systemd", 0, 3)
+    process(tmp_path, 10, "sshd", 1, 1, 2, 7, environ="LANG=C\0")
+    process(tmp_path, 11, "bash", 10, environ="A=B\0SSH_CONNECTION=10.0.0.9 55555 10.0.0.1 2200\0")
+    process(tmp_path, 12, "sudo", 11)
+    process(tmp_path, 20, "glusterfsd", 1, 4, 8)
+    process(tmp_path, 30, "VLLM::Worker", 1, 5, cgroup=f"docker/{OURS}")
+    process(tmp_path, 40, "other", 1, 6, cgroup=f"docker/{THEIRS}")
+    return tmp_path
+
+
+def test_sshd_and_systemd_and_the_login_itself(proc: Path) -> None:
+    assert listeners.ssh_ports(str(proc), 12) == [2200, 2222, 50022]
+    assert listeners.ssh_ports(str(proc), 1) == [2222, 50022]
+
+
+def test_no_login_no_port(proc: Path) -> None:
+    assert listeners.login_port(str(proc), 20) == 0
+    assert listeners.login_port(str(proc), 4711) == 0
+
+
+def test_ports_of_others(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mesh, "_deployment", lambda container, engine: "tiny" if container == OURS else "")
+    # 42000 is the kernel's, as those of NFS are
+    assert listeners.foreign_ports(32768, 49152, str(proc)) == [42000, 45000, 49152]
+
+
+def test_this_machine(tmp_path: Path) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        port = server.getsockname()[1]
+        assert port in listeners.foreign_ports(port, port, engine=str(tmp_path / "none"))
+        environment = {**os.environ, "SSH_CONNECTION": f"192.0.2.1 1 192.0.2.2 {port}"}
+        with subprocess.Popen([sys.executable, "-c", "input()"], env=environment, stdin=subprocess.PIPE) as login:
+            assert port in listeners.ssh_ports(pid=login.pid)
+            login.communicate(b"\n")
