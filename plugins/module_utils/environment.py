@@ -10,7 +10,7 @@ https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html, https://docs
 from __future__ import annotations
 
 import ipaddress
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 # Settings that help in some places and harm in others: unset unless somebody sets them. Variable of ours, NCCL's own.
 TUNING = (
@@ -88,6 +88,11 @@ def p2p_impossible(p2p: Mapping[str, Mapping[str, Any]] | None) -> bool:
     """Whether no GPUs of a host read each other's memory. Where some do, NCCL finds out itself which."""
     answers = [answer for others in (p2p or {}).values() for answer in others.values()]
     return False in answers and True not in answers
+
+
+def p2p_missing(p2p_of_hosts: Iterable[Mapping[str, Mapping[str, Any]] | None]) -> bool:
+    """Whether on one of the hosts two GPUs cannot read each other's memory: a single pair is too much for vLLM's own all-reduce."""
+    return any(False in others.values() for p2p in p2p_of_hosts for others in (p2p or {}).values())
 
 
 def cluster_environment(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

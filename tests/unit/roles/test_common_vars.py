@@ -22,27 +22,7 @@ def value(name: str, **variables: Any) -> Any:
             for n in (1, 2)
         },
     }
-    for host, facts in variables.pop("facts", {}).items():
-        hosts[host]["ansible_facts"] = facts
     return role_variable("common", name, hostvars=hosts, inventory_hostname="gpu1", llm_deployment="tiny", **variables)
-
-
-@pytest.mark.parametrize(
-    ("answers", "missing"),
-    [
-        ({}, False),
-        ({"gpu1": None, "gpu2": {}}, False),
-        ({"gpu1": {"GPU0": {"GPU1": True}, "GPU1": {"GPU0": None}}}, False),
-        ({"gpu2": {"GPU0": {"GPU1": False}, "GPU1": {"GPU0": False}}}, True),
-        (
-            {"gpu2": {"GPU0": {"GPU1": True, "GPU2": False}}},
-            True,
-        ),  # NCCL copes with that, vLLM's own all-reduce does not
-    ],
-)
-def test_one_pair_without_p2p_is_enough(answers: dict[str, Any], missing: bool) -> None:
-    facts = {host: {"llm_gpu_p2p": found} for host, found in answers.items()}
-    assert value("_llm_p2p_missing", facts=facts) is missing
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.role_vars import role_variable
 from tests.support.tasks import run_tasks
 
 SLOW = """
@@ -28,6 +30,17 @@ def test_asking_slowly_does_not_make_the_wait_for_a_token_longer(tmp_path: Path)
     assert calls == ["ask", "logs"]
     for part in ("pair generated no token within 5 s (vllm_start_seconds)", "no answer", "still loading"):
         assert part in said
+
+
+def test_a_host_whose_gpus_nobody_asked_counts_as_one_that_said_nothing() -> None:
+    found = {"GPU0": {"GPU1": False}}
+    hosts: dict[str, Any] = {
+        "a": {},
+        "b": {"ansible_facts": {"llm_gpu_p2p": None}},
+        "c": {"ansible_facts": {"llm_gpu_p2p": found}},
+    }
+    deployment = {"hosts": list(hosts)}
+    assert role_variable("vllm", "_vllm_p2p", hostvars=hosts, _llm_deployment=deployment) == [{}, {}, found]
 
 
 COLLECTIVE = {

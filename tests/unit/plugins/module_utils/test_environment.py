@@ -10,6 +10,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.environment import (
     cluster_environment,
     hosts_of,
     p2p_impossible,
+    p2p_missing,
     rdma_lacking,
     rdma_of,
 )
@@ -97,6 +98,21 @@ def test_p2p_is_turned_off_only_where_no_pair_has_it(p2p: Any, disabled: bool) -
     assert p2p_impossible(p2p) is disabled
     environment = cluster_environment("gpu01", {"gpu01": host(1, p2p=p2p)})
     assert environment.get("NCCL_P2P_DISABLE") == ("1" if disabled else None)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "missing"),
+    [
+        ([], False),
+        ([None, {}], False),
+        ([{"GPU0": {"GPU1": True}, "GPU1": {"GPU0": None}}], False),
+        ([{}, {"GPU0": {"GPU1": False}, "GPU1": {"GPU0": False}}], True),
+        # NCCL copes with that, vLLM's own all-reduce does not
+        ([{"GPU0": {"GPU1": True, "GPU2": False}}], True),
+    ],
+)
+def test_one_pair_without_p2p_is_enough(hosts: list[Any], missing: bool) -> None:
+    assert p2p_missing(hosts) is missing
 
 
 def test_tuning_is_there_only_if_somebody_set_it() -> None:
