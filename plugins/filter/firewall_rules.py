@@ -57,10 +57,8 @@ options:
     type: list
     elements: str
     default: []
-  language:
-    description: Language of the notes.
-    type: str
-    default: en
+extends_documentation_fragment:
+  - baremetal.llm.language
 """
 
 EXAMPLES = r"""

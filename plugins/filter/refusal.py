@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import MESSAGES, language, problem, render
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import MESSAGES, problem, render
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import language as known_language
 
 DOCUMENTATION = r"""
 name: refusal
@@ -16,19 +17,9 @@ version_added: 0.1.0
 author:
   - The baremetal.llm authors (@baremetal-llm)
 description:
-  - What is wrong, the value, where to set it and what is allowed, in English or Chinese. For the roles of this collection.
-  - The texts' placeholders are given as keywords of their names.
-positional: lang, value, where
+  - What is wrong, the value, where to set it and what is allowed, in English or Chinese.
+positional: language, value, where
 options:
-  _input:
-    description: Code of the message.
-    type: str
-    required: true
-  lang:
-    description: The language of the text.
-    type: str
-    choices: [en, zh]
-    default: en
   value:
     description: The value that is refused.
     type: str
@@ -37,6 +28,9 @@ options:
     description: Where it is set, or where to look.
     type: str
     default: ""
+extends_documentation_fragment:
+  - baremetal.llm.catalogue
+  - baremetal.llm.language
 """
 
 EXAMPLES = r"""
@@ -53,11 +47,12 @@ _value:
 """
 
 
-def refusal(code: str, lang: str = "en", value: str = "", where: str = "", **values: Any) -> str:
+def refusal(code: str, language: str = "en", value: str = "", where: str = "", **values: Any) -> str:
     """The filter; see the documentation above."""
     if code not in MESSAGES or code + "_allowed" not in MESSAGES:
         raise AnsibleFilterError(f"refusal: the catalogue has no {code!r}")
-    text = render([problem(code, language(lang), value=value, where=where, **values)], language(lang), "").strip()
+    lang = known_language(language)
+    text = render([problem(code, lang, value=value, where=where, **values)], lang, "").strip()
     return text.replace("1. ", "", 1)
 
 

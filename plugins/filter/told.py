@@ -16,19 +16,11 @@ version_added: 0.1.0
 author:
   - The baremetal.llm authors (@baremetal-llm)
 description:
-  - What is said and refuses nothing, in English or Chinese. For the roles of this collection.
-  - The text's placeholders are given as keywords of their names.
-positional: lang
-options:
-  _input:
-    description: Code of the message.
-    type: str
-    required: true
-  lang:
-    description: The language of the text.
-    type: str
-    choices: [en, zh]
-    default: en
+  - What is said and refuses nothing, in English or Chinese.
+positional: language
+extends_documentation_fragment:
+  - baremetal.llm.catalogue
+  - baremetal.llm.language
 """
 
 EXAMPLES = r"""
@@ -44,11 +36,11 @@ _value:
 """
 
 
-def told(code: str, lang: str = "en", **values: Any) -> str:
+def told(code: str, language: str = "en", **values: Any) -> str:
     """The filter; see the documentation above."""
     if code not in MESSAGES:
         raise AnsibleFilterError(f"told: the catalogue has no {code!r}")
-    return message(code, lang, **values)
+    return message(code, language, **values)
 
 
 class FilterModule:
