@@ -12,7 +12,11 @@ import os
 import re
 
 from ansible_collections.baremetal.llm.plugins.module_utils.host import Processes, read
-from ansible_collections.baremetal.llm.plugins.module_utils.mesh import container_deployment, listening_sockets
+from ansible_collections.baremetal.llm.plugins.module_utils.mesh import (
+    CONTROL,
+    container_deployment,
+    listening_sockets,
+)
 
 _SSH = ("sshd", "dropbear")
 _SYSTEMD = 1  # holds the port of ssh.socket, and starts sshd when somebody comes
@@ -28,6 +32,13 @@ def _outer_sockets(proc: str) -> list[tuple[int, str]]:
         if not (getattr(mine, "ipv4_mapped", None) or mine).is_loopback:
             found.append((port, inode))
     return found
+
+
+def _proof_sockets(proc: str) -> list[str]:
+    """Inodes of what only the listener of a proof of the network has. One of a run that was killed lives until its time is up."""
+    name = "@" + CONTROL[1:].decode()
+    lines = (line.split() for line in read(proc, "net", "unix").splitlines())
+    return [cells[6] for cells in lines if len(cells) == 8 and cells[7].startswith(name)]
 
 
 def login_port(proc: str, pid: int) -> int:
@@ -53,10 +64,11 @@ def ssh_ports(proc: str = "/proc", pid: int | None = None) -> list[int]:
 
 
 def foreign_ports(first: int, last: int, proc: str = "/proc", engine: str = "/run/docker.sock") -> list[int]:
-    """Ports of this range on which something listens to others that runs in no container of ours."""
+    """Ports of this range on which something listens to others that neither runs in a container of ours nor proves the network."""
     # The sockets first: a process that is asked for afterwards is older than what it holds.
     sockets = [(port, inode) for port, inode in _outer_sockets(proc) if first <= port <= last]
-    processes = Processes(proc)
-    owners = processes.owners(inode for _port, inode in sockets)
+    proofs = _proof_sockets(proc) if sockets else []
+    owners = Processes(proc).owners([*(inode for _port, inode in sockets), *proofs])
     ours = {pid for pid in set(owners.values()) if container_deployment(pid, proc, engine)}
+    ours |= {owners[inode] for inode in proofs if inode in owners}
     return sorted({port for port, inode in sockets if owners.get(inode) not in ours})

@@ -30,7 +30,8 @@ import time
 from typing import Any, Mapping, NamedTuple, Sequence
 
 LABEL = "baremetal.llm.deployment"
-_CONTROL = b"\0baremetal.llm.mesh"  # abstract: gone with its process
+# What a listener is told by to end, and known by. Abstract: gone with its process.
+CONTROL = b"\0baremetal.llm.mesh"
 _LINE = 1024
 _CHUNK = 1 << 18
 _STREAM_BYTES = 1 << 31
@@ -180,7 +181,7 @@ def _deployment(container: str, engine: str) -> str:
 class Listener:
     """Holds free ports on the given addresses, and answers there."""
 
-    def __init__(self, host: str, token: str, addresses: Mapping[str, str], control: bytes = _CONTROL) -> None:
+    def __init__(self, host: str, token: str, addresses: Mapping[str, str], control: bytes = CONTROL) -> None:
         self.host = host
         self.token = token
         self.addresses = dict(addresses)
@@ -341,7 +342,7 @@ def _count(connection: socket.socket) -> tuple[int, float]:
         count += size
 
 
-def stop_listener(control: bytes = _CONTROL) -> dict[str, Any] | None:
+def stop_listener(control: bytes = CONTROL) -> dict[str, Any] | None:
     """End this host's listener; what it heard, or None if there was none."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
         channel.settimeout(10)
@@ -364,7 +365,7 @@ def start_listener(
     addresses: Mapping[str, str],
     ports: Sequence[Mapping[str, Any]],
     seconds: float,
-    control: bytes = _CONTROL,
+    control: bytes = CONTROL,
 ) -> dict[str, Any]:
     """Start a process that listens; what it holds. It has its ports before this returns."""
     stop_listener(control)  # of a run that was interrupted

@@ -74,7 +74,9 @@ nic_facts:
       elements: int
       sample: [22]
     foreign_ports:
-      description: Which of the dynamic ports programs hold that listen to other hosts and run in no container of this collection.
+      description:
+        - Which of the dynamic ports programs hold that listen to other hosts, run in no container of this collection, and are no
+          listeners of an interrupted proof of the network.
       type: list
       elements: int
       sample: [49152]

@@ -66,6 +66,19 @@ def test_ports_of_others(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert listeners.foreign_ports(32768, 49152, str(proc)) == [42000, 45000, 49152]
 
 
+def test_the_listener_that_an_interrupted_proof_left_is_none_of_others(tmp_path: Path) -> None:
+    control = mesh.CONTROL + f".test{os.getpid()}".encode()
+    port = mesh.start_listener("gpu01", "token", {"net": "0.0.0.0"}, [], 20, control)["port"]
+    try:
+        with socket.create_server(("0.0.0.0", 0)) as server:
+            other = server.getsockname()[1]
+            found = listeners.foreign_ports(1024, 65535, engine=str(tmp_path / "none"))
+        assert other in found
+        assert port not in found
+    finally:
+        mesh.stop_listener(control)
+
+
 def test_this_machine(tmp_path: Path) -> None:
     with socket.create_server(("0.0.0.0", 0)) as server:
         port = server.getsockname()[1]
