@@ -177,16 +177,19 @@ def version_6() -> Iterator[dict[str, str]]:
     """All hosts also have addresses of version 6 in the network of the cluster."""
     found = {host: f"fd00:11::{address.rpartition('.')[2]}" for host, address in DATA.items()}
     interfaces = {host: interface_of(host, address) for host, address in DATA.items()}
+    disabled = {host: f"net.ipv6.conf.{interface}.disable_ipv6" for host, interface in interfaces.items()}
+    before = {host: on(host).check_output(f"sysctl -n {setting}") for host, setting in disabled.items()}
     for host, address in found.items():
         on(host).check_output(
-            f"sysctl -q -w net.ipv6.conf.{interfaces[host]}.disable_ipv6=0"
-            f" && ip address add {address}/64 dev {interfaces[host]} nodad"
+            f"sysctl -q -w {disabled[host]}=0 && ip address add {address}/64 dev {interfaces[host]} nodad"
         )
     try:
         yield found
     finally:
         for host, address in found.items():
-            on(host).check_output(f"ip address del {address}/64 dev {interfaces[host]}")
+            on(host).check_output(
+                f"ip address del {address}/64 dev {interfaces[host]} && sysctl -q -w {disabled[host]}={before[host]}"
+            )
 
 
 def no_listener_is_left(*hosts: str) -> None:
