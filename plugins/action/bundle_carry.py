@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle import MANIFE
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_check import read_checks, write_checks
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_lists import PLAN_NAME, target_of
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_toolkit import ToolkitError, repack
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.manifest import load_records
 
 display = Display()
@@ -34,6 +35,7 @@ class ActionModule(ActionBase):
                 "export": {"type": "path"},
                 "sources": {"type": "list", "elements": "path"},
                 "split_mib": {"type": "int", "default": 0},
+                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
             },
             mutually_exclusive=[["export", "sources"]],
             required_one_of=[["export", "sources"]],
@@ -42,7 +44,8 @@ class ActionModule(ActionBase):
         try:
             found = self._export() if options["export"] else self._import()
         except (carry.CarryError, BundleError, ToolkitError, OSError) as error:
-            raise AnsibleActionFail(str(error)) from error
+            # Ansible would add what a cause says, in English.
+            raise AnsibleActionFail(reason(error, options["language"])) from None
         if self._task.diff and found["carried"]:
             found["diff"] = {"before": "", "after": "".join(f"{path}\n" for path in found["carried"])}
         return {**result, "changed": bool(found["carried"]), **found}
@@ -52,7 +55,7 @@ class ActionModule(ActionBase):
 
     def _export(self) -> dict[str, Any]:
         bundle, target = self.options["bundle"], self.options["export"]
-        records = load_records(bundle)
+        records = load_records(bundle, self.options["language"])
         seen = read_checks(self.options["checks"], target)
         progress = self._progress(f"export to {target}", records)
         try:
@@ -73,10 +76,9 @@ class ActionModule(ActionBase):
         plan = carry.read_plan(folders) if home is None else {}
         if home is None and not plan:
             raise carry.CarryError(
-                f"None of {', '.join(folders)} (bundle_import) holds {MANIFEST_NAME} or {PLAN_NAME}. Name the folder that the "
-                "bundle was exported to, or that the script of the lists has filled."
+                "carry_no_source", folders=", ".join(folders), manifest=MANIFEST_NAME, plan=PLAN_NAME
             )
-        records = load_records(home) if home else carry.fetched_records(folders, plan)
+        records = load_records(home, self.options["language"]) if home else carry.fetched_records(folders, plan)
         seen = read_checks(self.options["checks"], bundle)
         progress = self._progress(f"import to {bundle}", records)
         try:
@@ -115,5 +117,5 @@ class ActionModule(ActionBase):
             source = os.path.join(folder, path)
             if os.path.isdir(source) and walk(source):
                 return [{"source": source, "path": path, "kind": kind, "fields": fields}]
-        display.warning(f"{path} is on none of {', '.join(folders)}: the bundle will lack it")
+        display.warning(message("carry_not_fetched", self.options["language"], path=path, folders=", ".join(folders)))
         return []

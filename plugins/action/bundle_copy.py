@@ -11,6 +11,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle import Record, human_bytes, inside, select
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.manifest import load_records
 
 display = Display()
@@ -32,21 +33,21 @@ class ActionModule(ActionBase):
                 "match": {"type": "dict", "default": {}},
                 "dest": {"type": "path", "required": True},
                 "strip": {"type": "int", "default": 0},
+                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
             }
         )
-        records = select(load_records(options["bundle"]), options["kind"], options["match"])
+        lang = options["language"]
+        records = select(load_records(options["bundle"], lang), options["kind"], options["match"])
         if not records:
             wanted = ", ".join(f"{name} {value}" for name, value in options["match"].items())
-            raise AnsibleActionFail(
-                f"The bundle {options['bundle']} holds no {options['kind']}{' with ' + wanted if wanted else ''}. "
-                "Add it and run playbooks/bundle.yml again, or ask for what it holds."
-            )
+            code = "copy_none_with" if wanted else "copy_none"
+            raise AnsibleActionFail(message(code, lang, bundle=options["bundle"], kind=options["kind"], wanted=wanted))
         files = [self._on_host(record, options) for record in records]
         answer = self._ask(arguments, files, "check", task_vars)
         result.update(answer)
         missing = [file for file in files if file["path"] in answer.get("missing", [])]
         if missing and not answer.get("failed") and not self._task.check_mode:
-            self._send(options["bundle"], missing, answer["incoming"], task_vars)
+            self._send(options, missing, answer["incoming"], task_vars)
             result.update(self._ask(arguments, missing, "commit", task_vars))
         result.pop("missing", None)
         result.pop("incoming", None)
@@ -76,9 +77,9 @@ class ActionModule(ActionBase):
         )
         return answer
 
-    def _send(self, bundle: str, files: list[dict[str, Any]], incoming: str, task_vars: Any) -> None:
+    def _send(self, options: dict[str, Any], files: list[dict[str, Any]], incoming: str, task_vars: Any) -> None:
         """Send each file under a number: names of the bundle never reach the host's file system unchecked."""
-        host = task_vars.get("inventory_hostname", "")
+        bundle, host = options["bundle"], task_vars.get("inventory_hostname", "")
         for number, file in enumerate(files):
             if file["size"] >= SLOW_BYTES:
                 display.display(f"{host}: copying {file['source']} ({human_bytes(file['size'])})")
@@ -86,7 +87,6 @@ class ActionModule(ActionBase):
             source = inside(bundle, file["source"])
             if source is None or not os.path.isfile(source):
                 raise AnsibleActionFail(
-                    f"{file['source']} is in the manifest but is no file of the bundle {bundle}. Copy the bundle again, or make it "
-                    "again."
+                    message("bundle_not_a_file", options["language"], path=file["source"], bundle=bundle)
                 )
             self._connection.put_file(source, file["arrived"])

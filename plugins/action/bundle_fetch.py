@@ -38,6 +38,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle_lists import 
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_packages import PackageError
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_plan import split_source
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_toolkit import ToolkitError, repack
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils import bundle_images
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle_sources import (
     Settings,
@@ -83,15 +84,17 @@ class ActionModule(ActionBase):
                 "modelscope_endpoint": {"type": "str", "default": "https://modelscope.cn"},
                 "update": {"type": "bool", "default": False},
                 "lists": {"type": "path"},
+                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
             }
         )
-        self.bundle = options["bundle"]
+        self.bundle, self.lang = options["bundle"], options["language"]
         self.check = bool(self._task.check_mode)
         self.settings = self._settings(options, task_vars)
         try:
             return {**result, **(self._lists(options) if options["lists"] else self._fetch(options, task_vars))}
         except (SourceError, FetchError, PackageError, ToolkitError, BundleError, OSError) as error:
-            raise AnsibleActionFail(str(error)) from error
+            # Ansible would add what a cause says, in English.
+            raise AnsibleActionFail(reason(error, self.lang)) from None
 
     def _settings(self, options: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Settings:
         proxy = self._secret(task_vars, "bundle_proxy")
@@ -119,7 +122,7 @@ class ActionModule(ActionBase):
                 plan[self._key(item)] = {**resolve(item, self.settings), "item": dict(item)}
             except (SourceError, FetchError) as error:
                 plan[self._key(item)] = {"item": dict(item)}
-                unresolved[str(item["path"])] = str(error)
+                unresolved[str(item["path"])] = reason(error, self.lang)
         texts = render(plan, options["images"], options["registry_mirrors"], unresolved)
         changed = []
         for name, text in texts.items():
@@ -206,7 +209,7 @@ class ActionModule(ActionBase):
     def _full(self, path: str) -> str:
         full = inside(self.bundle, path)
         if full is None:
-            raise BundleError(f"{path} in {self.bundle} is a link or lies behind one. Remove the link.")
+            raise FetchError("bundle_link", path=path, bundle=self.bundle)
         return full
 
     def _is_present(self, file: dict[str, Any]) -> bool:
@@ -242,9 +245,9 @@ class ActionModule(ActionBase):
             os.path.getsize(path) for file in lacking if os.path.exists(path := self._full(file["path"]) + ".part")
         )
         if fetch - started > free:
+            needed = human_bytes(fetch - started)
             raise FetchError(
-                f"{self.bundle} (llm_bundle_dir) has {human_bytes(free)} free, and {human_bytes(fetch - started)} are still to be "
-                "fetched. Make room, or set llm_bundle_dir to a folder on a larger disk."
+                "no_room", folder=self.bundle, variable="llm_bundle_dir", free=human_bytes(free), needed=needed
             )
 
     def _bring(self, lacking: Files) -> None:
@@ -252,9 +255,7 @@ class ActionModule(ActionBase):
         with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
             failed = [error for error in pool.map(lambda file: self._bring_one(file, progress), lacking) if error]
         if failed:
-            raise FetchError(
-                "\n".join(failed) + "\nRun this again: what has arrived, also of half a file, is not fetched again."
-            )
+            raise FetchError("fetch_incomplete", failures="\n".join(failed))
 
     def _bring_one(self, file: dict[str, Any], progress: Progress) -> str:
         full = self._full(file["path"])
@@ -272,7 +273,7 @@ class ActionModule(ActionBase):
                 repack(target, full)
                 os.unlink(target)
         except (FetchError, ToolkitError, OSError) as error:
-            return str(error)
+            return reason(error, self.lang)
         if file.get("repack") or not file.get("sha256"):
             file["arrived"] = {"size": os.path.getsize(full), "sha256": sha256_of(full)}
         return ""

@@ -17,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle_check import 
     verify,
     write_checks,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.manifest import load_records
 
 display = Display()
@@ -37,8 +38,8 @@ class ActionModule(ActionBase):
                 "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
             }
         )
-        bundle = options["bundle"]
-        records = load_records(bundle)
+        bundle, lang = options["bundle"], options["language"]
+        records = load_records(bundle, lang)
         total = sum(record["size"] for record in records)
         before = read_checks(options["checks"], bundle)
         seen = dict(before)
@@ -46,7 +47,7 @@ class ActionModule(ActionBase):
         try:
             faults = verify(bundle, records, seen, options["content"], add=progress.add)
         except (OSError, BundleError) as error:
-            raise AnsibleActionFail(f"The bundle {bundle} (llm_bundle_dir) cannot be read: {error}") from error
+            raise AnsibleActionFail(message("bundle_not_read", lang, bundle=bundle, reason=error)) from error
         if seen != before and not self._task.check_mode:
             write_checks(options["checks"], bundle, seen)
         read = sum(
@@ -54,9 +55,11 @@ class ActionModule(ActionBase):
         )
         result.update(changed=False, files=len(records), bytes=total, read_bytes=read, faults=faults)
         if faults.get("extra"):
-            names = ", ".join(faults["extra"][:10]) + (" ..." if len(faults["extra"]) > 10 else "")
-            display.warning(f"{len(faults['extra'])} files in {bundle} that its manifest does not know: {names}")
-        message = describe_faults(os.path.abspath(bundle), faults, options["language"])
-        if message:
-            result.update(failed=True, msg=message)
+            extra = faults["extra"]
+            display.warning(
+                message("bundle_unknown_files", lang, count=len(extra), bundle=bundle, names=names(extra, lang))
+            )
+        wrong = describe_faults(os.path.abspath(bundle), faults, lang)
+        if wrong:
+            result.update(failed=True, msg=wrong)
         return result

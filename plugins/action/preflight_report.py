@@ -11,6 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
 from ansible_collections.baremetal.llm.plugins.module_utils.preflight import report_lines
 
 
@@ -34,11 +35,11 @@ class ActionModule(ActionBase):
             lines += ["", *found["warning"].splitlines()]
         Display().display("\n" + "\n".join(lines) + "\n")
         if not self._task.check_mode:
-            self.write(path, json.dumps(found["report"], indent=2, ensure_ascii=False) + "\n")
+            self.write(path, json.dumps(found["report"], indent=2, ensure_ascii=False) + "\n", options["language"])
         return {**result, "changed": False, "lines": lines}
 
     @staticmethod
-    def write(path: str, text: str) -> None:
+    def write(path: str, text: str, lang: str) -> None:
         """In one step: who reads it while it is written gets the old one."""
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -46,4 +47,5 @@ class ActionModule(ActionBase):
                 stream.write(text)
             os.replace(path + ".new", path)
         except OSError as error:
-            raise AnsibleActionFail(f"{path}: {error}. Set llm_report_dir to a folder that can be written.") from error
+            said = message("not_writable", lang, folder=path, reason=error, variable="llm_report_dir")
+            raise AnsibleActionFail(said) from error

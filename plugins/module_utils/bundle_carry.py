@@ -28,6 +28,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
 )
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_lists import PLAN_NAME, target_of
 from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import ArchiveError, complete, read_archive
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import Refused
 
 PARTS_NAME = "parts.json"
 SUMS_NAME = "SHA256SUMS"
@@ -38,7 +39,7 @@ Parts = Dict[str, List[Dict[str, Any]]]
 Add = Callable[[int], None]
 
 
-class CarryError(Exception):
+class CarryError(Refused):
     """A journey that cannot go on; the text names every file that stands in the way."""
 
 
@@ -88,12 +89,12 @@ def export(
     for record, name, start, size in todo:
         source = inside(bundle, record["path"])
         if source is None or not os.path.isfile(source):
-            raise CarryError(f"{record['path']} is in the manifest but is no file of the bundle {bundle}")
+            raise CarryError("bundle_not_a_file", path=record["path"], bundle=bundle)
         full = os.path.join(target, name)
         digest = _copy([(source, start, size)], full, add)
         if name == record["path"] and digest != record["sha256"]:
             os.unlink(full)
-            raise CarryError(f"{name} in the bundle {bundle} is not what its manifest says. Run --tags verify.")
+            raise CarryError("carry_differs", path=name, bundle=bundle)
         seen[name] = {"sha256": digest, "mark": fingerprint(full)}
     parts: Parts = {
         path: [{"path": name, "size": size, "sha256": seen[name]["sha256"]} for name, size in pieces]
@@ -135,7 +136,7 @@ def _copy(pieces: Sequence[tuple[str, int, int]], target: str, add: Add) -> str:
                 while left:
                     piece = stream.read(min(CHUNK_BYTES, left))
                     if not piece:
-                        raise CarryError(f"{path} ended {human_bytes(left)} early")
+                        raise CarryError("carry_short", path=path, missing=human_bytes(left))
                     out.write(piece)
                     digest.update(piece)
                     add(len(piece))
@@ -151,8 +152,7 @@ def _make_room(folder: str, needed: int, variable: str) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise CarryError(
-            f"{folder} ({variable}) has {human_bytes(free)} free, and {human_bytes(needed)} are needed. Make room, or name "
-            "another folder."
+            "no_room", folder=folder, variable=variable, free=human_bytes(free), needed=human_bytes(needed)
         )
 
 
@@ -190,7 +190,7 @@ def bring_in(
     for record in records:
         full = inside(bundle, record["path"])
         if full is None:
-            raise BundleError(f"{record['path']} in {bundle} is a link or lies behind one. Remove the link.")
+            raise CarryError("bundle_link", path=record["path"], bundle=bundle)
         if _same(full, record["size"], seen.get(record["path"])) and seen[record["path"]]["sha256"] == record["sha256"]:
             add(record["size"])
             continue
@@ -198,11 +198,7 @@ def bring_in(
         missing += lacking
         todo.append((record, full, pieces))
     if missing:
-        raise CarryError(
-            f"On none of {', '.join(folders)} (bundle_import), or of another size than it should have there:\n"
-            + "\n".join(f"  {name}" for name in missing)
-            + "\nPut in all disks of the bundle, or copy these files again."
-        )
+        raise CarryError("carry_missing", folders=", ".join(folders), files=_lines(missing))
     if check:
         return [record["path"] for record, _full, _pieces in todo]
     _make_room(bundle, sum(record["size"] for record, _full, _pieces in todo), "llm_bundle_dir")
@@ -215,12 +211,12 @@ def bring_in(
         os.unlink(full)
         wrong += _damaged(record, pieces, parts)
     if wrong:
-        raise CarryError(
-            "Damaged on the way; nothing of these was kept, and everything else was:\n"
-            + "\n".join(f"  {name}" for name in wrong)
-            + "\nCopy them again from where the bundle was made, and run this again."
-        )
+        raise CarryError("carry_damaged", files=_lines(wrong))
     return [record["path"] for record, _full, _pieces in todo]
+
+
+def _lines(paths: Sequence[str]) -> str:
+    return "\n".join(f"  {path}" for path in paths)
 
 
 def _find(folders: Sequence[str], path: str, size: int) -> str | None:
@@ -308,7 +304,7 @@ def fetched_images(folders: Sequence[str], plan: Mapping[str, Any]) -> list[dict
                 with open(full, "rb") as stream:
                     inside_it = read_archive(stream)
             except ArchiveError as error:
-                raise CarryError(f"{full} cannot be read as an archive of images: {error}. Copy it again.") from error
+                raise CarryError("carry_archive", path=full, reason=error) from error
             records = [
                 {**said.get(reference, {}), "reference": reference, "id": image["id"]}
                 for image in inside_it
@@ -318,8 +314,5 @@ def fetched_images(folders: Sequence[str], plan: Mapping[str, Any]) -> list[dict
             found.append({"source": full, "path": f"images/{below}", "kind": "image", "fields": fields})
     there = {image["reference"] for one in found for image in one["fields"]["images"]}
     if set(said) - there:
-        raise CarryError(
-            f"The images {', '.join(sorted(set(said) - there))} are in no archive below images/ on {', '.join(folders)} (bundle_import). "
-            "Let the script of the lists run again until it says that it is complete, and copy what it fetched again."
-        )
+        raise CarryError("carry_no_images", images=", ".join(sorted(set(said) - there)), folders=", ".join(folders))
     return found

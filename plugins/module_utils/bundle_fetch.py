@@ -20,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
     human_seconds,
     sha256_of,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import Refused
 
 ATTEMPTS = 5
 TIMEOUT_SECONDS = 60
@@ -28,7 +29,7 @@ _PASSING = (408, 425, 429, 500, 502, 503, 504)
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 
 
-class FetchError(Exception):
+class FetchError(Refused):
     """A file that could not be brought; the text names it, each address that was tried, and what each answered."""
 
 
@@ -91,10 +92,10 @@ def remote_size(
             return int(length) if length and length.isdigit() else None
     except urllib.error.HTTPError as error:
         if error.code in (404, 410):
-            raise FetchError(f"{without_password(url)}: {_explain(error)}") from error
+            raise FetchError("fetch_no_answer", url=without_password(url), reason=_explain(error)) from error
         return None
     except (OSError, http.client.HTTPException) as error:
-        raise FetchError(f"{without_password(url)}: {_explain(error)}") from error
+        raise FetchError("fetch_no_answer", url=without_password(url), reason=_explain(error)) from error
 
 
 def download(
@@ -136,7 +137,7 @@ def download(
         if attempt + 1 < attempts:
             pause(min(2.0**attempt, 30))
     tried = "\n".join(f"  {without_password(url)}: {answers.get(url, 'not tried')}" for url in urls)
-    raise FetchError(f"{file.get('path') or os.path.basename(target)} could not be fetched:\n{tried}")
+    raise FetchError("fetch_failed", path=file.get("path") or os.path.basename(target), answers=tried)
 
 
 def _continue(

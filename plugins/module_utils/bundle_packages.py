@@ -13,6 +13,8 @@ import shlex
 import urllib.parse
 from typing import Any, Mapping, NamedTuple, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import Refused
+
 
 class System(NamedTuple):
     """A release of a distribution: how it is called there, and its Python (of the platform; what Ansible uses on the host)."""
@@ -64,14 +66,14 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:~=*-]*")
 _KEPT_SETTINGS = re.compile(r'^Acquire::(http|https|Check|Retries)[\w:.*/-]* ".*";$')
 
 
-class PackageError(Exception):
+class PackageError(Refused):
     """A wish that cannot be fulfilled; the text says which, and what is allowed."""
 
 
 def system_of(name: str) -> System:
     """The facts about debian-12 and the like."""
     if name not in SYSTEMS:
-        raise PackageError(f"bundle_systems: {name!r} is not known; allowed: {', '.join(SYSTEMS)}")
+        raise PackageError("wanted_unknown_system", value=name, allowed=", ".join(SYSTEMS))
     return SYSTEMS[name]
 
 
@@ -79,7 +81,7 @@ def check_names(names: Sequence[str]) -> list[str]:
     """The names, if they are names: nothing that a program would take for an option."""
     wrong = [name for name in names if not _NAME.fullmatch(str(name))]
     if wrong:
-        raise PackageError(f"{', '.join(map(repr, wrong))}: no name of a package")
+        raise PackageError("package_no_name", names=", ".join(map(repr, wrong)))
     return [str(name) for name in names]
 
 
@@ -161,7 +163,7 @@ def closure(uris: Sequence[Mapping[str, Any]], stanzas: str) -> tuple[list[dict[
         address = urllib.parse.unquote(str(uri["url"]))
         path = next((path for path in by_path if address.endswith("/" + path)), None)
         if path is None or not by_path[path].get("SHA256"):
-            raise PackageError(f"apt names no SHA-256 of {uri['name']}")
+            raise PackageError("package_no_digest", name=uri["name"])
         # A colon is no character for a file on FAT or NTFS: apt's own names have it escaped, and the index must agree.
         name = str(uri["name"])
         files.append(
@@ -224,5 +226,5 @@ def check_requirements(requirements: Sequence[str]) -> list[str]:
     pattern = r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]*\])?\s*([<>=!~]=?=?[^/;]*)?"
     wrong = [item for item in requirements if not re.fullmatch(pattern, str(item))]
     if wrong:
-        raise PackageError(f"bundle_wheels: {', '.join(map(repr, wrong))}: no requirement like requests==2.32.3")
+        raise PackageError("wheel_no_requirement", names=", ".join(map(repr, wrong)))
     return [str(item) for item in requirements]

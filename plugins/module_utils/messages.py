@@ -1230,6 +1230,158 @@ MESSAGES: dict[str, dict[str, str]] = {
         "huggingface and modelscope.",
         "zh": "bundle_model_sources：{value} 既不是路径或网址，也不是 HUB:PUBLISHER/NAME[@REVISION]（HUB 为 huggingface 或 modelscope）。",
     },
+    # Why a bundle cannot be used
+    "bundle_unusable": {
+        "en": "The bundle cannot be used: {reason}\nIts folder is llm_bundle_dir ({bundle}); playbooks/bundle.yml makes one.",
+        "zh": "无法使用离线包：{reason}\n其目录为 llm_bundle_dir（{bundle}）；可用 playbooks/bundle.yml 制作。",
+    },
+    "bundle_not_read": {
+        "en": "The bundle {bundle} (llm_bundle_dir) cannot be read: {reason}",
+        "zh": "无法读取离线包 {bundle}（llm_bundle_dir）：{reason}",
+    },
+    "bundle_unknown_files": {
+        "en": "{count} files in {bundle} that its manifest does not know: {names}",
+        "zh": "{bundle} 中有 {count} 个文件不在其 manifest 中：{names}",
+    },
+    "bundle_link": {
+        "en": "{path} in {bundle} is a link or lies behind one. Remove the link.",
+        "zh": "{bundle} 中的 {path} 是链接，或位于链接之后。请移除该链接。",
+    },
+    "bundle_not_a_file": {
+        "en": "{path} is in the manifest but is no file of the bundle {bundle}. Copy the bundle again, or make it again.",
+        "zh": "{path} 在 manifest 中，但离线包 {bundle} 中没有这个文件。请重新复制或重新制作离线包。",
+    },
+    "no_room": {
+        "en": "{folder} ({variable}) has {free} free, and {needed} are needed. Make room, or set {variable} to a folder on a larger disk.",
+        "zh": "{folder}（{variable}）剩余 {free}，而需要 {needed}。请腾出空间，或将 {variable} 设为更大磁盘上的目录。",
+    },
+    "not_writable": {
+        "en": "{folder}: {reason}. Set {variable} to a folder that can be written.",
+        "zh": "{folder}：{reason}。请将 {variable} 设为可写的目录。",
+    },
+    # Copying a bundle to the hosts
+    "copy_none": {
+        "en": "The bundle {bundle} holds no {kind}. Add it and run playbooks/bundle.yml again, or ask for what it holds.",
+        "zh": "离线包 {bundle} 中没有 {kind}。请添加后重新运行 playbooks/bundle.yml，或改为其中已有的内容。",
+    },
+    "copy_none_with": {
+        "en": "The bundle {bundle} holds no {kind} with {wanted}. Add it and run playbooks/bundle.yml again, or ask for what it holds.",
+        "zh": "离线包 {bundle} 中没有符合 {wanted} 的 {kind}。请添加后重新运行 playbooks/bundle.yml，或改为其中已有的内容。",
+    },
+    "copy_damaged": {
+        "en": "These files did not arrive as the manifest describes them; nothing of them was kept:\n{files}\n"
+        "If it happens again the bundle itself is damaged: verify it with playbooks/bundle.yml --tags verify.",
+        "zh": "以下文件到达后与 manifest 不符，均未保留：\n{files}\n"
+        "如果再次发生，说明离线包本身已损坏：请用 playbooks/bundle.yml --tags verify 校验。",
+    },
+    "copy_digest": {
+        "en": "{path}: SHA-256 {found} on the host, {wanted} in the manifest",
+        "zh": "{path}：主机上的 SHA-256 为 {found}，manifest 中为 {wanted}",
+    },
+    # Carrying a bundle on disks
+    "carry_no_source": {
+        "en": "None of {folders} (bundle_import) holds {manifest} or {plan}. Name the folder that the bundle was exported to, or that the script of the "
+        "lists has filled.",
+        "zh": "{folders}（bundle_import）中都没有 {manifest} 或 {plan}。请指定导出离线包的目录，或由列表脚本填充的目录。",
+    },
+    "carry_not_fetched": {
+        "en": "{path} is on none of {folders}: the bundle will lack it",
+        "zh": "{path} 不在 {folders} 中：离线包将缺少它",
+    },
+    "carry_differs": {
+        "en": "{path} in the bundle {bundle} is not what its manifest says. Run --tags verify.",
+        "zh": "离线包 {bundle} 中的 {path} 与其 manifest 不符。请运行 --tags verify。",
+    },
+    "carry_short": {"en": "{path} ended {missing} early", "zh": "{path} 提前结束，还缺 {missing}"},
+    "carry_missing": {
+        "en": "On none of {folders} (bundle_import), or of another size than it should have there:\n{files}\n"
+        "Put in all disks of the bundle, or copy these files again.",
+        "zh": "以下文件不在 {folders}（bundle_import）中，或大小不符：\n{files}\n请插入离线包的所有磁盘，或重新复制这些文件。",
+    },
+    "carry_damaged": {
+        "en": "Damaged on the way; nothing of these was kept, and everything else was:\n{files}\n"
+        "Copy them again from where the bundle was made, and run this again.",
+        "zh": "以下文件在途中损坏，均未保留，其余文件已保留：\n{files}\n请从制作离线包的机器重新复制，然后再次运行。",
+    },
+    "carry_archive": {
+        "en": "{path} cannot be read as an archive of images: {reason}. Copy it again.",
+        "zh": "无法将 {path} 作为镜像归档读取：{reason}。请重新复制。",
+    },
+    "carry_no_images": {
+        "en": "The images {images} are in no archive below images/ on {folders} (bundle_import). Let the script of the lists run again until "
+        "it says that it is complete, and copy what it fetched again.",
+        "zh": "{folders}（bundle_import）的 images/ 下没有任何归档包含镜像 {images}。请重新运行列表脚本，直到它提示已完成，然后重新复制其下载的内容。",
+    },
+    # Fetching what a bundle shall hold
+    "artefact_missing": {
+        "en": "{source} ({kind}) is neither a file nor a folder with files. Look at bundle_artefacts.",
+        "zh": "{source}（{kind}）既不是文件，也不是含有文件的目录。请检查 bundle_artefacts。",
+    },
+    "compress_failed": {
+        "en": "{source} cannot be compressed to {dest}: {reason}. Is there room for both?",
+        "zh": "无法将 {source} 压缩为 {dest}：{reason}。磁盘空间是否足够同时存放两者？",
+    },
+    "fetch_no_answer": {"en": "{url}: {reason}", "zh": "{url}：{reason}"},
+    "fetch_failed": {"en": "{path} could not be fetched:\n{answers}", "zh": "无法获取 {path}：\n{answers}"},
+    "fetch_incomplete": {
+        "en": "{failures}\nRun this again: what has arrived, also of half a file, is not fetched again.",
+        "zh": "{failures}\n请重新运行：已到达的内容（包括文件的一部分）不会重复下载。",
+    },
+    "source_no_model": {
+        "en": "{source} holds no config.json, so it is no model that vLLM serves: {files}",
+        "zh": "{source} 中没有 config.json，因此不是 vLLM 可服务的模型：{files}",
+    },
+    "source_no_client": {
+        "en": "Python's {module} is not installed for the Python that runs Ansible ({python}). Install it with\n"
+        "  {python} -m pip install {package}\nor take the model from a folder: bundle_artefacts, or bundle_model_sources with a path.",
+        "zh": "运行 Ansible 的 Python（{python}）未安装 {module}。请安装：\n"
+        "  {python} -m pip install {package}\n或从目录获取模型：bundle_artefacts，或在 bundle_model_sources 中填写路径。",
+    },
+    "source_refused": {
+        "en": "{source} cannot be read from {endpoint} ({variables}_endpoint): {reason}\nIf the model is gated or private, accept its licence "
+        "there and put a token into {variables}_token (ansible-vault).",
+        "zh": "无法从 {endpoint}（{variables}_endpoint）读取 {source}：{reason}\n如果该模型受限或为私有，请在该网站接受其许可协议，"
+        "并将令牌写入 {variables}_token（使用 ansible-vault）。",
+    },
+    "source_no_apt": {
+        "en": "{source}: this machine has no apt-get. Make the bundle on Debian or Ubuntu, or name a folder of packages in bundle_artefacts.",
+        "zh": "{source}：本机没有 apt-get。请在 Debian 或 Ubuntu 上制作离线包，或在 bundle_artefacts 中指定软件包目录。",
+    },
+    "source_no_keyring": {
+        "en": "{source}: the keyring {keyring}, which the packages' signatures are checked with, is not there. Install it "
+        "(debian-archive-keyring or ubuntu-keyring), or say in bundle_os_keyrings where it is.",
+        "zh": "{source}：找不到用于校验软件包签名的密钥环 {keyring}。请安装（debian-archive-keyring 或 ubuntu-keyring），"
+        "或在 bundle_os_keyrings 中指定其位置。",
+    },
+    "source_no_dnf": {
+        "en": "{source}: this machine has neither dnf nor docker (for a container that has it). Install one of them, or name a folder of "
+        "packages in bundle_artefacts.",
+        "zh": "{source}：本机既没有 dnf，也没有 docker（用于运行带 dnf 的容器）。请安装其一，或在 bundle_artefacts 中指定软件包目录。",
+    },
+    "source_program_failed": {
+        "en": "{source}: {program} ended with {status}:\n{said}",
+        "zh": "{source}：{program} 以状态 {status} 结束：\n{said}",
+    },
+    "package_no_name": {"en": "{names}: no name of a package", "zh": "{names}：不是软件包名称"},
+    "package_no_digest": {"en": "apt names no SHA-256 of {name}", "zh": "apt 没有给出 {name} 的 SHA-256"},
+    "wheel_no_requirement": {
+        "en": "bundle_wheels: {names}: no requirement like requests==2.32.3",
+        "zh": "bundle_wheels：{names} 不是 requests==2.32.3 这样的依赖声明",
+    },
+    "engine_no_client": {
+        "en": "Docker's client for Python is not installed: {python} -m pip install docker. Or leave bundle_images empty.",
+        "zh": "未安装 Docker 的 Python 客户端：{python} -m pip install docker。或将 bundle_images 留空。",
+    },
+    "engine_no_answer": {
+        "en": "Images are pulled and saved by a Docker engine, and none answers on this machine: {reason}. Start one, or set DOCKER_HOST.",
+        "zh": "拉取和保存镜像需要 Docker Engine，而本机没有响应：{reason}。请启动它，或设置 DOCKER_HOST。",
+    },
+    "image_not_pulled": {
+        "en": "The image {image} is not in this machine's engine and could not be pulled:\n{answers}\n"
+        "Pull, build or load it yourself, or name a mirror in llm_registry_mirrors.",
+        "zh": "本机的 Docker Engine 中没有镜像 {image}，且无法拉取：\n{answers}\n请自行拉取、构建或加载，或在 llm_registry_mirrors 中指定镜像站。",
+    },
+    # A bundle that is not what its manifest says
     "faults_header": {
         "en": "The bundle {bundle} is not what its manifest says. No host has been touched.",
         "zh": "离线包 {bundle} 与其 manifest 不符。尚未改动任何主机。",
@@ -1275,6 +1427,16 @@ MESSAGES: dict[str, dict[str, str]] = {
     "image_serves_none": {
         "en": "There is no GPU that both vLLM and torch hold CUDA code for.",
         "zh": "没有 vLLM 与 torch 均包含其 CUDA 代码的 GPU。",
+    },
+    "image_unreadable": {
+        "en": "{path} cannot be read as an archive of images: {reason}",
+        "zh": "无法将 {path} 作为镜像归档读取：{reason}",
+    },
+    "image_nowhere": {
+        "en": "{reference} is neither a file on this machine nor an image of its engine ({reason}). Allowed: an archive written by "
+        "'docker save', or an image that 'docker images' lists.",
+        "zh": "{reference} 既不是本机上的文件，也不是本机 Docker Engine 中的镜像（{reason}）。允许：由 docker save 写出的归档，"
+        "或 docker images 列出的镜像。",
     },
     # The images of a bundle, against GPUs and driver
     "images_header": {
@@ -1475,3 +1637,17 @@ def render(problems: Sequence[Mapping[str, str]], lang: str = "en", header: str 
             pad = "　" if language(lang) == "zh" else " "
             lines.append(indent + label + pad * (width - len(label)) + (" " if pad == " " else "") + entry[key])
     return "\n".join(lines)
+
+
+class Refused(Exception):
+    """Why something cannot be done, as a code of the catalogue: whoever catches it knows in which language to say so."""
+
+    def __init__(self, code: str, **values: Any) -> None:
+        super().__init__(message(code, **values))
+        self.code = code
+        self.values = values
+
+
+def reason(error: Exception, lang: str = "en") -> str:
+    """The text of an error, in the language if the catalogue has it. What others raise is as they wrote it."""
+    return message(error.code, lang, **error.values) if isinstance(error, Refused) else str(error)

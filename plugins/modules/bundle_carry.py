@@ -38,6 +38,7 @@ options:
 extends_documentation_fragment:
   - baremetal.llm.attributes
   - baremetal.llm.attributes.controller
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:

@@ -27,6 +27,7 @@ options:
     choices: [zstd, gzip]
 extends_documentation_fragment:
   - baremetal.llm.attributes
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
@@ -62,6 +63,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_compress import compress, writer
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
 
 
 def main() -> None:
@@ -70,6 +72,7 @@ def main() -> None:
             "source": {"type": "path", "required": True},
             "dest": {"type": "path", "required": True},
             "compression": {"type": "str", "required": True, "choices": ["zstd", "gzip"]},
+            "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
         },
         supports_check_mode=True,
     )
@@ -84,7 +87,9 @@ def main() -> None:
             compress(source, dest, name)
             os.unlink(source)
         except OSError as error:
-            module.fail_json(msg=f"{source} cannot be compressed to {dest}: {error}. Is there room for both?")
+            module.fail_json(
+                msg=message("compress_failed", module.params["language"], source=source, dest=dest, reason=error)
+            )
     sizes = {"size": os.path.getsize(dest)} if os.path.exists(dest) else {}
     module.exit_json(changed=there, **sizes)
 

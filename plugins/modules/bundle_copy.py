@@ -47,6 +47,7 @@ options:
 extends_documentation_fragment:
   - baremetal.llm.attributes
   - baremetal.llm.attributes.controller
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
@@ -102,7 +103,8 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle import is_right, sha256_of, stamp
+from ansible_collections.baremetal.llm.plugins.module_utils.bundle import human_bytes, is_right, sha256_of, stamp
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
 
 STATE_NAME = ".bundle-state.json"
 INCOMING = ".incoming"
@@ -118,6 +120,10 @@ def read_state(dest: str) -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
+def refuse(module: AnsibleModule, code: str, **values: Any) -> None:
+    module.fail_json(msg=message(code, module.params["language"], **values))
+
+
 def check(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
     """Say which files the host lacks, and make room where the connection's user may put them."""
     state = read_state(dest)
@@ -128,10 +134,15 @@ def check(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None
         os.chown(incoming, int(os.environ.get("SUDO_UID", "-1")), -1)
         status = os.statvfs(dest)
         needed = sum(file["size"] for file in files if file["path"] in missing)
-        if needed > status.f_bavail * status.f_frsize:
-            module.fail_json(
-                msg=f"{dest} has {status.f_bavail * status.f_frsize} bytes free, {needed} are needed for {', '.join(missing)}. "
-                "Make room, or set llm_host_dir to a folder on a larger disk."
+        free = status.f_bavail * status.f_frsize
+        if needed > free:
+            refuse(
+                module,
+                "no_room",
+                folder=dest,
+                variable="llm_host_dir",
+                free=human_bytes(free),
+                needed=human_bytes(needed),
             )
     module.exit_json(changed=bool(missing), missing=missing, incoming=incoming)
 
@@ -144,7 +155,7 @@ def commit(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> Non
         arrived, final = file["arrived"], os.path.join(dest, file["path"])
         digest = sha256_of(arrived)
         if digest != file["sha256"]:
-            wrong.append(f"{file['path']}: SHA-256 {digest} on the host, {file['sha256']} in the manifest")
+            wrong.append({"path": file["path"], "found": digest, "wanted": file["sha256"]})
             os.unlink(arrived)
             continue
         os.makedirs(os.path.dirname(final), mode=0o755, exist_ok=True)
@@ -158,11 +169,8 @@ def commit(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> Non
         json.dump(state, stream, indent=1, sort_keys=True)
     os.replace(noted + ".new", noted)
     if wrong:
-        module.fail_json(
-            msg="These files did not arrive as the manifest describes them; nothing of them was kept:\n  "
-            + "\n  ".join(wrong)
-            + "\nIf it happens again the bundle itself is damaged: verify it with playbooks/bundle.yml --tags verify."
-        )
+        lines = ["  " + message("copy_digest", module.params["language"], **entry) for entry in wrong]
+        refuse(module, "copy_damaged", files="\n".join(lines))
     module.exit_json(changed=True)
 
 
@@ -180,6 +188,7 @@ def main() -> None:
             "strip": {"type": "int", "default": 0},
             "files": {"type": "list", "elements": "dict"},
             "phase": {"type": "str", "choices": ["check", "commit"], "default": "check"},
+            "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
         },
         supports_check_mode=True,
     )
@@ -187,7 +196,7 @@ def main() -> None:
     try:
         (check if module.params["phase"] == "check" else commit)(module, dest, files)
     except OSError as error:
-        module.fail_json(msg=f"{dest}: {error}. Set llm_host_dir to a folder that can be written.")
+        refuse(module, "not_writable", folder=dest, reason=error, variable="llm_host_dir")
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ options:
     type: path
 extends_documentation_fragment:
   - baremetal.llm.attributes
+  - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
@@ -102,6 +103,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
     walk,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_check import read_checks, write_checks
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
 
 try:
     import yaml
@@ -148,6 +150,7 @@ def main() -> None:
                     "fields": {"type": "dict", "default": {}},
                 },
             },
+            "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
         },
         supports_check_mode=True,
     )
@@ -162,9 +165,8 @@ def main() -> None:
         if not found and module.check_mode and not artefact["source"]:
             changed = True  # it would have been fetched by now
         elif not found:
-            module.fail_json(
-                msg=f"{source} ({artefact['kind']}) is neither a file nor a folder with files. Look at bundle_artefacts."
-            )
+            said = message("artefact_missing", module.params["language"], source=source, kind=artefact["kind"])
+            module.fail_json(msg=said)
         for full, below in found:
             path = safe_path(os.path.join(artefact["path"], below) if os.path.isdir(source) else artefact["path"])
             if artefact["source"]:

@@ -82,6 +82,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import
     remembered,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils.image_report import report
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
 
 try:
     import docker
@@ -120,10 +121,7 @@ def look(module: AnsibleModule) -> list[dict[str, Any]]:
         image = client.images.get(reference)
         found = read_archive(Pieces(image.save()))
     except docker.errors.DockerException as error:
-        module.fail_json(
-            msg=f"{reference} is neither a file on this machine nor an image of its engine ({error}). "
-            "Allowed: an archive written by 'docker save', or an image that 'docker images' lists."
-        )
+        module.fail_json(msg=message("image_nowhere", module.params["language"], reference=reference, reason=error))
     return [{**one, "references": [reference]} for one in found]
 
 
@@ -147,7 +145,7 @@ def main() -> None:
         completed = complete(records, images)
     except (OSError, ArchiveError) as error:
         where = os.path.abspath(module.params["path"]) if module.params["path"] else module.params["reference"]
-        module.fail_json(msg=f"{where} cannot be read as an archive of images: {error}")
+        module.fail_json(msg=message("image_unreadable", module.params["language"], path=where, reason=error))
     module.exit_json(changed=False, images=completed or images, text=report(images, module.params["language"]))
 
 

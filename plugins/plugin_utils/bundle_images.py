@@ -18,16 +18,12 @@ def engine() -> Any:
     try:
         import docker
     except ImportError as error:
-        raise SourceError(
-            f"Docker's client for Python is not installed: {sys.executable} -m pip install docker. Or leave bundle_images empty."
-        ) from error
+        raise SourceError("engine_no_client", python=sys.executable) from error
     try:
         client = docker.from_env(timeout=600)
         client.ping()
     except docker.errors.DockerException as error:
-        raise SourceError(
-            f"Images are pulled and saved by a Docker engine, and none answers on this machine: {error}. Start one, or set DOCKER_HOST."
-        ) from error
+        raise SourceError("engine_no_answer", reason=error) from error
     return client
 
 
@@ -58,33 +54,30 @@ def pull(
     for address in image_addresses(reference, mirrors):
         auth = dict(credentials.get(address.partition("/")[0]) or {}) or None
         try:
-            _pull(client, address, auth, say)
+            wrong = _pull(client, address, auth, say)
         except docker.errors.APIError as error:
-            answers.append(f"  {address}: {error.explanation or error}")
-            continue
-        except SourceError as error:
-            answers.append(f"  {address}: {error}")
+            wrong = str(error.explanation or error)
+        if wrong:
+            answers.append(f"  {address}: {wrong}")
             continue
         if address != reference:
             name, tag = docker.utils.parse_repository_tag(reference)
             client.images.get(address).tag(name, tag or "latest")
             client.images.remove(address, noprune=True)
         return address
-    raise SourceError(
-        f"The image {reference} is not in this machine's engine and could not be pulled:\n"
-        + "\n".join(answers)
-        + "\nPull, build or load it yourself, or name a mirror in llm_registry_mirrors."
-    )
+    raise SourceError("image_not_pulled", image=reference, answers="\n".join(answers))
 
 
-def _pull(client: Any, address: str, auth: dict[str, str] | None, say: Callable[[str], None]) -> None:
+def _pull(client: Any, address: str, auth: dict[str, str] | None, say: Callable[[str], None]) -> str:
+    """What the engine says is wrong, or nothing."""
     layers: dict[str, tuple[int, int]] = {}
     progress = Progress(f"pull {address}", 0, say)
     for line in client.api.pull(address, stream=True, decode=True, auth_config=auth):
         if line.get("error"):
-            raise SourceError(str(line["error"]))
+            return str(line["error"])
         detail = line.get("progressDetail") or {}
         if line.get("status") == "Downloading" and detail.get("total"):
             layers[str(line["id"])] = (int(detail["current"]), int(detail["total"]))
             progress.total = sum(total for _done, total in layers.values())
             progress.add(sum(done for done, _total in layers.values()) - progress.done)
+    return ""

@@ -17,11 +17,12 @@ from urllib.request import OpenerDirector
 from ansible_collections.baremetal.llm.plugins.module_utils import bundle_packages as packages
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_fetch import mirrored, remote_size
 from ansible_collections.baremetal.llm.plugins.module_utils.bundle_plan import needed_model_files, split_source
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import Refused
 
 TOOLKIT_URL = "https://github.com/NVIDIA/nvidia-container-toolkit/releases/download/v{0}/nvidia-container-toolkit_{0}_deb_amd64.tar.gz"
 
 
-class SourceError(Exception):
+class SourceError(Refused):
     """A source that cannot be asked; the text says why and what to do."""
 
 
@@ -82,9 +83,7 @@ def _model(
 ) -> dict[str, Any]:
     names = needed_model_files(files)
     if "config.json" not in names and "params.json" not in names:
-        raise SourceError(
-            f"{item['source']} holds no config.json, so it is no model that vLLM serves: {', '.join(files)}"
-        )
+        raise SourceError("source_no_model", source=item["source"], files=", ".join(files))
     return {
         "files": [{"path": f"{item['path']}/{name}", "auth": hub, **files[name]} for name in names],
         "fields": {"revision": revision, "requested_revision": asked or "", "origin": str(item["source"])},
@@ -96,14 +95,14 @@ def _huggingface(item: Mapping[str, Any], rest: str, settings: Settings) -> dict
         from huggingface_hub import HfApi, hf_hub_url
         from huggingface_hub.errors import HfHubHTTPError
     except ImportError as error:
-        raise SourceError(_missing("huggingface_hub", "huggingface_hub")) from error
+        raise _missing("huggingface_hub", "huggingface_hub") from error
     repository, revision = _repository(rest)
     endpoint = settings.huggingface_endpoint.rstrip("/")
     try:
         api = HfApi(endpoint=endpoint, token=settings.tokens.get("huggingface") or False)
         info = api.model_info(repository, revision=revision, files_metadata=True)
     except (HfHubHTTPError, OSError, ValueError) as error:
-        raise SourceError(_refused(str(item["source"]), endpoint, "bundle_huggingface", error)) from error
+        raise _refused(str(item["source"]), endpoint, "bundle_huggingface", error) from error
     files = {
         one.rfilename: {
             "urls": [hf_hub_url(repository, one.rfilename, revision=info.sha, endpoint=endpoint)],
@@ -120,7 +119,7 @@ def _modelscope(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[
         from modelscope_hub import HubApi
         from modelscope_hub.errors import HubError
     except ImportError as error:
-        raise SourceError(_missing("modelscope_hub", "modelscope-hub")) from error
+        raise _missing("modelscope_hub", "modelscope-hub") from error
     repository, revision = _repository(rest)
     endpoint = settings.modelscope_endpoint.rstrip("/")
     asked = revision or "master"
@@ -137,40 +136,27 @@ def _modelscope(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[
             if not one.is_dir
         }
     except (HubError, OSError, ValueError) as error:
-        raise SourceError(_refused(str(item["source"]), endpoint, "bundle_modelscope", error)) from error
+        raise _refused(str(item["source"]), endpoint, "bundle_modelscope", error) from error
     # Its client names no commit. What is fetched is pinned all the same: by the SHA-256 of every file.
     return _model(item, "modelscope", files, asked, revision)
 
 
-def _missing(module: str, package: str) -> str:
-    return (
-        f"Python's {module} is not installed for the Python that runs Ansible ({sys.executable}). Install it with\n"
-        f"  {sys.executable} -m pip install {package}\n"
-        "or take the model from a folder: bundle_artefacts, or bundle_model_sources with a path."
-    )
+def _missing(module: str, package: str) -> SourceError:
+    return SourceError("source_no_client", module=module, package=package, python=sys.executable)
 
 
-def _refused(source: str, endpoint: str, variables: str, error: Exception) -> str:
+def _refused(source: str, endpoint: str, variables: str, error: Exception) -> SourceError:
     text = " ".join(str(error).split())[:600]
-    return (
-        f"{source} cannot be read from {endpoint} ({variables}_endpoint): {text}\nIf the model is gated or private, accept its "
-        f"licence there and put a token into {variables}_token (ansible-vault)."
-    )
+    return SourceError("source_refused", source=source, endpoint=endpoint, variables=variables, reason=text)
 
 
 def _apt(item: Mapping[str, Any], name: str, settings: Settings) -> dict[str, Any]:
     keyring_of = {**packages.KEYRINGS, **settings.os_keyrings}
     keyring = keyring_of[name.partition("-")[0]]
     if not shutil.which("apt-get"):
-        raise SourceError(
-            f"{item['source']}: this machine has no apt-get. Make the bundle on Debian or Ubuntu, or name a folder of packages in "
-            "bundle_artefacts."
-        )
+        raise SourceError("source_no_apt", source=item["source"])
     if not os.path.isfile(keyring):
-        raise SourceError(
-            f"{item['source']}: the keyring {keyring}, which the packages' signatures are checked with, is not there. Install it "
-            "(debian-archive-keyring or ubuntu-keyring), or say in bundle_os_keyrings where it is."
-        )
+        raise SourceError("source_no_keyring", source=item["source"], keyring=keyring)
     wanted = packages.check_names(item["packages"])
     with tempfile.TemporaryDirectory() as root:
         for folder in ("state/lists/partial", "cache/archives/partial", "sources.d"):
@@ -206,10 +192,7 @@ def _apt(item: Mapping[str, Any], name: str, settings: Settings) -> dict[str, An
 def _dnf(item: Mapping[str, Any], name: str, settings: Settings) -> dict[str, Any]:
     engine = not shutil.which("dnf")
     if engine and not shutil.which("docker"):
-        raise SourceError(
-            f"{item['source']}: this machine has neither dnf nor docker (for a container that has it). Install one of them, or name "
-            "a folder of packages in bundle_artefacts."
-        )
+        raise SourceError("source_no_dnf", source=item["source"])
     command = packages.dnf_command(name, str(item["fields"]["arch"]), item["packages"], "@FOLDER@", engine)
     return {"command": command, "folder": item["path"], "fields": {"packages": list(item["packages"])}}
 
@@ -225,7 +208,7 @@ def _run(command: list[str] | tuple[str, ...], environment: Mapping[str, str], w
     )
     if result.returncode:
         said = (result.stderr or result.stdout).strip()[-2000:]
-        raise SourceError(f"{what}: {command[0]} ended with {result.returncode}:\n{said}")
+        raise SourceError("source_program_failed", source=what, program=command[0], status=result.returncode, said=said)
     return result.stdout
 
 

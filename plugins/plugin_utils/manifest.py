@@ -14,15 +14,14 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
     Record,
     check_manifest,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
 
 
-def load_records(bundle: str) -> list[Record]:
+def load_records(bundle: str, lang: str = "en") -> list[Record]:
     """Records of the bundle's manifest; AnsibleActionFail says what is wrong and what to do."""
     path = os.path.join(bundle, MANIFEST_NAME)
     try:
         with open(path, encoding="utf-8") as stream:
             return check_manifest(yaml.load(stream, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     except (OSError, yaml.YAMLError, BundleError) as error:
-        raise AnsibleActionFail(
-            f"The bundle cannot be used: {error}\nIts folder is llm_bundle_dir ({bundle}); playbooks/bundle.yml makes one."
-        ) from error
+        raise AnsibleActionFail(message("bundle_unusable", lang, bundle=bundle, reason=error)) from error

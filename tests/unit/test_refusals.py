@@ -43,3 +43,30 @@ def test_a_rebuilt_host_that_is_none() -> None:
     text = refused("replace_node", "-e", "llm_node=nosuch")
     for part in ("nosuch", "-e llm_node=NAME", "one of gpu01, gpu02"):
         assert part in text
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        ("en", ("holds no model with model a/b", "ask for what it holds")),
+        ("zh", ("没有符合 model a/b 的 model", "改为其中已有的内容")),
+    ],
+)
+@pytest.mark.parametrize("there", [False, True], ids=["no bundle", "not in it"])
+def test_what_a_host_needs_of_the_bundle(there: bool, language: str, said: tuple[str, ...], tmp_path: Path) -> None:
+    if there:
+        (tmp_path / "manifest.yml").write_text("{schema: 1, files: []}")
+    else:
+        said = ("llm_bundle_dir", {"en": "cannot be used", "zh": "无法使用离线包"}[language])
+    arguments = f"bundle={tmp_path} kind=model match={{'model':'a/b'}} dest={tmp_path}/host language={language}"
+    done = subprocess.run(
+        ["ansible", "localhost", "--module-name", "baremetal.llm.bundle_copy", "--args", arguments],
+        cwd=ROOT,
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 2
+    for part in said:
+        assert part in done.stdout

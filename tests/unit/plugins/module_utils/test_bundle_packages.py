@@ -69,7 +69,7 @@ def test_sources_of_a_release_and_of_its_mirror() -> None:
 
 
 def test_an_unknown_system_is_told_with_those_that_are_known() -> None:
-    with pytest.raises(packages.PackageError, match=r"'plan9-4' is not known; allowed: debian-11, debian-12"):
+    with pytest.raises(packages.PackageError, match=r"plan9-4 is not known. Allowed: debian-11, debian-12"):
         packages.system_of("plan9-4")
 
 

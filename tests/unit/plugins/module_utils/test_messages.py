@@ -11,10 +11,12 @@ from ansible_collections.baremetal.llm.plugins.module_utils import messages
 from ansible_collections.baremetal.llm.plugins.module_utils.messages import (
     LANGUAGES,
     MESSAGES,
+    Refused,
     language,
     message,
     names,
     problem,
+    reason,
     render,
     shown,
 )
@@ -126,3 +128,10 @@ def test_rendered_problems_stand_one_below_the_other() -> None:
     ]
     assert render(entries[:1]).startswith("One problem in the inventory.")
     assert render(entries, header="No").startswith("No\n\n1. ")
+
+
+def test_an_error_says_why_in_the_language_of_whoever_catches_it() -> None:
+    refused = Refused("cluster_absent_unknown", host="gpu01")
+    assert str(refused) == reason(refused) == "gpu01 did not join"
+    assert reason(refused, "zh") == "gpu01 未加入"
+    assert reason(OSError("disk full"), "zh") == "disk full"
