@@ -45,7 +45,7 @@ EXAMPLES = r"""
   ansible.builtin.debug:
     msg: "{{ manifest | baremetal.llm.disk_needs(model=vllm_model) }}"
   vars:
-    manifest: "{{ lookup('ansible.builtin.file', llm_bundle_dir ~ '/manifest.yml') | from_yaml }}"
+    manifest: {files: "{{ query('baremetal.llm.bundle_files', llm_bundle_dir) }}"}
 """
 
 RETURN = r"""

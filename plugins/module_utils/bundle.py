@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import os
 import posixpath
@@ -47,8 +48,8 @@ def check_manifest(manifest: Any) -> list[Record]:
             records.append(_check_record(record))
         except BundleError as error:
             problems.append(f"file {number}: {error}")
-    paths = [record["path"] for record in records]
-    problems += [f"{path} is listed twice" for path in sorted({path for path in paths if paths.count(path) > 1})]
+    listed = collections.Counter(record["path"] for record in records)
+    problems += [f"{path} is listed twice" for path, count in sorted(listed.items()) if count > 1]
     if problems:
         raise BundleError("\n".join(problems))
     return records

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from ansible.errors import AnsibleFilterError
-from ansible.plugins.loader import filter_loader
+from ansible.plugins.loader import filter_loader, lookup_loader
 from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
 
 Result = TypeVar("Result")
@@ -19,13 +19,14 @@ LAST_FILTER = "vllm_arguments"
 
 
 def preload() -> None:
-    """Read all filters, and what they import, for the processes that are forked from this one.
+    """Read all filters and the lookup, and what they import, for the processes that are forked from this one.
 
     A process is forked for every task on every host. The first filter of a collection that it asks for makes Ansible read the files of its
     filters in the order of their names, and compile all that they import: no bytecode of collections is kept.
     """
     with contextlib.suppress(KeyError):  # where no playbook runs, Ansible does not know the collection
         filter_loader.get(f"baremetal.llm.{LAST_FILTER}")
+        lookup_loader.get("baremetal.llm.bundle_files")
 
 
 def plain(value: Any) -> Any:
