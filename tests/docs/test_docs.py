@@ -50,7 +50,9 @@ def test_each_scenario_runs_the_page(page: Path) -> None:
         folder = ROOT / "molecule" / scenario
         assert (folder / "molecule.yml").is_file()
         texts = [path.read_text() for path in sorted(folder.rglob("*.yml"))]
-        assert any("tests/support/docs_commands.py\n" in text and f"- {scenario}\n" in text for text in texts)
+        assert any(f"docs_scenario: {scenario}\n" in text for text in texts) or any(
+            "tests/support/docs_commands.py\n" in text and f"- {scenario}\n" in text for text in texts
+        )
         lines = [line.strip() for text in texts for line in text.splitlines()]
         names = {str(page.relative_to(ROOT)), str(page.relative_to(ROOT)).replace("docs/zh/", "docs/")}
         assert any(line.removeprefix("- ").removeprefix("rebuild_page: ") in names for line in lines), names
