@@ -34,10 +34,9 @@ Wants=network-pre.target
 [Service]
 Type=oneshot
 ExecStart=/bin/sh -ec 'set -- $$(ip -o -4 address show to {address}); ip link set $$2 down name {name}; ip link set {name} up'
-
-[Install]
-WantedBy=sysinit.target
 """
+# Where neither a host's administrator nor its packages put units: hosts that differ in hardware are compared there.
+UNITS = "usr/local/lib/systemd/system"
 LABEL = "baremetal.llm.lab"
 
 
@@ -195,7 +194,7 @@ def _files(node: Node) -> bytes:
     }
     if node.data_interface:
         unit = NAME_UNIT.format(address=node.data, name=node.data_interface).encode()
-        files["etc/systemd/system/lab-interface.service"] = (unit, 0o644)
+        files[f"{UNITS}/lab-interface.service"] = (unit, 0o644)
     files |= {f"etc/lab/{path.lstrip('/')}": (content.encode(), 0o644) for path, content in pci_tree(gpus).items()}
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
@@ -204,7 +203,7 @@ def _files(node: Node) -> bytes:
             info.size, info.mode, info.mtime = len(content), mode, int(time.time())
             tar.addfile(info, io.BytesIO(content))
         if node.data_interface:
-            enabled = tarfile.TarInfo("etc/systemd/system/sysinit.target.wants/lab-interface.service")
+            enabled = tarfile.TarInfo(f"{UNITS}/sysinit.target.wants/lab-interface.service")
             enabled.type, enabled.linkname = tarfile.SYMTYPE, "../lab-interface.service"
             tar.addfile(enabled)
     return archive.getvalue()
