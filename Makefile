@@ -4,14 +4,40 @@
 #   make test ARGS="--only unit"          pass arguments on to the program behind a target
 
 PYTHON ?= python3
+# The Pythons that the two environments are tested on, and those that they also run on, for where the former cannot be had.
+# A PYTHON that somebody names is the main environment's.
+MAIN_PYTHON := $(if $(filter file,$(origin PYTHON)),3.11,$(PYTHON))
+MAIN_OTHER := $(if $(filter file,$(origin PYTHON)),3.12,$(PYTHON))
+NEXT_PYTHON := 3.13
+NEXT_OTHER := 3.12
+TOOLS := .tools
 VENV := .venv
 VENV_NEXT := .venv-next
 # Tools that start each other (molecule starts ansible-playbook and pytest) find themselves through PATH.
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
-CHECK := $(RUN) python tests/run.py
+# Without a shell between, for a signal that ends make has to reach it.
+CHECK := exec $(VENV)/bin/python -m tests.run
+NOX := $(TOOLS)/bin/nox --session
+# uv finds Pythons on PATH, or fetches them. pyenv has on PATH only those that are switched on, so all of its are appended.
+# Nor does uv read pip's settings, so the index that they name is handed on.
+UV := PATH="$$PATH$$(printf ':%s' "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/*/bin)" \
+	UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(TOOLS)/bin/pip config get global.index-url 2>/dev/null)}}" \
+	$(TOOLS)/bin/uv --quiet
+
+# An environment: folder, ansible-core, Python, another Python.
+define environment
+	@echo "making $(1) for ansible-core $(2) (about a minute the first time) ..."
+	@$(UV) venv --clear --seed --python '$(3)' $(1) 2>/dev/null || $(UV) venv --clear --seed --python '$(4)' $(1)
+	@$(UV) pip install --python $(1) --requirement requirements/core-$(2).txt --constraint requirements/core-$(2).lock
+	@touch $@
+endef
+define lock
+	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(UV) pip compile --upgrade --python-version $(1) --no-annotate \
+		--output-file requirements/core-$(2).lock requirements/core-$(2).txt
+endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-fast lint format sanity unit unit-next molecule build bench-planner bench-inspect check-wheels changelog lock clean
+.PHONY: help demo demo-down test test-fast lint format sanity unit unit-next molecule build bench-planner bench-inspect bench-lab check-wheels changelog lock clean
 
 help: ## this list
 	@echo "baremetal.llm: from bare GPU hosts to a served language model"
@@ -36,7 +62,7 @@ lint: $(VENV)/.made ## ansible-lint, yamllint, ruff, mypy, docs and changelog
 	@$(CHECK) --only lint $(ARGS)
 
 format: $(VENV)/.made ## let ruff rewrite the Python files as lint wants them
-	@$(CHECK) --format
+	@$(NOX) format
 
 sanity: $(VENV)/.made ## ansible-test sanity on what the tarball holds
 	@$(CHECK) --only sanity $(ARGS)
@@ -44,17 +70,17 @@ sanity: $(VENV)/.made ## ansible-test sanity on what the tarball holds
 unit: $(VENV)/.made ## unit tests on ansible-core 2.19
 	@$(CHECK) --only unit $(ARGS)
 
-unit-next: $(VENV_NEXT)/.made $(VENV)/.made ## unit tests, lint and syntax checks on ansible-core 2.21
-	@$(CHECK) --only next $(ARGS)
+unit-next: $(VENV_NEXT)/.made $(VENV)/.made ## unit tests and the syntax of every playbook on ansible-core 2.21
+	@$(CHECK) --only unit-next,syntax-next $(ARGS)
 
-molecule: $(VENV)/.made ## every molecule scenario, on hosts that they share
+molecule: $(VENV)/.made ## every molecule scenario, on simulated hosts
 	@$(CHECK) --only molecule $(ARGS)
 
 molecule-%: $(VENV)/.made ## one of them: make molecule-ray
 	@$(CHECK) --only molecule/$* $(ARGS)
 
 build: $(VENV)/.made ## the collection's tarball, into build/
-	@$(RUN) tests/build.sh build
+	@$(NOX) build
 
 bench-planner: $(VENV)/.made ## the planner's predictions against what real engines did
 	@$(RUN) PYTHONPATH=.collections:. python benchmarks/planner.py $(ARGS)
@@ -62,22 +88,30 @@ bench-planner: $(VENV)/.made ## the planner's predictions against what real engi
 bench-inspect: $(VENV)/.made ## how fast images are looked into, and in how much memory
 	@$(RUN) python benchmarks/inspect_images.py $(ARGS)
 
+bench-lab: $(VENV)/.made ## the speed of this machine (P), and how fast the lab's states are restored
+	@$(RUN) PYTHONPATH=. python benchmarks/states.py $(ARGS)
+
 check-wheels: $(VENV)/.made ## what real wheels of vLLM and torch hold for which GPU (fetches 3 GB)
 	@$(RUN) benchmarks/check_wheels.sh build/wheels
 
 changelog: $(VENV)/.made ## write CHANGELOG.md for the version in galaxy.yml (only at a release)
 	@$(RUN) antsibull-changelog release $(ARGS)
 
-lock: ## renew requirements/*.lock
-	@$(PYTHON) requirements/venv.py --lock 2.19
-	@$(PYTHON) requirements/venv.py --lock 2.21
+lock: $(TOOLS)/.made ## renew requirements/*.lock
+	$(call lock,3.11,2.19)
+	$(call lock,3.13,2.21)
 
 clean: ## remove environments, caches and build results (the demo's hosts: make demo-down)
-	rm -rf $(VENV) $(VENV_NEXT) .python build .ansible .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(TOOLS) $(VENV) $(VENV_NEXT) build .nox .ansible .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
-$(VENV)/.made: requirements/core-2.19.txt requirements/core-2.19.lock requirements/venv.py
-	@$(PYTHON) requirements/venv.py $(VENV) 2.19
+$(TOOLS)/.made: requirements/tools.txt
+	@$(PYTHON) -m venv --clear $(TOOLS)
+	@$(TOOLS)/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
 
-$(VENV_NEXT)/.made: requirements/core-2.21.txt requirements/core-2.21.lock requirements/venv.py
-	@$(PYTHON) requirements/venv.py $(VENV_NEXT) 2.21
+$(VENV)/.made: requirements/core-2.19.txt requirements/core-2.19.lock $(TOOLS)/.made
+	$(call environment,$(VENV),2.19,$(MAIN_PYTHON),$(MAIN_OTHER))
+
+$(VENV_NEXT)/.made: requirements/core-2.21.txt requirements/core-2.21.lock $(TOOLS)/.made
+	$(call environment,$(VENV_NEXT),2.21,$(NEXT_PYTHON),$(NEXT_OTHER))

@@ -10,19 +10,35 @@ import time
 
 import docker
 
-from lab import artefacts, config, demo, engine, exits, hosts, images
+from lab import artefacts, bundle, config, demo, engine, exits, hosts, images
+from lab.locks import claim, lock
 from lab.progress import LabError, say
+from lab.states import STATES, States
+
+
+def make_images(client: docker.DockerClient, lab: config.Config) -> str:
+    """Images and artefacts; nothing is made twice. Returns the reference of the bare host's image."""
+    with lock("images"):
+        host = images.host_image(client, lab)
+        vllm = images.vllm_image(client, lab)
+    artefacts.ensure_artefacts(client, lab, host, vllm)
+    return host
 
 
 def up(client: docker.DockerClient, lab: config.Config) -> None:
     """Images, artefacts and hosts; nothing is made twice."""
     started = time.monotonic()
-    host = images.host_image(client, lab)
-    vllm = images.vllm_image(client, lab)
-    artefacts.ensure_artefacts(client, lab, host, vllm)
+    host = make_images(client, lab)
+    bundle.drop_stale_bundle(client, lab)
     hosts.ensure_hosts(client, lab, host)
     exits.ensure_watch(client, lab, host)
     say(f"lab: {', '.join(lab.nodes)} are up ({time.monotonic() - started:.0f} s)")
+
+
+def down(client: docker.DockerClient, lab: config.Config) -> None:
+    """Nothing of this lab is left; images, bundle and states stay for the next time."""
+    exits.remove_watch(client, lab)
+    hosts.remove_all(client, lab)
 
 
 def replace(client: docker.DockerClient, lab: config.Config, names: list[str]) -> None:
@@ -34,14 +50,43 @@ def replace(client: docker.DockerClient, lab: config.Config, names: list[str]) -
         hosts.wait_for_ssh(lab.nodes[name])
 
 
-def main() -> int:
-    """Run one command; a LabError is told in a line, without a traceback."""
-    lab = config.load()
-    parser = argparse.ArgumentParser(prog="python -m lab", description="A bare-metal lab on this machine.")
-    commands = parser.add_subparsers(dest="command", required=True)
+def state(client: docker.DockerClient, lab: config.Config, arguments: argparse.Namespace) -> None:
+    """List, make, restore or prune states."""
+    states = States(client, lab, make_images(client, lab))
+    if arguments.action == "list":
+        say("\n".join(states.table()))
+    elif arguments.action == "prune":
+        states.prune(everything=arguments.all)
+    else:
+        claim()
+        started = time.monotonic()
+        bundle.ensure_bundle(client, lab)
+        states.restore(arguments.name)
+        say(f"lab: {', '.join(lab.nodes)} are {arguments.name} ({time.monotonic() - started:.0f} s)")
+
+
+def parser(lab: config.Config) -> argparse.ArgumentParser:
+    """The command line."""
+    result = argparse.ArgumentParser(
+        prog="python -m lab",
+        description="A bare-metal lab on this machine. LLM_LAB=2 in the environment names a second one, beside the first.",
+    )
+    commands = result.add_subparsers(dest="command", required=True)
     commands.add_parser("demo", help="the whole road: hosts, bundle, site.yml, one completion")
+    commands.add_parser("images", help="make the images and the artefacts of the bundle, no hosts")
     commands.add_parser("up", help="make the images, the artefacts of the bundle and the bare hosts")
-    commands.add_parser("bare", help="up, with every host made anew")
+    actions = commands.add_parser(
+        "state", help="what the hosts are like: list, make, restore or prune states"
+    ).add_subparsers(dest="action", required=True)
+    actions.add_parser("list", help="the states that are kept, with sizes")
+    for name, text in (
+        ("make", "keep a state if it is not kept yet; the hosts are in it afterwards"),
+        ("restore", "put the hosts into a state; it is made first if it is not kept"),
+    ):
+        actions.add_parser(name, help=text).add_argument("name", choices=list(STATES))
+    actions.add_parser("prune", help="remove stale states").add_argument(
+        "--all", action="store_true", help="the others, too"
+    )
     commands.add_parser("replace", help="replace hosts by bare ones").add_argument(
         "names", nargs="+", choices=list(lab.nodes)
     )
@@ -52,36 +97,48 @@ def main() -> int:
         "driver-packages", help="fetch Debian's packages of the NVIDIA driver, for the scenarios that use them"
     )
     commands.add_parser(
-        "exits", help="print what hosts sent to somewhere outside of the lab since 'bare'; none is right"
+        "exits", help="print what hosts sent to somewhere outside of the lab since they were made; none is right"
     )
     commands.add_parser("down", help="remove hosts, networks and keys")
-    arguments = parser.parse_args()
-    try:
-        client = engine.ensure_engine()
+    return result
+
+
+def run(client: docker.DockerClient, lab: config.Config, arguments: argparse.Namespace) -> int:
+    """One command."""
+    if arguments.command == "exits":
+        found = exits.seen(client, lab)
+        print("\n".join(found or ["none"]))
+        return 1 if found else 0
+    if arguments.command == "images":
+        make_images(client, lab)
+    elif arguments.command == "state":
+        state(client, lab, arguments)
+    elif arguments.command == "docker-packages":
+        artefacts.ensure_docker_packages(client, lab, images.host_image(client, lab))
+    elif arguments.command == "driver-packages":
+        artefacts.ensure_driver_packages(client, lab, images.host_image(client, lab))
+    else:
+        claim()
         if arguments.command == "down":
-            exits.remove_watch(client, lab)
-            hosts.remove_all(client, lab)
-        elif arguments.command == "exits":
-            found = exits.seen(client, lab)
-            print("\n".join(found or ["none"]))
-            return 1 if found else 0
+            down(client, lab)
         elif arguments.command == "replace":
             replace(client, lab, arguments.names)
-        elif arguments.command == "docker-packages":
-            artefacts.ensure_docker_packages(client, lab, images.host_image(client, lab))
-        elif arguments.command == "driver-packages":
-            artefacts.ensure_driver_packages(client, lab, images.host_image(client, lab))
         else:
-            if arguments.command == "bare":
-                exits.remove_watch(client, lab)
-                hosts.remove_hosts(client, lab)
             up(client, lab)
             if arguments.command == "demo":
-                return demo.run()
+                demo.run()
+    return 0
+
+
+def main() -> int:
+    """Run one command; a LabError becomes one line, without a traceback."""
+    lab = config.load()
+    arguments = parser(lab).parse_args()
+    try:
+        return run(engine.ensure_engine(), lab, arguments)
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import docker
 from docker.errors import ContainerError
 
 from lab.config import CACHE, LAB, STATE, Config, digest
+from lab.locks import lock
 from lab.progress import LabError, step
 from lab.sim.runfile import build_runfile
 from lab.sim.toolkit import build_toolkit
@@ -84,12 +85,13 @@ def ensure_driver_packages(client: docker.DockerClient, config: Config, host: st
 def _cached(name: str, make: Callable[[Path], None], *inputs: object) -> None:
     """Link .lab/artefacts/NAME to the cached folder, made when its inputs are new; never a half-made one."""
     folder = CACHE / f"{name}-{digest(*inputs)}"
-    if not folder.exists():
-        unfinished = folder.with_suffix(".part")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        make(unfinished)
-        unfinished.rename(folder)
+    with lock(folder.name):
+        if not folder.exists():
+            unfinished = folder.with_suffix(".part")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+            make(unfinished)
+            unfinished.rename(folder)
     (ARTEFACTS / name).symlink_to(folder)
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,13 @@ import yaml
 
 LAB = Path(__file__).resolve().parent
 CHECKOUT = LAB.parent
-STATE = CHECKOUT / ".lab"
-# Labs side by side have names of their own, and these in common: what is in them is named by a hash of what made it.
+# Two labs can stand side by side. Each has its own hosts, networks, addresses and folder; inventories/lab reads the number too.
+SUFFIX = os.environ.get("LLM_LAB") or ""  # none for the first lab, 2 for the second
+NUMBER = int(SUFFIX or 1)
+STATE = CHECKOUT / f".lab{SUFFIX}"
+# The addresses of lab 2 are those of lab 1 plus this: each lab has two networks of 256 addresses.
+NEXT_LAB = 512
+# What the labs share is named by a hash of what it was made from.
 IMAGE_REPOSITORY = "llm-lab"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "baremetal-llm-lab"
 
@@ -55,8 +61,20 @@ class Config:
 
 
 def load() -> Config:
-    """Read lab.yml."""
+    """Read lab.yml, whose names and addresses are those of the first lab."""
     raw: dict[str, Any] = yaml.safe_load((LAB / "lab.yml").read_text())
+    shift = NEXT_LAB * (NUMBER - 1)
+
+    def address(text: str) -> str:
+        return str(ipaddress.ip_address(text) + shift)
+
+    raw["name"] += SUFFIX
+    raw["networks"] = {
+        name: "/".join([address(subnet.partition("/")[0]), subnet.partition("/")[2]])
+        for name, subnet in raw["networks"].items()
+    }
+    for values in raw["nodes"].values():
+        values |= {name: address(values[name]) for name in ("mgmt", "data")}
     raw["nodes"] = {name: Node(name=name, **values) for name, values in raw["nodes"].items()}
     return Config(**raw)
 
@@ -68,7 +86,7 @@ def digest(*inputs: object) -> str:
         if isinstance(item, Path):
             files = sorted(path for path in item.rglob("*") if path.is_file()) if item.is_dir() else [item]
             for path in files:
-                if path.suffix != ".pyc":
+                if "__pycache__" not in path.parts:
                     result.update(str(path.relative_to(item.parent)).encode() + b"\0" + path.read_bytes() + b"\0")
         else:
             result.update(repr(item).encode() + b"\0")

@@ -4,29 +4,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
-from lab.config import CHECKOUT
-from lab.progress import LabError, say
-
-INVENTORY = "inventories/lab"
-BIN = Path(sys.executable).parent
+from lab.playbook import INVENTORY, show
+from lab.progress import say
 
 
-def playbook(name: str, *arguments: str) -> None:
-    """Run a playbook against the lab, with its output on the screen."""
-    command = ["ansible-playbook", f"playbooks/{name}.yml", "-i", INVENTORY, *arguments]
-    say(f"\n$ {' '.join(command)}")
-    if subprocess.run([BIN / command[0], *command[1:]], cwd=CHECKOUT).returncode:
-        raise LabError(f"{' '.join(command)} failed; its last lines above say why. Run it again when that is mended.")
-
-
-def run() -> int:
+def run() -> None:
     """From bare hosts to a generated token."""
-    playbook("bundle")
-    playbook("site")
+    show("bundle")
+    show("site")
     say(
         f"""
 What to try next
@@ -35,4 +20,3 @@ What to try next
   less docs/runbooks/rebuild-a-node.md                         lose a host and get it back
   make demo-down                                               remove all of it"""
     )
-    return 0

@@ -11,7 +11,9 @@ import socket
 import subprocess
 import tarfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import docker
 from docker.errors import NotFound
@@ -54,10 +56,10 @@ def ensure_networks(client: docker.DockerClient, config: Config) -> None:
 
 def ensure_hosts(client: docker.DockerClient, config: Config, image: str) -> None:
     """Every host of lab.yml runs, is this checkout's, and answers ssh."""
-    _ensure_key()
+    ensure_key()
     ensure_networks(client, config)
     for node in config.nodes.values():
-        container = _find(client, config, node)
+        container = find(client, config, node)
         if container and container.labels.get(LABEL) != _made_from(node, image):
             remove_host(client, config, node)
             container = None
@@ -68,11 +70,13 @@ def ensure_hosts(client: docker.DockerClient, config: Config, image: str) -> Non
             container.start()
     for node in config.nodes.values():
         wait_for_ssh(node)
-    (SSH / "config").write_text("".join(map(_ssh_config, config.nodes.values())))
+    write_ssh_config(config)
 
 
-def create_host(client: docker.DockerClient, config: Config, node: Node, image: str) -> None:
-    """A bare host, fresh from its installer: its own ssh host key, an empty disk."""
+def create_host(
+    client: docker.DockerClient, config: Config, node: Node, image: str, snapshot: str | None = None
+) -> None:
+    """A bare host, fresh from its installer: its own ssh host key, an empty disk. Or one whose disk holds what a snapshot holds."""
     with step(f"making host {node.name} ({node.gpus} x {node.gpu})"):
         api = client.api
         settings = api.create_host_config(
@@ -84,7 +88,7 @@ def create_host(client: docker.DockerClient, config: Config, node: Node, image: 
             shm_size=config.shm_size,
             # A host that reboots ends its container with a status of its own; the engine starts it again.
             restart_policy={"Name": "on-failure"},
-            binds=["/sys/fs/cgroup:/sys/fs/cgroup:rw", f"{_volume(config, node)}:/var/lib/docker"],
+            binds=["/sys/fs/cgroup:/sys/fs/cgroup:rw", f"{volume(config, node)}:/var/lib/docker"],
             network_mode=f"{config.name}-mgmt",
         )
         # The SDK has no option for what the command line calls systempaths=unconfined.
@@ -93,8 +97,8 @@ def create_host(client: docker.DockerClient, config: Config, node: Node, image: 
             settings["CgroupnsMode"] = "host"
         address = api.create_endpoint_config(ipv4_address=node.mgmt)
         made = api.create_container(
-            image,
-            name=f"{config.name}-{node.name}",
+            snapshot or image,
+            name=container_name(config, node),
             hostname=node.name,
             labels={LABEL: _made_from(node, image)},
             host_config=settings,
@@ -108,19 +112,19 @@ def create_host(client: docker.DockerClient, config: Config, node: Node, image: 
 
 def remove_host(client: docker.DockerClient, config: Config, node: Node) -> None:
     """The host and its disk are gone."""
-    container = _find(client, config, node)
+    container = find(client, config, node)
     if container:
         container.remove(force=True, v=True)
     try:
-        client.volumes.get(_volume(config, node)).remove()
+        client.volumes.get(volume(config, node)).remove()
     except NotFound:
         pass
 
 
 def remove_hosts(client: docker.DockerClient, config: Config) -> None:
     """All hosts and their disks are gone."""
-    for node in config.nodes.values():
-        remove_host(client, config, node)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda node: remove_host(client, config, node), config.nodes.values()))
 
 
 def remove_all(client: docker.DockerClient, config: Config) -> None:
@@ -139,6 +143,11 @@ def trust_host(node: Node) -> None:
     KNOWN_HOSTS.write_text("\n".join([*lines, f"{node.mgmt} {public[0]} {public[1]}"]) + "\n")
 
 
+def write_ssh_config(config: Config) -> None:
+    """Let `ssh -F` and the tests name the hosts."""
+    (SSH / "config").write_text("".join(map(_ssh_config, config.nodes.values())))
+
+
 def _ssh_config(node: Node) -> str:
     return f"""Host {node.name}
   HostName {node.mgmt}
@@ -148,23 +157,36 @@ def _ssh_config(node: Node) -> str:
 """
 
 
-def _find(client: docker.DockerClient, config: Config, node: Node) -> Container | None:
+def find(client: docker.DockerClient, config: Config, node: Node) -> Container | None:
+    """The host's container, if there is one."""
     try:
-        return client.containers.get(f"{config.name}-{node.name}")
+        return client.containers.get(container_name(config, node))
     except NotFound:
         return None
 
 
-def _volume(config: Config, node: Node) -> str:
+def container_name(config: Config, node: Node) -> str:
+    """Name of the container that is the host."""
+    return f"{config.name}-{node.name}"
+
+
+def volume(config: Config, node: Node) -> str:
+    """Name of the volume that holds what the host's engine keeps."""
     return f"{config.name}-{node.name}"
 
 
 def _made_from(node: Node, image: str) -> str:
     """What the host was made from: a change of any of it, or another checkout's key, means a new host."""
-    return digest(image, node, KEY.with_suffix(".pub"), hardware(node.name, node.gpu, node.gpus))
+    return digest(image, node, KEY.with_suffix(".pub"), hardware_of(node))
 
 
-def _ensure_key() -> None:
+def hardware_of(node: Node) -> dict[str, Any]:
+    """What its slots hold."""
+    return hardware(node.name, node.gpu, node.gpus)
+
+
+def ensure_key() -> None:
+    """This checkout's key for the lab's hosts."""
     if not KEY.exists():
         SSH.mkdir(parents=True, exist_ok=True)
         SSH.chmod(0o700)
@@ -185,7 +207,7 @@ def _files(node: Node) -> bytes:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     _keygen(folder / "ssh_host_ed25519_key", f"root@{node.name}")
-    gpus = hardware(node.name, node.gpu, node.gpus)
+    gpus = hardware_of(node)
     files = {
         "root/.ssh/authorized_keys": (KEY.with_suffix(".pub").read_bytes(), 0o600),
         "etc/ssh/ssh_host_ed25519_key": ((folder / "ssh_host_ed25519_key").read_bytes(), 0o600),
@@ -207,6 +229,15 @@ def _files(node: Node) -> bytes:
             enabled.type, enabled.linkname = tarfile.SYMTYPE, "../lab-interface.service"
             tar.addfile(enabled)
     return archive.getvalue()
+
+
+def wait_for_boot(client: docker.DockerClient, config: Config, node: Node) -> None:
+    """Everything that starts at boot has started, the host's engine included."""
+    wait_for_ssh(node)
+    container = client.containers.get(container_name(config, node))
+    said = container.exec_run(["timeout", str(BOOT_SECONDS), "systemctl", "is-system-running", "--wait"]).output
+    if said.strip() not in (b"running", b"degraded"):
+        raise LabError(f"{node.name} did not finish booting within {BOOT_SECONDS} s: {said.decode().strip()}.")
 
 
 def wait_for_ssh(node: Node) -> None:

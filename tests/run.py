@@ -1,383 +1,319 @@
-#!/usr/bin/env python3
-"""Every check and test of the collection: what `make test` runs.
+"""Every check and test of the collection, side by side: what `make test` runs.
 
-A stage is a name and a command; they are listed in `stages()`. What needs hosts and what does not run side by side, each kind one
-stage after the other: hosts mostly wait. A stage's output goes to build/logs/ and its last lines are shown
-when it fails; the others run all the same. The last line is the sum, alone: `N passed, N failed`. A test case counts as one, and so
-does a stage that is no suite of tests; a molecule scenario is one, plus its testinfra tests. A suite without a test is a failure.
+A stage is a session of noxfile.py or one molecule scenario. What needs no hosts runs in one lane, one after the other; beside it the
+scenarios run in one or two, each with a lab of its own; those that begin with hosts that serve run in the first. A stage's output goes
+to build/logs/, and its last lines are shown when it fails; the others run all the same. The last line is the sum, alone: `N passed, N
+failed`. A test case counts as one, and so does a stage that is no suite of tests; a scenario is one, plus its testinfra tests. A suite
+without a test is a failure.
 
-    tests/run.py --list                 what there is
-    tests/run.py --only lint            one group
-    tests/run.py --only unit,next/unit  some stages
-    tests/run.py --fast                 all but molecule
-    tests/run.py --only molecule/default,molecule/driver_packages     a slow one, which runs only when it is named
-    tests/run.py --format               rewrite the Python files as ruff wants them
+    python -m tests.run --list                        what there is
+    python -m tests.run --only lint,molecule/ray      some groups or stages
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import concurrent.futures
 import dataclasses
+import datetime
+import fcntl
+import json
 import os
+import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
 import xml.etree.ElementTree
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from tests.support import processes
+from tests.support.processes import MINUTE, say
 
 ROOT = Path(__file__).resolve().parent.parent
-LOGS = ROOT / "build" / "logs"
-MAIN = ROOT / ".venv"
-NEXT = ROOT / ".venv-next"
-
-# In the order in which they run: `default` makes the hosts that all of them use, the last ones leave them in pieces.
-SCENARIOS = (
-    "default",
-    "bundle",
-    "preflight",
-    "inspect",
-    "nvidia_driver",
-    "driver_packages",
-    "docker",
-    "nvidia_container_toolkit",
-    "docker_packages",
-    "images",
-    "models",
-    "network",
-    "prepare",
-    "cluster",
-    "ray",
-    "vllm",
-    "failure",
-    "rebuild",
-)
-
-# Of these the ones that take long: they run only when they are named.
-SLOW = ("driver_packages", "failure")
-
-MINUTE = 60
-HEARTBEAT_SECONDS = 60
+BUILD = ROOT / "build"
+DURATIONS = ROOT / "tests" / "durations.json"
+NOX = str(ROOT / ".tools" / "bin" / "nox")
 SHOWN_LINES = 60
+# At the end of the whole run, of each stage that failed.
+SHOWN_FAILURES = 8
+SHOWN_COLUMNS = 300
 # Of what stands above the last lines, these are shown too.
 ERROR = re.compile(r"^(ERROR|FAILED|FATAL|fatal:)")
-
-
-@dataclasses.dataclass(frozen=True)
-class Stage:
-    """One thing to run. Its name is `group` or `group/what`."""
-
-    name: str
-    command: tuple[str, ...]
-    venv: Path = MAIN
-    limit_seconds: int = 10 * MINUTE
-    # Its output must hold this, with a number above zero in the group: proof that it looked at something.
-    counted: str = ""
-    # It runs pytest, whose cases are counted.
-    suite: bool = False
-    # The stage itself counts as one as well.
-    itself: bool = True
-    # Set-up or tear-down: only a failure counts.
-    silent: bool = False
-    # Runs only when it is named.
-    slow: bool = False
-
-    @property
-    def group(self) -> str:
-        return self.name.partition("/")[0]
-
-    @property
-    def log(self) -> Path:
-        return LOGS / (self.name.replace("/", "-") + ".log")
-
-    @property
-    def results(self) -> Path:
-        return LOGS / (self.name.replace("/", "-") + "-junit")
+# Two labs run only where this much memory is free: each may take 6 GiB while it serves a model, what runs beside them 2.
+SECOND_LAB_KIB = 14 * 1024 * 1024
+# The output of these holds this, with a number above zero in the group: proof that they looked at something.
+PROOFS = {
+    "lint/ansible-lint": r"in (\d+) files processed",
+    "lint/mypy": r"in (\d+) source files",
+    "sanity": r"Running sanity test .*()",
+}
 
 
 @dataclasses.dataclass
-class Result:
-    stage: Stage
+class Stage:
+    """One thing to run, `group` or `group/what`, and what came of it."""
+
+    name: str
+    command: tuple[str, ...]
+    limit_seconds: int = 15 * MINUTE
+    # It runs pytest, whose cases are counted.
+    suite: bool = False
+    # That it succeeded counts as one.
+    itself: bool = True
     passed: int = 0
     failed: int = 0
     skipped: int = 0
     seconds: float = 0.0
     why: str = ""
+    # There was no time for it: it counts as skipped.
+    left_out: bool = False
+
+    def __post_init__(self) -> None:
+        self.group = self.name.partition("/")[0]
+        self.log = BUILD / "logs" / (self.name.replace("/", "-") + ".log")
+        self.results = self.log.with_suffix(".junit")
 
 
-def playbooks() -> tuple[str, ...]:
-    return tuple(sorted(str(path.relative_to(ROOT)) for path in (ROOT / "playbooks").glob("*.yml")))
+def scenarios() -> list[str]:
+    return sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.yml"))
 
 
-def scripts(interpreter: str) -> tuple[str, ...]:
-    """The files of the checkout whose first line starts this interpreter, whatever their name ends in."""
-    git = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    found = []
-    for name in subprocess.run(git, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0"):
-        path = ROOT / name
-        if name and path.is_file():
-            with path.open("rb") as file:
-                first = file.readline(100).split()
-            if first and first[0].startswith(b"#!") and Path(first[-1].decode()).name.startswith(interpreter):
-                found.append(name)
-    return tuple(sorted(found))
-
-
-def lint(group: str, venv: Path, *exclude: str) -> Iterator[Stage]:
-    """The checks that both supported releases of ansible-core get."""
-    yield Stage(
-        f"{group}/ansible-lint",
-        ("ansible-lint", "--offline", "--profile", "production", "--nocolor", *exclude),
-        venv=venv,
-        counted=r"in (\d+) files processed",
-    )
-    yield Stage(
-        f"{group}/syntax", ("ansible-playbook", "--syntax-check", "--inventory", "localhost,", *playbooks()), venv=venv
-    )
-
-
-def unit(name: str, venv: Path) -> Stage:
-    return Stage(name, ("python", "-m", "pytest", "tests"), venv=venv, suite=True, itself=False)
-
-
-def scenarios() -> Iterator[Stage]:
-    found = {path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml")}
-    destroy = ("molecule", "destroy", "--scenario-name", "default")
-    if found:
-        # Hosts that an earlier run left behind are no bare ones, and molecule would take them as they are.
-        yield Stage("molecule/clear", destroy, silent=True)
-    for name in sorted(found - set(SCENARIOS)):
-        yield Stage(
-            f"molecule/{name}",
-            ("sh", "-c", f"echo 'molecule/{name} has no place in SCENARIOS of tests/run.py'; exit 1"),
-        )
-    for name in SCENARIOS:
-        if name in found:
-            yield Stage(
-                f"molecule/{name}",
-                # The hosts stay for the next scenario.
-                ("molecule", "test", "--scenario-name", name, "--destroy", "never"),
-                limit_seconds=45 * MINUTE,
-                suite=True,
-                slow=name in SLOW,
-            )
-    if found:
-        yield Stage("molecule/destroy", destroy, silent=True)
+def serves(stage: Stage) -> bool:
+    """Whether it begins with hosts that serve: a state that holds addresses, so each lab would need one of its own."""
+    settings = ROOT / stage.name / "molecule.yml"
+    return settings.exists() and "LAB_STATE: serving" in settings.read_text()
 
 
 def stages() -> list[Stage]:
-    return [
-        *lint("lint", MAIN),
-        Stage("lint/yamllint", ("yamllint", "--strict", ".")),
-        Stage("lint/shellcheck", ("shellcheck", *scripts("bash"), *scripts("sh"))),
-        Stage("lint/ruff", ("ruff", "check", ".", *scripts("python"))),
-        Stage("lint/ruff-format", ("ruff", "format", "--check", ".", *scripts("python"))),
-        Stage(
-            "lint/mypy",
-            ("mypy", "-p", "ansible_collections.baremetal.llm.plugins", "-p", "lab", "-m", "tests.run"),
-            counted=r"in (\d+) source files",
-        ),
-        Stage("lint/docs", ("tests/unpacked.sh", "antsibull-docs", "lint-collection-docs", "--plugin-docs", ".")),
-        Stage("lint/changelog", ("antsibull-changelog", "lint")),
-        Stage("sanity", ("tests/sanity/run.sh",), limit_seconds=15 * MINUTE, counted=r"Running sanity test .*()"),
-        unit("unit", MAIN),
-        unit("next/unit", NEXT),
-        # The scenarios run on the other release only. They are half of what ansible-lint takes its time for.
-        *lint("next", NEXT, "--exclude", "molecule"),
-        Stage("package", ("tests/package.sh",)),
-        *scenarios(),
-    ]
+    """What nox selects by default, and every scenario."""
+    listed = subprocess.run((NOX, "--list", "--json"), cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    found = []
+    for session in json.loads(listed):
+        suite, name = "suite" in session["tags"], session["session"].replace("(", "/").rstrip(")")
+        found.append(Stage(name, (NOX, "--session", session["session"]), suite=suite, itself=not suite))
+    command = (NOX, "--session", "molecule", "--")
+    return found + [Stage(f"molecule/{name}", (*command, name), 45 * MINUTE, suite=True) for name in scenarios()]
 
 
-def chosen(only: list[str], fast: bool) -> list[Stage]:
-    everything = stages()
+def chosen(everything: list[Stage], only: list[str], fast: bool) -> list[Stage]:
     wanted = {name for names in only for name in names.split(",") if name}
-    # "default" finds bare hosts, whether its whole group runs or it alone.
-    if "molecule/default" in wanted:
-        wanted.add("molecule/clear")
-    unknown = wanted - {stage.name for stage in everything} - {stage.group for stage in everything}
-    if unknown:
-        sys.exit(f"no stage or group is named {', '.join(sorted(unknown))}; --list names them")
-    picked = [
-        stage
-        for stage in everything
-        if stage.name in wanted or (not stage.slow and (not wanted or stage.group in wanted))
-    ]
-    return [stage for stage in picked if not (fast and stage.group == "molecule")]
+    there = {stage.name for stage in everything} | {stage.group for stage in everything}
+    if unknown := ", ".join(sorted(wanted - there)):
+        sys.exit(f"no stage or scenario is named {unknown}; there are: {' '.join(sorted(there))}")
+    picked = [stage for stage in everything if not wanted or {stage.name, stage.group} & wanted]
+    if fast or not any(stage.group == "molecule" for stage in picked):
+        return [stage for stage in picked if stage.group != "molecule"]
+    # The images that all scenarios need come first, so that none is blamed for the time that they take.
+    images = (str(ROOT / ".venv" / "bin" / "python"), "-m", "lab", "images")
+    return [*picked, Stage("lab", images, 45 * MINUTE, itself=False)]
 
 
-def environment(stage: Stage) -> dict[str, str]:
-    # What the person who runs this has set for Ansible, Python or pytest must not decide what the tests say.
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("ANSIBLE_", "MOLECULE_", "PYTEST_", "PYTHON"))
-    }
+def environment(stage: Stage, lab: int) -> dict[str, str]:
+    # What the person who runs this has set for Ansible, Python, pytest or nox must not decide what the tests say.
+    own = ("ANSIBLE_", "MOLECULE_", "PYTEST_", "PYTHON", "NOX", "LLM_LAB")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     # testinfra runs somewhere below molecule: options for pytest reach it only through the environment.
     if stage.suite:
         kept["PYTEST_ADDOPTS"] = "-p count_cases"
         kept["PYTHONPATH"] = str(ROOT / "tests" / "support")
         kept["COUNT_CASES_IN"] = str(stage.results)
-    return kept | {
-        "PATH": f"{stage.venv / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "VIRTUAL_ENV": str(stage.venv),
-        "LC_ALL": "C.UTF-8",
-        "NO_COLOR": "1",
-        "ANSIBLE_NOCOLOR": "1",
-        "PYTHONUNBUFFERED": "1",
-    }
+    if lab > 1:  # the first one has no number
+        kept["LLM_LAB"] = str(lab)
+    path = f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    fixed = {"PATH": path, "LC_ALL": "C.UTF-8", "NO_COLOR": "1", "ANSIBLE_NOCOLOR": "1", "PYTHONUNBUFFERED": "1"}
+    return kept | fixed
 
 
-def say(line: str) -> None:
-    """One write for a line, so that lines of stages that run side by side do not mix."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def last_line(log: Path) -> str:
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1][:100] if lines else ""
-
-
-def run_command(stage: Stage) -> str:
-    """Run it with its output in its log. Returns what went wrong, or nothing."""
-    started = time.monotonic()
-    with stage.log.open("w") as log:
+def count_cases(stage: Stage) -> None:
+    for path in sorted(stage.results.glob("*.xml")):
         try:
-            process = subprocess.Popen(
-                stage.command,
-                cwd=ROOT,
-                env=environment(stage),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            log.write(f"{error}\n")
-            return f"could not be started: {error}"
-        try:
-            while True:
-                try:
-                    status = process.wait(HEARTBEAT_SECONDS)
-                    return f"exit status {status}" if status else ""
-                except subprocess.TimeoutExpired:
-                    seconds = time.monotonic() - started
-                    if seconds > stage.limit_seconds:
-                        return f"not done after {stage.limit_seconds // MINUTE} minutes"
-                    say(f"{'':7} {stage.name:34} {seconds:12.0f} s  {last_line(stage.log)}")
-        finally:
-            # What it left behind when it ran out of time or was interrupted.
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGTERM)
-                try:
-                    process.wait(30)
-                except subprocess.TimeoutExpired:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
-
-
-def count_cases(result: Result) -> None:
-    for report in sorted(result.stage.results.glob("*.xml")):
-        for suite in xml.etree.ElementTree.parse(report).getroot().iter("testsuite"):
+            root = xml.etree.ElementTree.parse(path).getroot()
+        except xml.etree.ElementTree.ParseError:  # pytest was ended before it wrote its report
+            stage.failed += 1
+            continue
+        for suite in root.iter("testsuite"):
             tests, failures, errors, skipped = (
                 int(suite.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")
             )
-            result.failed += failures + errors
-            result.skipped += skipped
-            result.passed += tests - failures - errors - skipped
+            stage.failed += failures + errors
+            stage.skipped += skipped
+            stage.passed += tests - failures - errors - skipped
 
 
-def run(stage: Stage) -> Result:
-    result = Result(stage)
+def run(stage: Stage, lab: int = 0) -> Stage:
+    stage.log.parent.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(stage.results, ignore_errors=True)
     started = time.monotonic()
-    result.why = run_command(stage)
-    result.seconds = time.monotonic() - started
-    if stage.counted and not result.why:
-        found = re.search(stage.counted, stage.log.read_text(errors="replace"))
+    stage.why = processes.run(stage.name, stage.command, environment(stage, lab), stage.log, stage.limit_seconds)
+    stage.seconds = time.monotonic() - started
+    if stage.name in PROOFS and not stage.why:
+        found = re.search(PROOFS[stage.name], stage.log.read_text(errors="replace"))
         if not found or found.group(1) == "0":
-            result.why = "it looked at nothing"
+            stage.why = "it looked at nothing"
     if stage.suite:
-        count_cases(result)
-        if not result.why and result.failed:
-            result.why = "failed cases"
-        if not result.why and not result.passed:
-            result.why = "not one test passed or none was found"
-    if result.why and (stage.itself or not result.failed):
-        result.failed += 1
-    elif not result.why and stage.itself and not stage.silent:
-        result.passed += 1
-    return result
+        count_cases(stage)
+        if not stage.why and stage.failed:
+            stage.why = "failed cases"
+        if not stage.why and not stage.passed:
+            stage.why = "not one test passed or none was found"
+    if stage.why and (stage.itself or not stage.failed):
+        stage.failed += 1
+    elif not stage.why and stage.itself:
+        stage.passed += 1
+    return stage
 
 
-def failure(result: Result) -> str:
-    lines = result.stage.log.read_text(errors="replace").splitlines()
-    shown = [line for line in lines[:-SHOWN_LINES] if ERROR.search(line)][-SHOWN_LINES:] + lines[-SHOWN_LINES:]
-    head = f"          {result.why}; from {os.path.relpath(result.stage.log, ROOT)}:"
-    return "\n".join([head, *(f"          | {line}" for line in shown)])
+def report(stage: Stage, number: str) -> None:
+    cases = f"  {stage.passed} passed, {stage.failed} failed, {stage.skipped} skipped" if stage.suite else ""
+    outcome = "FAILED" if stage.why else "no time" if stage.left_out else "ok"
+    text = [f"{number} {stage.name:34} {outcome:7} {stage.seconds:5.0f} s{cases}"]
+    if stage.why:
+        lines = stage.log.read_text(errors="replace").splitlines()
+        shown = [line for line in lines[:-SHOWN_LINES] if ERROR.search(line)][-SHOWN_LINES:] + lines[-SHOWN_LINES:]
+        text += [f"          {stage.why}; from {os.path.relpath(stage.log, ROOT)}:"]
+        text += [f"          | {line}" for line in shown]
+    say("\n".join(text))
 
 
-def run_all(picked: list[Stage]) -> list[Result]:
-    """The stages in two lanes. Results come back in the order in which the stages are listed."""
-    done: dict[str, Result] = {}
+def recorded() -> dict[str, Any]:
+    """For each stage the seconds and the day of its last recorded run, and how fast the machine was (P: see --record)."""
+    known: dict[str, Any] = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
+    return known
 
-    def lane(mine: list[Stage]) -> None:
-        for stage in mine:
-            result = done[stage.name] = run(stage)
-            line = f"[{len(done):2}/{len(picked)}] {stage.name:34} {'FAILED' if result.why else 'ok':6} {result.seconds:5.0f} s"
-            say(f"{line}\n{failure(result)}" if result.why else line)
 
-    hosts = [stage for stage in picked if stage.group == "molecule"]
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        lanes = [pool.submit(lane, mine) for mine in ([stage for stage in picked if stage not in hosts], hosts)]
-        for one in lanes:
+def ordered(found: list[Stage], order: str) -> list[Stage]:
+    """The longest first, so that none is left alone at the end; of those of which nothing is known, the longest is expected."""
+    if order.startswith("shuffle:"):
+        return random.Random(order).sample(found, len(found))
+    known = recorded()
+    longest = sorted(found, key=lambda stage: -known.get(stage.name, {"seconds": float("inf")})["seconds"])
+    return longest[::-1] if order == "reverse" else longest
+
+
+def labs() -> int:
+    free = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return 2 if free and int(free.group(1)) >= SECOND_LAB_KIB else 1
+
+
+def expected_seconds(stage: Stage, done: list[Stage]) -> float:
+    """How long the stage takes by its record, on a machine that is as fast as it was until now; 0 if nothing is known of it."""
+    known = recorded()
+    then = sum(known[one.name]["seconds"] for one in done if one.name in known)
+    now = sum(one.seconds for one in done if one.name in known)
+    pace = now / then if then else 1.0
+    return float(known.get(stage.name, {"seconds": 0})["seconds"]) * pace
+
+
+def run_all(picked: list[Stage], lanes: int, order: str, limit_seconds: float = float("inf")) -> None:
+    done: list[Stage] = []
+    started = time.monotonic()
+
+    def following(queues: tuple[collections.deque[Stage], ...]) -> Stage | None:
+        with processes.GATE:
+            return next((queue.popleft() for queue in queues if queue), None)
+
+    def lane(lab: int, *queues: collections.deque[Stage]) -> None:
+        while stage := following(queues):
+            if stage.group == "molecule" and time.monotonic() - started + expected_seconds(stage, done) > limit_seconds:
+                stage.left_out = True
+            else:
+                run(stage, lab)
+            with processes.GATE:
+                done.append(stage)
+                report(stage, f"[{len(done):2}/{len(picked)}]")
+
+    images = collections.deque(stage for stage in picked if stage.name == "lab")
+    scenarios = ordered([stage for stage in picked if stage.group == "molecule"], order)
+    serving = collections.deque(stage for stage in scenarios if serves(stage))
+    hosts = collections.deque(stage for stage in scenarios if not serves(stage))
+    others = collections.deque(stage for stage in picked if stage.group not in ("lab", "molecule"))
+    with concurrent.futures.ThreadPoolExecutor(lanes + 1) as pool:
+        work = [pool.submit(lane, 0, others)]
+        pool.submit(lane, 1, images).result()
+        work.append(pool.submit(lane, 1, serving, hosts))
+        work += [pool.submit(lane, number, hosts) for number in range(2, lanes + 1)]
+        for one in work:
             one.result()
-    return [done[stage.name] for stage in picked]
 
 
-def table(results: list[Result], seconds: float) -> None:
-    width = max(len(result.stage.name) for result in results)
-    print(f"\n{'stage':{width}}  {'passed':>6}  {'failed':>6}  {'skipped':>7}  {'seconds':>7}")
-    for result in results:
-        print(
-            f"{result.stage.name:{width}}  {result.passed:6}  {result.failed:6}  {result.skipped:7}  {result.seconds:7.0f}"
-            + (f"  {result.why}" if result.why else "")
-        )
-    print(f"\n{len(results)} stages in {seconds / MINUTE:.1f} minutes; logs in {LOGS.relative_to(ROOT)}/\n")
+def compare(picked: list[Stage], recording: float | None) -> None:
+    """The slowest stages beside what they took when they were last recorded, and a new record where one is asked for."""
+    known = recorded()
+    say(f"\n{'the slowest':34} {'seconds':>9}  recorded")
+    for stage in sorted(picked, key=lambda stage: -stage.seconds)[:10]:
+        then = known.get(stage.name)
+        say(f"{stage.name:34} {stage.seconds:9.0f}  " + (f"{then['seconds']} on {then['date']}" if then else "-"))
+    if recording is not None:
+        now = {"date": datetime.date.today().isoformat(), "P": recording or None}
+        ran = [stage for stage in picked if not stage.why and not stage.left_out]
+        known |= {stage.name: {"seconds": round(stage.seconds), **now} for stage in ran}
+        DURATIONS.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
+
+
+def failures(picked: list[Stage]) -> None:
+    """What failed, once more and in short: the last lines are often all that a CI keeps."""
+    for stage in (stage for stage in picked if stage.why):
+        say(f"\nFAILED {stage.name}: {stage.why}")
+        lines = stage.log.read_text(errors="replace").splitlines()
+        for line in [line for line in lines if ERROR.search(line)][-SHOWN_FAILURES:]:
+            say(f"  | {line[:SHOWN_COLUMNS]}")
+
+
+def lock() -> Any:
+    """One run at a time: a second would write over the logs, and use the labs of the first. The kernel unlocks it when we end."""
+    BUILD.mkdir(exist_ok=True)
+    held = (BUILD / "run.lock").open("a+")
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        held.seek(0)
+        sys.exit(f"tests already run in this checkout: {held.read().strip() or 'started just now'}")
+    held.truncate(0)
+    held.write(f"process {os.getpid()}, since {datetime.datetime.now():%Y-%m-%d %H:%M:%S}\n")
+    held.flush()
+    return held
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="NAME[,NAME]", help="only these groups or stages"
-    )
-    parser.add_argument("--fast", action="store_true", help="all but the molecule scenarios")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME[,NAME]", help="these groups or stages")
+    parser.add_argument("--fast", action="store_true", help="all but the scenarios")
     parser.add_argument("--list", action="store_true", help="name the stages and stop")
-    parser.add_argument(
-        "--format", action="store_true", help="let ruff rewrite the Python files instead of checking them"
+    parser.add_argument("--lanes", type=int, metavar="N", help="labs for scenarios; 2 where there is memory for it")
+    parser.add_argument("--order", default="longest", help="of the scenarios: longest, reverse or shuffle:SEED")
+    what = (
+        "leave out scenarios that would not be done this long after the start, by what they took when it was recorded"
     )
+    parser.add_argument("--minutes", type=float, default=float("inf"), metavar="N", help=what)
+    what = "write the times to tests/durations.json, with P, the speed of this machine (make bench-lab)"
+    parser.add_argument("--record", type=float, nargs="?", const=0.0, metavar="P", help=what)
     arguments = parser.parse_args()
-    if arguments.format:
-        files = (".", *scripts("python"))
-        fixed = subprocess.run((MAIN / "bin" / "ruff", "check", "--fix", *files), cwd=ROOT)
-        return fixed.returncode or subprocess.run((MAIN / "bin" / "ruff", "format", *files), cwd=ROOT).returncode
-    picked = chosen(arguments.only, arguments.fast)
+    if not re.fullmatch("longest|reverse|shuffle:.+", arguments.order):
+        parser.error("--order is longest, reverse or shuffle:SEED")
+    picked = chosen(stages(), arguments.only, arguments.fast)
     if arguments.list:
         for stage in picked:
-            print(f"{stage.name:32} {' '.join(stage.command)}")
+            say(f"{stage.name:32} {' '.join(stage.command)}")
         return 0
-
-    LOGS.mkdir(parents=True, exist_ok=True)
+    held = lock()
+    processes.end_at_signals()
+    os.chdir(ROOT)
     started = time.monotonic()
-    results = run_all(picked)
-    table(results, time.monotonic() - started)
-    passed, failed = (sum(getattr(result, key) for result in results) for key in ("passed", "failed"))
-    print(f"{passed} passed, {failed} failed")
+    run_all(picked, arguments.lanes or labs(), arguments.order, arguments.minutes * MINUTE)
+    compare(picked, arguments.record)
+    failures(picked)
+    passed, failed = sum(stage.passed for stage in picked), sum(stage.failed for stage in picked)
+    say(f"\n{len(picked)} stages in {(time.monotonic() - started) / MINUTE:.1f} minutes; logs in build/logs/\n")
+    left_out = [stage.name for stage in picked if stage.left_out]
+    if left_out:
+        say(f"not run, for want of time: {', '.join(left_out)}\n")
+    skipped = f", {len(left_out)} skipped" if left_out else ""
+    say(f"{passed} passed, {failed} failed{skipped}")
+    held.close()
     return 1 if failed or not passed else 0
 
 

@@ -29,7 +29,7 @@ class BundleError(Exception):
 
 def safe_path(path: str) -> str:
     """Return path if it stays inside the bundle: relative, normal, no way up. Raise BundleError otherwise."""
-    if not path or posixpath.isabs(path) or posixpath.normpath(path) != path or path.split("/")[0] == "..":
+    if path in ("", ".") or posixpath.isabs(path) or posixpath.normpath(path) != path or path.split("/")[0] == "..":
         raise BundleError(
             f"{MANIFEST_NAME}: path {path!r} does not stay inside the bundle; allowed: a plain relative path"
         )

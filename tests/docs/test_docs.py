@@ -10,10 +10,13 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 import pytest
+import yaml
+from ansible_collections.baremetal.llm.plugins.action.inventory_check import known_variables
 
-from tests.run import SCENARIOS
+from tests.run import scenarios
 from tests.support import docs_commands
 from tests.support.docs_commands import ROOT, Block, blocks, files, script
+from tests.support.inventory_check import look
 
 BLOCKS = [block for path in files() for block in blocks(path)]
 RUN = [block for block in BLOCKS if block.kind == "run"]
@@ -38,7 +41,7 @@ def test_a_block_says_what_runs_it(block: Block) -> None:
         "'<!-- run: SCENARIO -->' or '<!-- example: reason -->' has to stand on the line before the block"
     )
     if block.kind == "run":
-        assert block.argument == "unit" or block.argument in SCENARIOS
+        assert block.argument == "unit" or block.argument in scenarios()
     else:
         assert len(block.argument.split()) > 3, "a reason, please"
 
@@ -77,21 +80,20 @@ def test_run_the_commands_that_need_no_host(page: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stdout
+    if "+ ansible-playbook playbooks/preflight.yml" in done.stdout:
+        assert "Inventory | Check" in done.stdout
+
+
+def test_one_of_these_pages_checks_an_inventory() -> None:
+    assert any("playbooks/preflight.yml" in block.text for block in RUN if block.argument == "unit")
 
 
 @pytest.mark.parametrize("sample", ["single_node", "offline_v100", "replicas"])
 def test_the_inventory_check_accepts_a_sample(sample: str) -> None:
-    command = ["playbooks/preflight.yml", "-i", f"inventories/{sample}", "--limit", "localhost"]
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible", "playbook", *command, "-e", "preflight_bundle_required=false"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "Inventory | Check" in done.stdout
+    arguments = ("-i", f"inventories/{sample}", "--limit", "localhost")
+    status, said, inventory, _codes = look(ROOT, known_variables(), *arguments, bundle_required=False)
+    assert status == 0, said
+    assert inventory
 
 
 @pytest.mark.parametrize("page", files(), ids=name)
@@ -193,3 +195,15 @@ def test_a_variable_that_the_first_block_does_not_set_is_refused(tmp_path: Path,
 def test_a_page_without_blocks_is_refused() -> None:
     with pytest.raises(ValueError, match="no such block"):
         script([], {})
+
+
+def test_every_scenario_is_in_their_table_with_the_state_it_begins_in() -> None:
+    table = dict(re.findall(r"^\| `(\w+)` \| ([\w ]+) \|", (ROOT / "molecule/README.md").read_text(), re.MULTILINE))
+    begins = {}
+    for path in ROOT.glob("molecule/*/molecule.yml"):
+        settings = yaml.safe_load(path.read_text())
+        own = "create" in settings.get("provisioner", {}).get("playbooks", {})
+        begins[path.parent.name] = (
+            "no hosts" if own else settings.get("ansible", {}).get("env", {}).get("LAB_STATE", "bare")
+        )
+    assert table == begins

@@ -10,7 +10,8 @@ All blocks of a file for one scenario are one script for bash, which stops at th
 
     docs_commands.py rebuild docs/runbooks/rebuild-a-node.md --set NODE=node1
 
---set changes an assignment in the first of these blocks, as the text tells its reader to do; nothing else is changed.
+--set changes an assignment in the first of these blocks, as the text tells its reader to do. Pages name the folder and the addresses of the
+first lab; on the second one (LLM_LAB=2) its own stand in their place. Nothing else is changed.
 """
 
 from __future__ import annotations
@@ -80,7 +81,18 @@ def script(found: Iterable[Block], values: Mapping[str, str]) -> str:
         texts[0], count = re.subn(rf"^{re.escape(name)}=\S*", new, texts[0], flags=re.MULTILINE)
         if count != 1:
             raise ValueError(f"the first block sets {name} {count} times, not once")
-    return "\n".join(texts)
+    return in_this_lab("\n".join(texts))
+
+
+def in_this_lab(commands: str) -> str:
+    """The commands with the folder and the addresses of the lab that LLM_LAB names."""
+    number = os.environ.get("LLM_LAB") or ""
+    if number:
+        commands = re.sub(r"(?<![\w.])\.lab/", f".lab{number}/", commands)
+        commands = re.sub(
+            r"\b172\.31\.(240|241)\.", lambda found: f"172.31.{int(found[1]) + 2 * (int(number) - 1)}.", commands
+        )
+    return commands
 
 
 def main() -> int:
@@ -88,6 +100,7 @@ def main() -> int:
     parser.add_argument("scenario")
     parser.add_argument("page", nargs="+", help="relative to the checkout")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="values")
+    parser.add_argument("--blocks", type=int, metavar="N", help="only the first N of them")
     parser.add_argument("--show", action="store_true", help="print the script instead of running it")
     arguments = parser.parse_args()
     values = dict(value.split("=", 1) for value in arguments.values)
@@ -95,13 +108,13 @@ def main() -> int:
     for page in arguments.page:
         wanted = [block for block in blocks(ROOT / page) if (block.kind, block.argument) == ("run", arguments.scenario)]
         try:
-            commands = script(wanted, values)
+            commands = script(wanted[: arguments.blocks], values)
         except ValueError as error:
             sys.exit(f"{page}: {error}")
         if arguments.show:
             print(commands)
             continue
-        print(f"== {page}, {len(wanted)} blocks", flush=True)
+        print(f"== {page}, {len(wanted[: arguments.blocks])} of {len(wanted)} blocks", flush=True)
         status = subprocess.run(
             ["bash", "-x", "-euo", "pipefail", "-c", commands], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL
         ).returncode

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from ansible.errors import AnsibleActionFail
+from ansible.playbook.task import Task
+from ansible_collections.baremetal.llm.plugins.action import bundle_copy
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,15 +62,16 @@ def test_what_a_host_needs_of_the_bundle(there: bool, language: str, said: tuple
         (tmp_path / "manifest.yml").write_text("{schema: 1, files: []}")
     else:
         said = ("llm_bundle_dir", {"en": "cannot be used", "zh": "无法使用离线包"}[language])
-    arguments = f"bundle={tmp_path} kind=model match={{'model':'a/b'}} dest={tmp_path}/host language={language}"
-    done = subprocess.run(
-        ["ansible", "localhost", "--module-name", "baremetal.llm.bundle_copy", "--args", arguments],
-        cwd=ROOT,
-        env={**os.environ, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 2
+    task = Task()
+    task.args = {
+        "bundle": str(tmp_path),
+        "kind": "model",
+        "match": {"model": "a/b"},
+        "dest": str(tmp_path / "host"),
+        "language": language,
+    }
+    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=""))  # there is no host to ask
+    with pytest.raises(AnsibleActionFail) as refusal:
+        bundle_copy.ActionModule(task, connection, None, None, None).run(task_vars={})
     for part in said:
-        assert part in done.stdout
+        assert part in str(refusal.value)

@@ -1,68 +1,84 @@
-"""What tests/run.py says of a stage: nothing may pass that did not look at anything."""
+"""What tests/run.py says of a stage: nothing may pass that did not look at anything, and nothing may live on when a run is ended."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import run
-
-VENV = Path(sys.prefix)
+from tests.support import processes
 
 
 @pytest.fixture(autouse=True)
-def _own_logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(run, "LOGS", tmp_path)
+def _own_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(run, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(run, "DURATIONS", tmp_path / "durations.json")
 
 
-def sh(script: str, **more: Any) -> run.Stage:
-    return run.Stage("group/stage", ("sh", "-c", script), **more)
+def sh(script: str, name: str = "group/stage", **more: Any) -> run.Stage:
+    return run.Stage(name, ("sh", "-c", script), **more)
 
 
 def suite(tmp_path: Path, source: str, **more: Any) -> run.Stage:
     cases = tmp_path / "cases"
     cases.mkdir()
     (cases / "test_cases.py").write_text(source)
-    command = ("python", "-m", "pytest", "-c", "/dev/null", "--rootdir", str(cases), str(cases))
-    return run.Stage("suite", command, venv=VENV, suite=True, **more)
+    command = (sys.executable, "-m", "pytest", "-c", "/dev/null", "--rootdir", str(cases), str(cases))
+    return run.Stage("suite", command, suite=True, **more)
 
 
 def test_a_stage_that_succeeds_is_one_passed() -> None:
-    result = run.run(sh("echo fine"))
-    assert (result.passed, result.failed, result.why) == (1, 0, "")
-    assert result.stage.log.read_text() == "fine\n"
+    stage = run.run(sh("echo fine"))
+    assert (stage.passed, stage.failed, stage.why) == (1, 0, "")
+    assert stage.log.read_text() == "fine\n"
 
 
 def test_a_stage_that_fails_is_one_failed() -> None:
-    result = run.run(sh("exit 3"))
-    assert (result.passed, result.failed, result.why) == (0, 1, "exit status 3")
+    stage = run.run(sh("exit 3"))
+    assert (stage.passed, stage.failed, stage.why) == (0, 1, "exit status 3")
 
 
 def test_a_command_that_does_not_exist_is_one_failed() -> None:
-    result = run.run(run.Stage("stage", ("no-such-command-here",)))
-    assert (result.passed, result.failed) == (0, 1)
-    assert "could not be started" in result.why
+    stage = run.run(run.Stage("stage", ("no-such-command-here",)))
+    assert (stage.passed, stage.failed) == (0, 1)
+    assert "could not be started" in stage.why
 
 
 @pytest.mark.parametrize(("output", "failed"), [("in 12 files", 0), ("in 0 files", 1), ("no files", 1)])
-def test_a_stage_must_show_that_it_looked_at_something(output: str, failed: int) -> None:
-    assert run.run(sh(f"echo {output}", counted=r"in (\d+) files")).failed == failed
+def test_a_stage_must_show_that_it_looked_at_something(
+    output: str, failed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(run.PROOFS, "group/stage", r"in (\d+) files")
+    assert run.run(sh(f"echo {output}")).failed == failed
 
 
 def test_a_stage_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "HEARTBEAT_SECONDS", 0.05)
-    result = run.run(sh("sleep 60", limit_seconds=0))
-    assert result.failed == 1
-    assert "not done" in result.why
-    assert result.seconds < 30
+    monkeypatch.setattr(processes, "HEARTBEAT_SECONDS", 0.05)
+    stage = run.run(sh("sleep 60", limit_seconds=0))
+    assert stage.failed == 1
+    assert "not done" in stage.why
+    assert stage.seconds < 30
+
+
+def test_a_stage_that_takes_long_is_heard_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(processes, "HEARTBEAT_SECONDS", 0.2)
+    run.run(sh("echo so far; sleep 1"))
+    assert "so far" in capsys.readouterr().out
 
 
 def test_set_up_counts_only_when_it_fails() -> None:
-    assert run.run(sh("true", silent=True)).passed == 0
-    assert run.run(sh("false", silent=True)).failed == 1
+    assert run.run(sh("true", itself=False)).passed == 0
+    assert run.run(sh("false", itself=False)).failed == 1
 
 
 def test_the_cases_of_a_suite_are_counted(tmp_path: Path) -> None:
@@ -74,74 +90,205 @@ def test_three(): raise ValueError
 @pytest.mark.skip(reason="here to be counted")
 def test_four(): pass
 """
-    result = run.run(suite(tmp_path, source, itself=False))
-    assert (result.passed, result.failed, result.skipped) == (2, 1, 1)
-    assert result.why == "exit status 1"
+    stage = run.run(suite(tmp_path, source, itself=False))
+    assert (stage.passed, stage.failed, stage.skipped) == (2, 1, 1)
+    assert stage.why == "exit status 1"
 
 
 def test_a_scenario_is_one_plus_its_tests(tmp_path: Path) -> None:
-    result = run.run(suite(tmp_path, "def test_one(): pass"))
-    assert (result.passed, result.failed) == (2, 0)
+    stage = run.run(suite(tmp_path, "def test_one(): pass"))
+    assert (stage.passed, stage.failed) == (2, 0)
 
 
-def test_a_suite_that_cannot_be_read_is_a_failure(tmp_path: Path) -> None:
-    result = run.run(suite(tmp_path, "import no_such_module_here", itself=False))
-    assert (result.passed, result.failed) == (0, 1)
-
-
-def test_a_suite_without_a_test_is_a_failure(tmp_path: Path) -> None:
-    result = run.run(suite(tmp_path, "", itself=False))
-    assert (result.passed, result.failed) == (0, 1)
+@pytest.mark.parametrize("source", ["import no_such_module_here", "", "import os\nos._exit(0)"])
+def test_a_suite_that_runs_no_test_is_a_failure(source: str, tmp_path: Path) -> None:
+    stage = run.run(suite(tmp_path, source, itself=False))
+    assert (stage.passed, stage.failed) == (0, 1)
 
 
 def test_a_command_that_runs_no_suite_though_it_should_is_a_failure() -> None:
     # Molecule succeeds when its verifier finds no test.
-    result = run.run(sh("true", suite=True))
-    assert (result.passed, result.failed) == (0, 1)
-    assert "not one test" in result.why
+    stage = run.run(sh("true", suite=True))
+    assert (stage.passed, stage.failed) == (0, 1)
+    assert "not one test" in stage.why
 
 
-def test_a_scenario_that_is_not_listed_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_a_person_has_set_does_not_reach_a_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANSIBLE_STRATEGY", "free")
+    monkeypatch.setenv("LLM_LAB", "7")
+    assert not {"ANSIBLE_STRATEGY", "LLM_LAB"} & set(run.environment(sh("true"), 0))
+    assert run.environment(sh("true"), 2)["LLM_LAB"] == "2"
+
+
+STAGES = [sh("true", name) for name in ("lint/mypy", "unit", "molecule/ray", "molecule/vllm")]
+
+
+@pytest.mark.parametrize(
+    ("only", "fast", "names"),
+    [
+        ([], False, ["lint/mypy", "unit", "molecule/ray", "molecule/vllm", "lab"]),
+        ([], True, ["lint/mypy", "unit"]),
+        (["lint", "unit"], False, ["lint/mypy", "unit"]),
+        (["lint/mypy,molecule/ray"], False, ["lint/mypy", "molecule/ray", "lab"]),
+    ],
+)
+def test_what_is_chosen(only: list[str], fast: bool, names: list[str]) -> None:
+    assert [stage.name for stage in run.chosen(STAGES, only, fast)] == names
+
+
+def test_who_asks_for_an_unknown_stage_is_told_what_there_is() -> None:
+    with pytest.raises(SystemExit, match=r"named molecule/rey; there are: .* molecule/ray "):
+        run.chosen(STAGES, ["lint,molecule/rey"], fast=False)
+
+
+def test_nox_and_molecule_say_what_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sessions = [{"session": "lint(mypy)", "tags": []}, {"session": "unit", "tags": ["suite"]}]
+    nox = tmp_path / "nox"
+    nox.write_text(f"#!/bin/sh\necho '{json.dumps(sessions)}'\n")
+    nox.chmod(0o755)
+    (tmp_path / "molecule" / "ray").mkdir(parents=True)
+    (tmp_path / "molecule" / "ray" / "molecule.yml").touch()
+    monkeypatch.setattr(run, "NOX", str(nox))
     monkeypatch.setattr(run, "ROOT", tmp_path)
-    for name in ("forgotten", "docker", "default"):
-        (tmp_path / "molecule" / name).mkdir(parents=True)
-        (tmp_path / "molecule" / name / "molecule.yml").touch()
-    found = list(run.scenarios())
-    assert [stage.name for stage in found] == [
-        "molecule/clear",
-        "molecule/forgotten",
-        "molecule/default",
-        "molecule/docker",
-        "molecule/destroy",
-    ]
-    assert found[1].command[-1].endswith("exit 1")
+    found = [(stage.name, stage.suite, stage.itself) for stage in run.stages()]
+    assert found == [("lint/mypy", False, True), ("unit", True, False), ("molecule/ray", True, True)]
 
 
-def test_an_unknown_stage_is_refused() -> None:
-    with pytest.raises(SystemExit, match="no stage or group is named nothing"):
-        run.chosen(["lint,nothing"], fast=False)
+def test_each_proof_is_one_of_a_stage() -> None:
+    assert set(run.PROOFS) <= {stage.name for stage in run.stages()}
 
 
 def test_what_needs_hosts_runs_beside_what_does_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # Each waits for the other's file: one after the other they would never end.
-    def meets(name: str, other: str) -> run.Stage:
-        script = f"touch {tmp_path}/{name}; until [ -e {tmp_path}/{other} ]; do :; done"
-        return run.Stage(f"{name}/stage", ("sh", "-c", script), limit_seconds=0)
+    # Each waits for the others' files: one after the other they would never end. The images are there before.
+    names = ("lint", "ray", "vllm")
 
-    results = run.run_all([meets("lint", "molecule"), meets("molecule", "lint"), sh("exit 1")])
-    assert [(result.stage.group, result.passed, result.failed) for result in results] == [
-        ("lint", 1, 0),
-        ("molecule", 1, 0),
-        ("group", 0, 1),
-    ]
+    def meets(name: str, stage: str) -> run.Stage:
+        waits = "".join(f"until [ -e {other} ]; do sleep 0.1; done; " for other in names)
+        return sh(f"cd {tmp_path}; touch {name}; {waits} cat images; echo $LLM_LAB", stage)
+
+    lint, ray, vllm = meets("lint", "lint"), meets("ray", "molecule/ray"), meets("vllm", "molecule/vllm")
+    images = sh(f"sleep 0.5; echo lab=$LLM_LAB > {tmp_path}/images", "lab", itself=False)
+    picked = [lint, ray, vllm, images, sh("exit 1")]
+    run.run_all(picked, 2, "longest")
+    assert [(stage.passed, stage.failed) for stage in picked] == [(1, 0), (1, 0), (1, 0), (0, 0), (0, 1)]
+    assert sorted(stage.log.read_text() for stage in (lint, ray, vllm)) == ["lab=\n\n", "lab=\n\n", "lab=\n2\n"]
     said = capsys.readouterr().out
-    assert said.count(" ok ") == 2
+    assert said.count(" ok ") == 4
     assert said.count("FAILED") == 1
 
 
-@pytest.mark.parametrize("name", run.SLOW)
-def test_a_slow_scenario_runs_only_when_it_is_named(name: str) -> None:
-    stage = f"molecule/{name}"
-    assert stage not in {one.name for one in run.chosen([], fast=False)}
-    assert stage not in {one.name for one in run.chosen(["molecule"], fast=False)}
-    assert [one.name for one in run.chosen([stage], fast=False)] == [stage]
+def test_what_begins_with_hosts_that_serve_runs_in_the_first_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "serves", lambda stage: stage.name in ("molecule/b", "molecule/d"))
+    picked = [sh("sleep 0.2; echo lab=$LLM_LAB", f"molecule/{name}") for name in "abcde"]
+    run.run_all(picked, 2, "longest")
+    assert [stage.log.read_text() for stage in picked if run.serves(stage)] == ["lab=\n"] * 2
+    assert "lab=2\n" in [stage.log.read_text() for stage in picked]
+    assert sum(stage.passed for stage in picked) == 5
+
+
+def test_a_scenario_for_which_there_is_no_time_is_left_out_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    run.DURATIONS.write_text(json.dumps({"molecule/long": {"seconds": 100}, "molecule/short": {"seconds": 1}}))
+    picked = [sh("true", "molecule/long"), sh("true", "molecule/short"), sh("true", "molecule/new"), sh("true", "lint")]
+    run.run_all(picked, 1, "longest", limit_seconds=50)
+    assert [stage.left_out for stage in picked] == [True, False, False, False]
+    assert [stage.passed for stage in picked] == [0, 1, 1, 1]
+    assert "molecule/long                      no time" in capsys.readouterr().out
+
+
+def test_the_pace_of_this_run_says_how_long_a_stage_will_take() -> None:
+    run.DURATIONS.write_text(json.dumps({"a": {"seconds": 10}, "b": {"seconds": 100}}))
+    done = [sh("true", "a", seconds=25), sh("true", "unknown", seconds=500)]
+    assert run.expected_seconds(sh("true", "b"), done) == 250
+    assert run.expected_seconds(sh("true", "b"), []) == 100
+    assert run.expected_seconds(sh("true", "unknown"), done) == 0
+
+
+def test_scenarios_say_whether_they_begin_with_hosts_that_serve() -> None:
+    found = {name for name in run.scenarios() if run.serves(sh("true", f"molecule/{name}"))}
+    assert {"failure", "vllm"} <= found
+    assert "docker" not in found
+
+
+def test_orders() -> None:
+    run.DURATIONS.write_text(json.dumps({"a": {"seconds": 1}, "b": {"seconds": 3}}))
+    found = [sh("true", name) for name in "abc"]
+
+    def names(order: str) -> str:
+        return "".join(stage.name for stage in run.ordered(found, order))
+
+    assert names("longest") == "cba"
+    assert names("reverse") == "abc"
+    assert names("shuffle:1") == names("shuffle:1")
+    assert len({names(f"shuffle:{seed}") for seed in range(20)}) > 1
+
+
+def test_what_failed_stands_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    stages = [sh("echo fine"), sh("echo fatal: no such host; echo much more; exit 1", "molecule/ray")]
+    run.failures([run.run(stage) for stage in stages])
+    assert capsys.readouterr().out == "\nFAILED molecule/ray: exit status 1\n  | fatal: no such host\n"
+
+
+def test_times_are_recorded_only_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    stages = [sh("true", "a", seconds=12.4, passed=1), sh("true", "b", seconds=3, why="exit status 1")]
+    run.compare(stages, None)
+    assert not run.DURATIONS.exists()
+    run.compare(stages, 7.5)
+    (known,) = run.recorded().items()
+    assert known[0] == "a"
+    assert (known[1]["seconds"], known[1]["P"]) == (12, 7.5)
+    capsys.readouterr()
+    run.compare([sh("true", "a", seconds=20)], None)
+    assert f"20  12 on {known[1]['date']}" in capsys.readouterr().out
+
+
+# A run whose only stage starts a process in a session of its own and one whose parent is gone, and does not listen to SIGTERM.
+RUN = """
+import signal, sys
+from pathlib import Path
+from tests import run
+signal.signal(signal.SIGINT, signal.default_int_handler)
+run.BUILD = Path(sys.argv[1])
+script = "trap '' TERM; setsid sleep 987 & (sleep 987 &); echo started; while :; do sleep 987; done"
+run.stages = lambda: [run.Stage("stage", ("bash", "-c", script))]
+sys.argv[1:] = []
+run.main()
+"""
+
+
+def ours(folder: Path) -> set[int]:
+    """The processes that have this folder in their environment, for what a run started."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"RUN_OF_TEST={folder}".encode() in path.read_bytes().split(b"\0"):
+                found.add(int(path.parent.name))
+        except OSError:
+            pass
+    return found
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_all_that_was_started(number: signal.Signals, status: int, tmp_path: Path) -> None:
+    script = RUN.replace("from tests import run\n", "from tests import run\nrun.processes.GRACE_SECONDS = 1\n")
+    command = (sys.executable, "-c", script, str(tmp_path))
+    environment = {**os.environ, "RUN_OF_TEST": str(tmp_path), "PYTHONPATH": str(run.ROOT)}
+    first = subprocess.Popen(command, env=environment, cwd=run.ROOT, stdout=subprocess.PIPE, text=True)
+    try:
+        log = tmp_path / "logs" / "stage.log"
+        deadline = time.monotonic() + 30
+        while not (log.exists() and log.read_text() and len(ours(tmp_path)) == 5) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert len(ours(tmp_path)) == 5, "the run, the stage, and three that it started"
+
+        second = subprocess.run(command, env=environment, cwd=run.ROOT, capture_output=True, text=True, timeout=60)
+        assert second.returncode == 1
+        assert f"already run in this checkout: process {first.pid}, since 2" in second.stderr
+
+        first.send_signal(number)
+        said = first.communicate(timeout=60)[0]
+        assert first.returncode == status
+        assert f"interrupted by {number.name}" in said
+        assert not ours(tmp_path)
+    finally:
+        for pid in ours(tmp_path):
+            os.kill(pid, signal.SIGKILL)

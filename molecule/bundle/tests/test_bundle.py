@@ -14,9 +14,11 @@ import pytest
 import testinfra
 import yaml
 
+from lab.config import STATE
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 INVENTORY = CHECKOUT / "molecule/bundle/inventory"
-TEST = CHECKOUT / ".lab/bundle-test"
+TEST = STATE / "bundle-test"
 HOME = TEST / "home"
 
 
@@ -115,18 +117,15 @@ def test_it_travels_in_parts_and_is_installed_from_where_it_arrived(disk: Path) 
     assert {one["path"]: (site / one["path"]).read_bytes() for one in records()} == {
         one["path"]: (HOME / one["path"]).read_bytes() for one in records()
     }
-    host = testinfra.get_host("ssh://node3", ssh_config=str(CHECKOUT / ".lab/ssh/config"))
+    host = testinfra.get_host("ssh://node3", ssh_config=str(STATE / "ssh/config"))
     assert not host.package("tree").is_installed
-    try:
-        run = ansible(
-            *("playbook", "molecule/bundle/install.yml", "-i", str(CHECKOUT / "inventories/lab")),
-            *("-e", f"llm_bundle_dir={site}"),
-        )
-        assert run.returncode == 0, run.stdout
-        assert host.package("tree").is_installed
-        assert host.check_output("apt-get check").strip() is not None
-    finally:
-        host.run("dpkg --purge tree && rm -rf /opt/llm/bundle/os_packages /opt/llm/apt")
+    run = ansible(
+        *("playbook", "molecule/bundle/install.yml", "-i", str(CHECKOUT / "inventories/lab")),
+        *("-e", f"llm_bundle_dir={site}"),
+    )
+    assert run.returncode == 0, run.stdout
+    assert host.package("tree").is_installed
+    assert host.check_output("apt-get check").strip() is not None
 
 
 def test_a_part_that_is_missing_is_named(disk: Path) -> None:

@@ -13,10 +13,13 @@ import pytest
 import testinfra
 import yaml
 
+from lab.config import STATE, load
+
 CHECKOUT = Path(__file__).parents[3]
 HOSTS = ["node1", "node2", "node3"]
 HEADS = {"node1": "tiny_split", "node3": "tiny_single"}
-DATA = {"node1": "172.31.241.11", "node2": "172.31.241.12", "node3": "172.31.241.13"}
+LAB = load()
+DATA = {name: node.data for name, node in LAB.nodes.items()}
 testinfra_hosts = [f"ssh://{name}" for name in HOSTS]
 
 
@@ -65,13 +68,13 @@ def test_ray_runs_where_the_plan_needs_it(host: Any) -> None:
 
 
 def test_the_ranks_run_on_two_hosts() -> None:
-    head = testinfra.get_host("ssh://node1", ssh_config=str(CHECKOUT / ".lab/ssh/config"))
-    cluster = json.loads(head.check_output("docker exec llm-ray python3 /llm/cluster.py 172.31.241.11:6379"))
+    head = testinfra.get_host("ssh://node1", ssh_config=str(STATE / "ssh/config"))
+    cluster = json.loads(head.check_output(f"docker exec llm-ray python3 /llm/cluster.py {DATA['node1']}:6379"))
     assert sorted(cluster["ranks"]) == ["node1", "node2"]
     assert {node["host"]: node["address"] for node in cluster["nodes"]} == {
         name: DATA[name] for name in ("node1", "node2")
     }
-    status = head.check_output("docker exec llm-ray ray status --address=172.31.241.11:6379")
+    status = head.check_output(f"docker exec llm-ray ray status --address={DATA['node1']}:6379")
     assert "2.0/2.0 GPU" in status
 
 
@@ -98,7 +101,7 @@ def test_vllm_leaves_the_workers_their_own_interfaces() -> None:
         "import json, os; from vllm.ray.ray_env import get_env_vars_to_copy;"
         " print(json.dumps([name for name in get_env_vars_to_copy() if name in os.environ]))"
     )
-    head = testinfra.get_host("ssh://node1", ssh_config=str(CHECKOUT / ".lab/ssh/config"))
+    head = testinfra.get_host("ssh://node1", ssh_config=str(STATE / "ssh/config"))
     given = set(json.loads(head.check_output(f"docker exec llm-vllm python3 -c '{program}'").splitlines()[-1]))
     own = {name for name in environment(head, "llm-ray") if name.startswith(("NCCL_", "UCX_", "GLOO_", "TP_"))}
     assert {"NCCL_SOCKET_IFNAME", "UCX_NET_DEVICES"} <= own
@@ -108,9 +111,9 @@ def test_vllm_leaves_the_workers_their_own_interfaces() -> None:
 
 def test_the_report_says_who_reaches_whom_over_which_interface(host: Any) -> None:
     """Of the last run of site.yml, as it printed it. A cell of the matrix is a rate, a time and an MTU."""
-    report = (CHECKOUT / ".lab/reports/report.txt").read_text()
+    report = (STATE / "reports/report.txt").read_text()
     (section,) = re.findall(r"^Deployment tiny_split on node1, node2\n((?:  .*\n)+)", report, re.MULTILINE)
-    assert "  network 172.31.241.0/24, proved\n" in section
+    assert f"  network {LAB.networks['data']}, proved\n" in section
     here = name_of(host)
     if here == "node3":
         assert here not in section
@@ -127,7 +130,7 @@ def test_the_report_says_who_reaches_whom_over_which_interface(host: Any) -> Non
 
 
 def test_the_report_has_the_figures_of_the_all_reduce() -> None:
-    report = (CHECKOUT / ".lab/reports/report.txt").read_text()
+    report = (STATE / "reports/report.txt").read_text()
     for deployment in HEADS.values():
         (section,) = re.findall(rf"^Deployment {deployment} on .*\n((?:  .*\n)+)", report, re.MULTILINE)
         assert "all-reduce over 2 ranks, gloo, measured 20" in section
@@ -152,7 +155,7 @@ def test_the_report_has_the_figures_of_the_all_reduce() -> None:
 
 @pytest.mark.parametrize("head", sorted(HEADS))
 def test_a_client_gets_an_answer_with_its_key_and_none_without(head: str) -> None:
-    key = (CHECKOUT / f".lab/secrets/{HEADS[head]}_api_key").read_text().strip()
+    key = (STATE / f"secrets/{HEADS[head]}_api_key").read_text().strip()
     body = json.dumps({"model": "tiny", "prompt": "The quick", "max_tokens": 4})
     command = ["curl", "--silent", "--max-time", "60", "--write-out", "\n%{http_code}", "--data", body]
     command += ["--header", "Content-Type: application/json", f"http://{DATA[head]}:8000/v1/completions"]
@@ -168,7 +171,7 @@ def test_a_client_gets_an_answer_with_its_key_and_none_without(head: str) -> Non
 
 def test_the_key_is_in_no_process_list_and_no_container_configuration(host: Any) -> None:
     deployment = HEADS.get(name_of(host), "tiny_split")
-    key = (CHECKOUT / f".lab/secrets/{deployment}_api_key").read_text().strip()
+    key = (STATE / f"secrets/{deployment}_api_key").read_text().strip()
     assert len(key) == 40
     assert key not in host.check_output("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
     for container in host.check_output("docker ps --format '{{.Names}}'").split():

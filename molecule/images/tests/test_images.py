@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from lab.config import STATE
+
 testinfra_hosts = ["ssh://node3"]
-MANIFEST = Path(__file__).parents[3] / ".lab/bundle/manifest.yml"
+MANIFEST = STATE / "bundle/manifest.yml"
 
 
-def wanted() -> list[dict[str, Any]]:
-    records = yaml.safe_load(MANIFEST.read_text())["files"]
-    return [image for record in records if record["kind"] == "image" for image in record["images"]]
+def archives() -> list[dict[str, Any]]:
+    return [record for record in yaml.safe_load(MANIFEST.read_text())["files"] if record["kind"] == "image"]
 
 
 def test_one_host_is_looked_at(host: Any) -> None:
@@ -22,11 +22,14 @@ def test_one_host_is_looked_at(host: Any) -> None:
 
 
 def test_the_engine_has_every_image_of_the_bundle(host: Any) -> None:
-    images = wanted()
+    images = [image for archive in archives() for image in archive["images"]]
     assert images
     for image in images:
         assert host.check_output(f"docker image inspect --format '{{{{.Id}}}}' {image['reference']}") == image["id"]
 
 
 def test_no_transfer_is_left_over(host: Any) -> None:
+    assert archives()
+    for archive in archives():
+        assert not host.file(f"/opt/llm/bundle/{archive['path']}").exists
     assert host.check_output("find /opt/llm/bundle/.incoming -type f") == ""

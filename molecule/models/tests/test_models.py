@@ -7,8 +7,10 @@ from typing import Any
 
 import yaml
 
+from lab.config import STATE
+
 testinfra_hosts = ["ssh://node3"]
-MANIFEST = Path(__file__).parents[3] / ".lab/bundle/manifest.yml"
+MANIFEST = STATE / "bundle/manifest.yml"
 
 
 def test_one_host_is_looked_at(host: Any) -> None:

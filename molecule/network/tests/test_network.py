@@ -11,22 +11,24 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import testinfra
-import yaml
+
+from lab.config import STATE, load
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-LAB = yaml.safe_load((CHECKOUT / "lab/lab.yml").read_text())
-DATA = {name: node["data"] for name, node in LAB["nodes"].items()}
-MGMT = {name: node["mgmt"] for name, node in LAB["nodes"].items()}
-DATA_NETWORK, MGMT_NETWORK = LAB["networks"]["data"], LAB["networks"]["mgmt"]
-SSH = str(CHECKOUT / ".lab/ssh/config")
+LAB = load()
+DATA = {name: node.data for name, node in LAB.nodes.items()}
+MGMT = {name: node.mgmt for name, node in LAB.nodes.items()}
+DATA_NETWORK, MGMT_NETWORK = LAB.networks["data"], LAB.networks["mgmt"]
+SSH = str(STATE / "ssh/config")
 GCS, API, MANAGER, DYNAMIC = 6379, 8000, 6380, 40000
 BRICK, HIGH_SSH = 49152, 50022
 
@@ -66,6 +68,8 @@ def network(tmp_path: Path) -> Any:
     def run(*arguments: str) -> Run:
         command = [sys.executable, "-m", "ansible", "playbook", str(CHECKOUT / "molecule/network/converge.yml")]
         command += ["-i", str(CHECKOUT / "inventories/lab"), "-e", f"llm_report_dir={tmp_path}"]
+        # What the bundle holds was compared with its manifest when the scenario converged, and no run here brings anything.
+        command += ["-e", "preflight_bundle_required=false"]
         command += ["--diff", "--limit", "tiny_split", *arguments]
         environment = {
             name: value
@@ -91,8 +95,26 @@ def on(name: str) -> Any:
     return testinfra.get_host(f"ssh://{name}", ssh_config=SSH)
 
 
-def reaches(sender: str, address: str, port: int) -> bool:
-    return bool(on(sender).run(f"timeout 3 bash -c '</dev/tcp/{address}/{port}'").rc == 0)
+# Who connects where: the host that tries, and the address and the port that it tries.
+Door = tuple[str, str, int]
+
+
+def doors(*, opened: Iterable[Door] = (), shut: Iterable[Door] = ()) -> None:
+    """Through the former one comes, through the latter nobody. All are tried side by side, as a packet that is lost takes its time."""
+    wanted = {**dict.fromkeys(opened, 10), **dict.fromkeys(shut, 2)}  # seconds: what is open answers at once
+
+    def passed(sender: str) -> set[Door]:
+        tries = [
+            f"{{ timeout {seconds} bash -c '</dev/tcp/{address}/{port}' 2>/dev/null && echo {address} {port}; }} &"
+            for (host, address, port), seconds in wanted.items()
+            if host == sender
+        ]
+        lines = on(sender).check_output(f"{' '.join(tries)} wait").splitlines()
+        return {(sender, address, int(port)) for address, port in map(str.split, lines)}
+
+    with ThreadPoolExecutor() as pool:
+        found = set[Door]().union(*pool.map(passed, {host for host, _address, _port in wanted}))
+    assert found == set(opened), f"came through: {sorted(found)}"
 
 
 class Strangers:
@@ -203,14 +225,14 @@ def test_three_hosts_are_looked_at() -> None:
 
 def test_members_reach_each_other_and_a_stranger_does_not(strangers: Strangers) -> None:
     strangers.start("node1", GCS, API, DYNAMIC)
-    for port in (GCS, API, DYNAMIC):
-        assert reaches("node2", DATA["node1"], port)
-    assert not reaches("node3", DATA["node1"], GCS)
-    assert not reaches("node3", MGMT["node1"], GCS)
-    assert not reaches("node3", DATA["node1"], DYNAMIC)
-    # Clients of the networks that the hosts are in may ask the API, and everybody may try to log in.
-    assert reaches("node3", DATA["node1"], API)
-    assert reaches("node3", DATA["node1"], 22)
+    doors(
+        opened=[
+            *(("node2", DATA["node1"], port) for port in (GCS, API, DYNAMIC)),
+            # Clients of the networks that the hosts are in may ask the API, and everybody may try to log in.
+            *(("node3", DATA["node1"], port) for port in (API, 22)),
+        ],
+        shut=[("node3", DATA["node1"], GCS), ("node3", MGMT["node1"], GCS), ("node3", DATA["node1"], DYNAMIC)],
+    )
 
 
 def test_ssh_comes_before_whatever_is_closed() -> None:
@@ -242,51 +264,105 @@ def test_what_changed_since_the_last_run_gets_through_its_rules(network: Any, st
     """The tables of the last run are loaded: they know neither the new address of a member nor the port on which sshd listens now."""
     strangers.start("node1", GCS, BRICK)
     with version_6() as addresses, moved("node2"), second_sshd("node1"):
-        assert not reaches("node2", DATA["node1"], GCS)
-        assert not reaches("node2", addresses["node1"], GCS)
-        for port in (GCS, BRICK, HIGH_SSH):
-            assert not reaches("node3", DATA["node1"], port)
+        doors(
+            opened=[("node3", DATA["node1"], 22)],
+            shut=[
+                *(("node2", address, GCS) for address in (DATA["node1"], addresses["node1"])),
+                *(("node3", DATA["node1"], port) for port in (GCS, BRICK, HIGH_SSH)),
+            ],
+        )
         strangers.stop()
         strangers.start("node1", BRICK)
         run = network()
         assert run.status == 0, run.output[-6000:]
         assert run.changed["node1"] > 0
+        page = (run.reports / "network.html").read_text()
+        assert DATA_NETWORK in page
+        assert 'class="bad"' not in page
         again = network()
         assert again.status == 0
         assert not any(again.changed.values()), again.changes
         strangers.start("node1", GCS)
-        assert reaches("node2", DATA["node1"], GCS)
-        assert reaches("node2", addresses["node1"], GCS)
-        assert not reaches("node3", addresses["node1"], GCS)
-        assert reaches("node3", addresses["node1"], 22)
-        for port in (BRICK, HIGH_SSH):
-            assert reaches("node3", DATA["node1"], port)
-        assert not reaches("node3", DATA["node1"], GCS)
+        doors(
+            opened=[
+                *(("node2", address, GCS) for address in (DATA["node1"], addresses["node1"])),
+                *(("node3", DATA["node1"], port) for port in (BRICK, HIGH_SSH)),
+                ("node3", addresses["node1"], 22),
+            ],
+            shut=[("node3", address, GCS) for address in (DATA["node1"], addresses["node1"])],
+        )
 
 
-def test_opt_out_takes_it_back_and_ssh_survives_both(network: Any, strangers: Strangers) -> None:
-    command = ["ssh", "-F", SSH, "-o", "ControlPath=none", "node1", "echo open; read line; echo got $line"]
-    session = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert session.stdin
-    assert session.stdout
-    assert session.stdout.readline() == "open\n"
-    run = network("-e", "llm_firewall_enabled=false")
-    assert run.status == 0, run.output[-6000:]
-    assert on("node1").run("nft list table inet baremetal_llm").rc != 0
-    assert not on("node1").file("/etc/systemd/system/llm-firewall.service").exists
-    strangers.start("node1", GCS)
-    assert reaches("node3", DATA["node1"], GCS)
+# The firewalls of other people, which refuse all but SSH: packages, how to turn it on, how to turn it off.
+FIREWALLS = {
+    "node1": (
+        "firewalld netbase",
+        "systemctl restart firewalld && firewall-cmd --state",
+        "systemctl stop firewalld",
+    ),
+    "node2": ("ufw", "ufw allow 22/tcp && ufw --force enable", "ufw disable"),
+}
+
+
+@pytest.fixture
+def firewalls() -> Iterator[None]:
+    """The administrators of both hosts use one, each another."""
+
+    def start(host: str) -> None:
+        packages, turn_on, _turn_off = FIREWALLS[host]
+        install = f"APT_CONFIG=/opt/llm/apt/apt.conf apt-get install -qq -y --no-install-recommends {packages}"
+        on(host).check_output(f"{install} >/dev/null 2>&1 && {turn_on}")
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(start, FIREWALLS))
+    yield
+    for host, (_packages, _turn_on, turn_off) in FIREWALLS.items():
+        on(host).check_output(turn_off)
+
+
+@pytest.mark.usefixtures("firewalls")
+def test_the_firewall_of_the_host_is_used(network: Any, strangers: Strangers) -> None:
+    def listen() -> None:
+        for host in FIREWALLS:
+            strangers.start(host, MANAGER)
+
+    members = [("node1", DATA["node2"], MANAGER), ("node2", DATA["node1"], MANAGER)]
+    ssh = [("node3", DATA[host], 22) for host in FIREWALLS]
+    listen()
+    doors(opened=ssh, shut=members)
     strangers.stop()
-    assert network().status == 0
-    strangers.start("node1", GCS)
-    assert not reaches("node3", DATA["node1"], GCS)
-    out, _err = session.communicate("still here\n", timeout=20)
-    assert out == "got still here\n"
+    run = network()
+    assert run.status == 0, run.output[-6000:]
+    assert run.proof["network"] == DATA_NETWORK  # proved through them
+    for host in FIREWALLS:
+        assert on(host).run("nft list table inet baremetal_llm").rc != 0
+    # Of ufw's rules the first that fits decides: what is new has to come before the refusals of the last run.
+    with moved("node1") as address:
+        run = network()
+        assert run.status == 0, run.output[-6000:]
+        again = network()
+        assert again.status == 0
+        assert {host: again.changed[host] for host in FIREWALLS} == dict.fromkeys(FIREWALLS, 0), again.changes
+        listen()
+        doors(
+            opened=[("node1", DATA["node2"], MANAGER), ("node2", address, MANAGER), ("node3", address, 22), ssh[1]],
+            shut=[("node3", host, MANAGER) for host in (address, DATA["node2"])],
+        )
+    strangers.stop()
+    # Without the proof, for which nothing lets the hosts in to each other then.
+    taken_back = network("-e", "llm_firewall_enabled=false", "--tags", "network_configure")
+    assert taken_back.status == 0, taken_back.output[-6000:]
+    listen()
+    doors(opened=ssh, shut=members)
 
 
 def test_the_first_network_carries_nothing_and_an_interface_has_another_name(network: Any, drop: Any) -> None:
-    """Both networks would do and the first is blocked between the two hosts; node2 calls its interface otherwise, with a smaller MTU."""
+    """Both networks would do and the first is blocked between the two hosts; node2 calls its interface otherwise, with a smaller MTU.
+
+    Besides, the firewalls of their owners are off again: the tables of ours are back.
+    """
     for host in ("node1", "node2"):
+        assert on(host).run("nft list table inet baremetal_llm").rc != 0
         on(host).check_output("rm -f /opt/llm/network.json")
     drop("node1", f"ip saddr {MGMT['node2']}")
     drop("node2", f"ip saddr {MGMT['node1']}")
@@ -307,83 +383,39 @@ def test_the_first_network_carries_nothing_and_an_interface_has_another_name(net
         run.says(f"{MGMT_NETWORK} was passed over.", "node1 - node2", f"network {DATA_NETWORK}, proved")
     finally:
         on("node2").check_output("ip link set ens3f0 mtu 1500")
+    for host in ("node1", "node2"):
+        assert run.changed[host] > 0
+        assert on(host).run("nft list table inet baremetal_llm").rc == 0
     no_listener_is_left("node1", "node2")
 
 
-def test_a_dead_direction_is_named_and_nothing_is_started(network: Any, drop: Any) -> None:
+def test_opt_out_takes_it_back_and_a_run_that_is_refused_closes_it_again(
+    network: Any, strangers: Strangers, drop: Any
+) -> None:
+    """Who is logged in stays so through both. The second run finds two faults and names both, but the ports it closes before it proves."""
+    command = ["ssh", "-F", SSH, "-o", "ControlPath=none", "node1", "echo open; read line; echo got $line"]
+    session = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert session.stdin
+    assert session.stdout
+    assert session.stdout.readline() == "open\n"
+    run = network("-e", "llm_firewall_enabled=false")
+    assert run.status == 0, run.output[-6000:]
+    assert on("node1").run("nft list table inet baremetal_llm").rc != 0
+    assert not on("node1").file("/etc/systemd/system/llm-firewall.service").exists
+    strangers.start("node1", GCS)
+    doors(opened=[("node3", DATA["node1"], GCS)])
+    strangers.stop()
+
+    # A dead direction, and a port that somebody else has taken, which preflight would refuse before.
     drop("node2", f"ip saddr {DATA['node1']}")
-    run = network()
+    strangers.start("node2", MANAGER)
+    run = network("-e", '{"preflight_severities": {"port_taken": "ignore"}}')
     assert run.status != 0
     run.says("The path is asymmetric", "packets are lost in the direction node1 -> node2;", "Nothing has been started")
     assert "node2 -> node1;" not in run.output
+    run.says(f"Port {MANAGER} of the host node2 in", "is taken by python3 (", f"ray_node_manager_port: {MANAGER}")
     no_listener_is_left("node1", "node2")
-
-
-def test_a_taken_port_is_named(network: Any, strangers: Strangers) -> None:
-    strangers.start("node2", MANAGER)
-    run = network()
-    assert run.status != 0
-    run.says(str(MANAGER), "ray_node_manager_port", "node2", "python3")
-    no_listener_is_left("node1", "node2")
-
-
-# The firewalls of other people, which refuse all but SSH: packages, how to turn it on, how to turn it off.
-FIREWALLS = {
-    "ufw": ("ufw", "ufw allow 22/tcp && ufw --force enable", "ufw disable"),
-    "firewalld": (
-        "firewalld netbase",
-        "systemctl restart firewalld && firewall-cmd --state",
-        "systemctl stop firewalld",
-    ),
-}
-
-
-@pytest.fixture(params=sorted(FIREWALLS))
-def firewall(request: Any) -> Iterator[str]:
-    """node2's administrator uses one."""
-    packages, turn_on, turn_off = FIREWALLS[request.param]
-    host, apt = on("node2"), "APT_CONFIG=/opt/llm/apt/apt.conf apt-get"
-    host.check_output(f"{apt} install -qq -y --no-install-recommends {packages} >/dev/null 2>&1 && {turn_on}")
-    yield request.param
-    host.check_output(f"{turn_off} && {apt} purge -qq -y {packages} >/dev/null 2>&1")
-
-
-def test_the_firewall_of_the_host_is_used(network: Any, strangers: Strangers, firewall: str) -> None:
-    strangers.start("node2", MANAGER)
-    assert not reaches("node1", DATA["node2"], MANAGER)
-    strangers.stop()
-    run = network()
-    assert run.status == 0, run.output[-6000:]
-    assert run.proof["network"] == DATA_NETWORK  # proved through it
-    assert on("node2").run("nft list table inet baremetal_llm").rc != 0
-    # Of ufw's rules the first that fits decides: what is new has to come before the refusals of the last run.
-    with moved("node1") if firewall == "ufw" else nullcontext():
-        if firewall == "ufw":
-            run = network()
-            assert run.status == 0, run.output[-6000:]
-        again = network()
-        assert again.status == 0
-        assert again.changed["node2"] == 0, again.changes
-        strangers.start("node2", MANAGER)
-        assert reaches("node1", DATA["node2"], MANAGER)
-    assert not reaches("node3", DATA["node2"], MANAGER)
-    assert reaches("node3", DATA["node2"], 22)
-    strangers.stop()
-    taken_back = network("-e", "llm_firewall_enabled=false", "--limit", "node2,localhost")
-    assert taken_back.status == 0, taken_back.output[-6000:]
-    strangers.start("node2", MANAGER)
-    assert not reaches("node1", DATA["node2"], MANAGER)
-
-
-def test_in_the_end_all_is_as_it_was(network: Any) -> None:
-    run = network("--limit", "all")
-    assert run.status == 0, run.output[-6000:]
-    changed = run.changed
-    assert sorted(changed) == ["localhost", "node1", "node2", "node3"]
-    assert changed["node1"] > 0  # it has its own address again, which its table did not let in
-    assert changed["node2"] > 0  # ufw is gone, the table of ours is back
-    assert changed["node3"] == 0, run.changes
-    assert on("node2").run("nft list table inet baremetal_llm").rc == 0
-    page = (run.reports / "network.html").read_text()
-    assert DATA_NETWORK in page
-    assert 'class="bad"' not in page
+    strangers.start("node1", GCS)
+    doors(opened=[("node3", DATA["node1"], 22)], shut=[("node3", DATA["node1"], GCS)])
+    out, _err = session.communicate("still here\n", timeout=20)
+    assert out == "got still here\n"

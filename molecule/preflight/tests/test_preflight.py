@@ -17,11 +17,13 @@ import pytest
 import testinfra
 import yaml
 
+from lab.config import STATE, load
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 LAB = CHECKOUT / "inventories/lab"
-CONFIG: dict[str, Any] = yaml.safe_load((CHECKOUT / "lab/lab.yml").read_text())
-GPUS = {name: node["gpus"] for name, node in CONFIG["nodes"].items()}
-ADDRESSES = {name: node["data"] for name, node in CONFIG["nodes"].items()}
+CONFIG = load()
+GPUS = {name: node.gpus for name, node in CONFIG.nodes.items()}
+ADDRESSES = {name: node.data for name, node in CONFIG.nodes.items()}
 # Where a role could leave something.
 PLACES = "/etc /opt /usr /var/lib /root/.docker /srv"
 
@@ -82,18 +84,19 @@ def preflight(*arguments: str, inventory: Path = LAB, playbook: Path = CHECKOUT 
 
 @pytest.fixture(scope="module")
 def hosts() -> list[Any]:
-    return list(testinfra.get_hosts([f"ssh://{name}" for name in GPUS], ssh_config=str(CHECKOUT / ".lab/ssh/config")))
+    return list(testinfra.get_hosts([f"ssh://{name}" for name in GPUS], ssh_config=str(STATE / "ssh/config")))
 
 
-@pytest.fixture
-def bundle(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle as far as preflight looks at it."""
+    folder = tmp_path_factory.mktemp("bundle")
     for record in MANIFEST["files"]:
-        path = tmp_path / record["path"]
+        path = folder / record["path"]
         path.parent.mkdir(parents=True)
         path.write_bytes(bytes(record["size"]))
-    (tmp_path / "manifest.yml").write_text(json.dumps(MANIFEST))
-    return tmp_path
+    (folder / "manifest.yml").write_text(json.dumps(MANIFEST))
+    return folder
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -110,33 +113,7 @@ def _untouched(hosts: list[Any]) -> Iterator[None]:
         assert found.stdout.split() == [], host
 
 
-def test_three_good_hosts_pass_and_stay_as_they_are(hosts: list[Any], bundle: Path) -> None:
-    assert [host.check_output("hostname") for host in hosts] == list(GPUS)
-    run = preflight("-e", f"llm_bundle_dir={bundle}")
-    assert run.status == 0, run.output
-    assert run.changed == {"localhost": 0, **dict.fromkeys(GPUS, 0)}
-
-
-def test_check_mode_does_the_same(bundle: Path) -> None:
-    run = preflight("-e", f"llm_bundle_dir={bundle}", "--check", "--diff")
-    assert run.status == 0, run.output
-    assert set(run.changed.values()) == {0}
-
-
-def test_a_damaged_bundle_is_refused_by_name(bundle: Path) -> None:
-    """With the size and the time of the file as they were: only its bytes tell."""
-    weights = bundle / "models/m/w.safetensors"
-    status = weights.stat()
-    assert preflight("-e", f"llm_bundle_dir={bundle}", "--limit", "node3").status == 0
-    with weights.open("r+b") as stream:
-        stream.write(b"x")
-    os.utime(weights, ns=(status.st_atime_ns, status.st_mtime_ns))
-    run = preflight("-e", f"llm_bundle_dir={bundle}", "--limit", "node3")
-    assert run.status != 0, run.output
-    run.says("corrupt: its SHA-256 is not that of the manifest", "models/m/w.safetensors", "No host has been touched")
-    assert "images/images.tar" not in run.output
-
-
+# The playbook, and a second play that writes down the facts which the playbook has set.
 SHOW = """
 - name: Look at the hosts
   ansible.builtin.import_playbook: {playbook}
@@ -150,34 +127,75 @@ SHOW = """
         dest: "{folder}/{{{{ inventory_hostname }}}}.json"
         mode: "0600"
       delegate_to: localhost
+      changed_when: false
 """
 
 
-def test_what_later_plays_are_told(bundle: Path, tmp_path: Path) -> None:
-    play = tmp_path / "show.yml"
-    play.write_text(SHOW.format(playbook=CHECKOUT / "playbooks/preflight.yml", folder=tmp_path))
+@dataclass
+class Good:
+    """A run without any problem, and the facts of each host that the second play found."""
+
+    run: Run
+    told: dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def good(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Good:
+    folder = tmp_path_factory.mktemp("show")
+    play = folder / "show.yml"
+    play.write_text(SHOW.format(playbook=CHECKOUT / "playbooks/preflight.yml", folder=folder))
     run = preflight("-e", f"llm_bundle_dir={bundle}", playbook=play)
     assert run.status == 0, run.output
+    return Good(run, {name: json.loads((folder / f"{name}.json").read_text()) for name in GPUS})
+
+
+def test_three_good_hosts_pass_and_stay_as_they_are(hosts: list[Any], good: Good) -> None:
+    assert [host.check_output("hostname") for host in hosts] == list(GPUS)
+    assert good.run.changed == {"localhost": 0, **dict.fromkeys(GPUS, 0)}
+
+
+def test_what_later_plays_are_told(good: Good) -> None:
     for name, gpus in GPUS.items():
-        told = json.loads((tmp_path / f"{name}.json").read_text())
+        told = good.told[name]
         assert told["d"] == ("tiny_single" if name == "node3" else "tiny_split")
         assert told["i"]["address"] == ADDRESSES[name]
-        assert told["i"]["network"] == CONFIG["networks"]["data"]
-        assert told["i"]["interface"].startswith(CONFIG["nodes"][name].get("data_interface", "eth"))
+        assert told["i"]["network"] == CONFIG.networks["data"]
+        assert told["i"]["interface"].startswith(CONFIG.nodes[name].data_interface or "eth")
         assert [gpu["name"] for gpu in told["g"]] == ["Tesla V100-PCIE-16GB"] * gpus
         assert {gpu["compute_capability"] for gpu in told["g"]} == {"7.0"}
 
 
+@pytest.mark.usefixtures("good")  # which noted every file of the bundle as one that was right
+def test_a_damaged_bundle_is_refused_by_name(bundle: Path) -> None:
+    """With the size and the time of the file as they were: only its bytes tell."""
+    weights = bundle / "models/m/w.safetensors"
+    status = weights.stat()
+
+    def write(byte: bytes) -> None:
+        with weights.open("r+b") as stream:
+            stream.write(byte)
+        os.utime(weights, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    write(b"x")
+    try:
+        run = preflight("-e", f"llm_bundle_dir={bundle}", "--limit", "node3")
+    finally:
+        write(bytes(1))
+    assert run.status != 0, run.output
+    run.says("corrupt: its SHA-256 is not that of the manifest", "models/m/w.safetensors", "No host has been touched")
+    assert "images/images.tar" not in run.output
+
+
+# Each names as many faults as are told together: those of an inventory before any host is asked, those of all hosts at once.
 BAD: list[tuple[str, list[str], list[str]]] = [
     (
-        "misspelled variable",
-        ["-e", "vllm_max_modle_len=512"],
-        ["Unknown variable vllm_max_modle_len", "Did you mean vllm_max_model_len?", "the command line (-e)"],
-    ),
-    (
-        "missing bundle",
-        ["-e", "llm_bundle_dir=/nowhere/bundle"],
-        ["there is no bundle: /nowhere/bundle/manifest.yml does not exist", "playbooks/bundle.yml"],
+        "misspelled variable and missing bundle",
+        ["-e", "vllm_max_modle_len=512", "-e", "llm_bundle_dir=/nowhere/bundle"],
+        [
+            "2 problems in the inventory. No host has been touched.",
+            *("Unknown variable vllm_max_modle_len", "Did you mean vllm_max_model_len?", "the command line (-e)"),
+            *("there is no bundle: /nowhere/bundle/manifest.yml does not exist", "playbooks/bundle.yml"),
+        ],
     ),
     (
         "missing model",
@@ -185,48 +203,41 @@ BAD: list[tuple[str, list[str], list[str]]] = [
         ["The bundle does not hold the model of the deployment tiny_split", '"lab/other"', "lab/tiny-qwen2"],
     ),
     (
-        "GPU count",
-        ["-e", '{"llm_gpus": [{"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}]}'],
-        ["The host node3 has 2 GPUs, but llm_gpus declares 1.", "host_vars/node3.yml", "2 x Tesla V100-PCIE-16GB"],
+        "GPU count, interface, disk and system",
+        [
+            *(
+                "-e",
+                '{"llm_gpus": [{"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}]}',
+            ),
+            *("-e", "llm_cluster_interface=ib7"),
+            *("-e", "preflight_disk_reserve_gib=1000000"),
+            *("-e", '{"preflight_supported_systems": {"Plan9": ["4"]}}'),
+        ],
+        [
+            *("The host node3 has 2 GPUs, but llm_gpus declares 1.", "host_vars/node3.yml", "2 x Tesla V100-PCIE-16GB"),
+            *(f"The interface ib7 is not on the host {name}." for name in GPUS),
+            "llm_cluster_interface: ib7",
+            *("of the host node2 is too small", "preflight_disk_reserve_gib"),
+            *("The system of node1, node2, node3 is not supported.", "Plan9 4"),
+        ],
     ),
     (
-        "too few GPUs",
-        ["-e", "vllm_tensor_parallel_size=2", "-e", "vllm_pipeline_parallel_size=2"],
+        "too few GPUs and another network",
+        [
+            *("-e", "vllm_tensor_parallel_size=2", "-e", "vllm_pipeline_parallel_size=2"),
+            *("-e", "llm_cluster_network=192.0.2.0/24"),
+        ],
         [
             "The deployment tiny_split asks for 4 GPUs (tensor parallel 2 x pipeline parallel 2), but its hosts have 2.",
-            "The deployment tiny_single asks for 4 GPUs",
-            "node1: 1, node2: 1",
+            *("The deployment tiny_single asks for 4 GPUs", "node1: 1, node2: 1"),
+            *(f"The host {name} has no address in 192.0.2.0/24." for name in ("node1", "node2")),
         ],
     ),
     (
-        "interface",
-        ["-e", "llm_cluster_interface=ib7"],
-        [
-            "The interface ib7 is not on the host node1.",
-            "The interface ib7 is not on the host node3.",
-            "llm_cluster_interface: ib7",
-        ],
+        "Chinese",
+        ["-e", "llm_language=zh", "-e", "llm_cluster_interface=ib7", "--limit", "node3"],
+        ["主机 node3 上没有网络接口 ib7。"],
     ),
-    (
-        "network",
-        ["-e", "llm_cluster_network=192.0.2.0/24"],
-        ["The host node1 has no address in 192.0.2.0/24.", "The host node2 has no address in 192.0.2.0/24."],
-    ),
-    (
-        "disk",
-        ["-e", "preflight_disk_reserve_gib=1000000"],
-        ["of the host node2 is too small", "preflight_disk_reserve_gib"],
-    ),
-    (
-        "system and, at the same time, interface",
-        ["-e", '{"preflight_supported_systems": {"Plan9": ["4"]}}', "-e", "llm_cluster_interface=ib7"],
-        [
-            "The system of node1, node2, node3 is not supported.",
-            "Plan9 4",
-            "The interface ib7 is not on the host node2.",
-        ],
-    ),
-    ("Chinese", ["-e", "llm_language=zh", "-e", "llm_cluster_interface=ib7"], ["主机 node1 上没有网络接口 ib7。"]),
 ]
 
 
@@ -238,43 +249,22 @@ def test_bad_settings_are_refused(bundle: Path, arguments: list[str], texts: lis
     run.says(*texts)
 
 
-GROUPS: list[tuple[str, dict[str, Any], list[str]]] = [
-    ("no deployment", {"llm_deployments": None}, ["The group llm_deployments has no child group"]),
-    ("no group", {"gpu_hosts": {"hosts": {"node1": None}}}, ["The inventory has no group llm_deployments"]),
-    (
-        "misspelled group",
-        {"llm_deployment": {"children": {"tiny": {"hosts": {"node1": None}}}}},
-        ["Is it the group llm_deployment, misspelled?"],
-    ),
-    (
-        "no host",
-        {"llm_deployments": {"children": {"tiny": {"hosts": {"node1": None}}, "empty": None}}},
-        ["The deployment empty has no host."],
-    ),
-    (
-        "host in two deployments",
-        {"llm_deployments": {"children": {"a": {"hosts": {"node1": None}}, "b": {"hosts": {"node1": None}}}}},
-        ["The host node1 is in more than one deployment.", "a, b"],
-    ),
-]
-
-
-@pytest.mark.parametrize(("children", "texts"), [case[1:] for case in GROUPS], ids=[case[0] for case in GROUPS])
-def test_bad_inventories_are_refused(bundle: Path, tmp_path: Path, children: dict[str, Any], texts: list[str]) -> None:
-    """Inventories of their own, with the lab's hosts and settings but other groups."""
+def test_a_bad_inventory_is_refused_before_a_host_is_looked_at(bundle: Path, tmp_path: Path) -> None:
+    """With the lab's hosts and settings, but other groups. What else can be wrong with groups, the unit tests run."""
     own = yaml.safe_load((LAB / "hosts.yml").read_text())
-    own["all"]["children"] = children
+    twice = {"hosts": {"node1": None}}
+    own["all"]["children"] = {"llm_deployments": {"children": {"a": twice, "b": twice}}}
     folder = tmp_path / "inventory"
     folder.mkdir()
     (folder / "hosts.yml").write_text(yaml.safe_dump(own))
     (folder / "group_vars").symlink_to(LAB / "group_vars")
     run = preflight(
-        "-e", f"llm_bundle_dir={bundle}", "-e", f"lab_dir={CHECKOUT / '.lab'}", "-e", "vllm_model=lab/tiny-qwen2",
+        "-e", f"llm_bundle_dir={bundle}", "-e", f"lab_dir={STATE}", "-e", "vllm_model=lab/tiny-qwen2",
         "-e", '{"vllm_version": "0.32.0"}', inventory=folder,
     )  # fmt: skip
     assert run.status != 0, run.output
     assert set(run.changed.values()) <= {0}, run.output
-    run.says(*texts)
+    run.says("The host node1 is in more than one deployment.", "a, b")
     assert "Host |" not in run.output, "no host was even looked at"
 
 
@@ -295,7 +285,7 @@ PLANT = {
 REMOVE = {"node1": "systemctl stop llm-test-web llm-test-ray", "node2": "ip link set {interface} mtu 1500"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def planted(hosts: list[Any]) -> Iterator[dict[str, str]]:
     """Hosts with foreign things on them; per host the interface of the data network."""
     by_name = dict(zip(GPUS, hosts, strict=True))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
 from typing import Any
 
 import pytest
 import testinfra
 
+from lab.config import STATE as STATE_FOLDER
+
 HOSTS = ("node1", "node2", "node3")
-SSH_CONFIG = Path(__file__).parents[3] / ".lab/ssh/config"
+SSH_CONFIG = STATE_FOLDER / "ssh/config"
 testinfra_hosts = ["ssh://node1"]
 
 # What a host's administrator would compare: the driver, who is to start, and every file that is ours.
@@ -29,14 +31,20 @@ STATE = {
     "failed": "systemctl --failed --plain --no-legend",
     "files": "sha256sum /etc/systemd/system/*.service /etc/modprobe.d/*nouveau* /usr/bin/nvidia-*"
     " /lib/modules/$(uname -r)/kernel/drivers/video/nvidia.ko",
+    "drop_ins": "find /etc/systemd/system -path '*.d/*' -type f | sort",
     "modules": "find /lib/modules/$(uname -r) -name 'nvidia*.ko*'",
 }
 
 
 def state(name: str) -> dict[str, str]:
+    """What a host answers, asked at once."""
     host = testinfra.get_host(f"ssh://{name}", ssh_config=str(SSH_CONFIG))
     assert host.check_output("hostname") == name
-    return {what: host.check_output(command) for what, command in STATE.items()}
+    script = "\n".join(f"echo '== {what} =='\n{command}" for what, command in STATE.items())
+    parts = re.split(r"^== (\w+) ==$\n?", host.check_output(f"set -e\n{script}"), flags=re.MULTILINE)
+    answers = dict(zip(parts[1::2], map(str.strip, parts[2::2]), strict=True))
+    assert list(answers) == list(STATE)
+    return answers
 
 
 @pytest.fixture(scope="module")

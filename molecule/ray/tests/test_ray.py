@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-HOSTS = {"node1": "172.31.241.11", "node2": "172.31.241.12"}
+from lab.config import load
+
+HOSTS = {name: load().nodes[name].data for name in ("node1", "node2")}
 testinfra_hosts = [f"ssh://{name}" for name in HOSTS]
 FIXED = {6380, 6381, 6382, 6383, 6384, 6385}
 

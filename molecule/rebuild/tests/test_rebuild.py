@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 import testinfra
 
-CHECKOUT = Path(__file__).parents[3]
+from lab.config import STATE, load
+
 HOSTS = ["node1", "node2", "node3"]
 REBUILT = ["node1", "node2"]
 CONTAINERS = {"node1": ["llm-ray", "llm-vllm"], "node2": ["llm-ray"], "node3": ["llm-vllm"]}
 GPUS = {"node1": 1, "node2": 1, "node3": 2}
-DATA = {"node1": "172.31.241.11", "node3": "172.31.241.13"}
+DATA = {name: load().nodes[name].data for name in ("node1", "node3")}
 testinfra_hosts = [f"ssh://{name}" for name in HOSTS]
 
 
 def connect(name: str) -> Any:
-    return testinfra.get_host(f"ssh://{name}", ssh_config=str(CHECKOUT / ".lab/ssh/config"))
+    return testinfra.get_host(f"ssh://{name}", ssh_config=str(STATE / "ssh/config"))
 
 
 def test_three_hosts_are_looked_at(host: Any) -> None:
@@ -59,5 +59,5 @@ def test_its_new_ssh_host_key_is_the_only_one_known(name: str) -> None:
     host = connect(name)
     address = host.check_output("echo $SSH_CONNECTION").split()[2]
     key = host.file("/etc/ssh/ssh_host_ed25519_key.pub").content_string.split()[1]
-    lines = (CHECKOUT / ".lab/ssh/known_hosts").read_text().splitlines()
+    lines = (STATE / "ssh/known_hosts").read_text().splitlines()
     assert [line.split()[2] for line in lines if line.split()[0] == address] == [key]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
+from lab.config import STATE, load
+
 testinfra_hosts = ["ssh://node1", "ssh://node3"]
-CHECKOUT = Path(__file__).parents[3]
 SETTING = ["--max-num-seqs", "16"]
 
 
@@ -27,6 +27,12 @@ def test_the_setting_is_on_one_command_line_only(host: Any) -> None:
     assert (SETTING in pairs) == (host.check_output("hostname") == "node3")
 
 
+def test_the_other_deployment_runs_on(host: Any) -> None:
+    if host.check_output("hostname") == "node1":
+        now = host.check_output("docker inspect --format '{{.Id}} {{.State.StartedAt}}' llm-vllm")
+        assert now == host.file("/root/marks").content_string.strip()
+
+
 def test_sizes_follow_from_the_gpus_of_the_hosts(host: Any) -> None:
     found = command(host)
     tensor, pipeline = ("1", "2") if host.check_output("hostname") == "node1" else ("2", "1")
@@ -35,7 +41,7 @@ def test_sizes_follow_from_the_gpus_of_the_hosts(host: Any) -> None:
 
 
 def test_it_generates_a_token(host: Any) -> None:
-    address = {"node1": "172.31.241.11", "node3": "172.31.241.13"}[host.check_output("hostname")]
+    address = load().nodes[host.check_output("hostname")].data
     answer = host.check_output(f"docker exec llm-vllm python3 /llm/ask.py http://{address}:8000 tiny Hello 1")
     assert json.loads(answer)["tokens"] == 1
 
@@ -47,7 +53,7 @@ def test_the_key_is_for_root_only(host: Any) -> None:
 
 
 def test_the_controller_keeps_what_the_new_start_measured() -> None:
-    kept = json.loads((CHECKOUT / ".lab/reports/observations/tiny_single-0.32.0.json").read_text())
+    kept = json.loads((STATE / "reports/observations/tiny_single-0.32.0.json").read_text())
     assert kept["gpu"] == "Tesla V100-PCIE-16GB"
     assert kept["prediction"]["kv_cache_tokens"] > 0
     assert kept["truth"]["kv_cache_tokens"] > 0

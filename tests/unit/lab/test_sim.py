@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import functools
 import io
 import json
 import os
@@ -13,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import types
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -61,10 +64,22 @@ def install(
     return run(root, "/bin/sh", runfiles / f"NVIDIA-Linux-x86_64-{version}.run", *options, status=status)
 
 
+@functools.cache
+def program(source: str) -> types.CodeType:
+    return compile(source, "nvidia-smi", "exec")
+
+
 def smi(root: Path, *arguments: str, status: int = 0) -> str:
-    result = run(root, root / "usr/bin/nvidia-smi", *arguments, status=status)
-    assert result.stderr == ""
-    return result.stdout
+    """What the host's own nvidia-smi prints, run in this process: to start one takes far longer than to answer."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setenv("LAB_ROOT", str(root))
+        patch.setattr(sys, "argv", ["nvidia-smi", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            exec(program((root / "usr/bin/nvidia-smi").read_text()), {"__name__": "__main__"})
+    assert (ended.value.code or 0) == status, out.getvalue() + err.getvalue()
+    assert err.getvalue() == ""
+    return out.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -209,6 +224,13 @@ def test_mistakes_are_answered_as_by_the_real_program(h200: Path, arguments: str
     assert form(re.sub(r"\d+\.\d+(?=, Disabled)", "#", smi(h200, *arguments.split(), status=status))) == form(
         re.sub(r"\d+\.\d+(?=, Disabled)", "#", output)
     )
+
+
+@pytest.mark.parametrize(("arguments", "status"), [((), 0), (("-L",), 0), (("-q", "-x"), 0), (("--no-such",), 255)])
+def test_as_a_program_it_says_the_same(h200: Path, arguments: tuple[str, ...], status: int) -> None:
+    done = run(h200, h200 / "usr/bin/nvidia-smi", *arguments, status=status)
+    assert done.stderr == ""
+    assert form(done.stdout) == form(smi(h200, *arguments, status=status))
 
 
 # -- nvidia-smi on a V100 ----------------------------------------------------------------------------------------------

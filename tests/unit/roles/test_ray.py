@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -23,7 +24,7 @@ esac
 JOINED = json.dumps({"ray": "2.60.0", "nodes": [{"host": "a", "address": "127.0.0.1", "gpus": 1}], "ranks": []})
 
 
-def wait(folder: Path, answer: str, seconds: int, language: str = "en") -> tuple[str, list[str]]:
+def wait(folder: Path, answer: str, seconds: float, language: str = "en") -> tuple[str, list[str]]:
     """What the playbook said, and what was asked of docker."""
     with socket.create_server(("", 0)) as server:  # for both hosts, so that none waits for the other
         port = server.getsockname()[1]
@@ -43,7 +44,7 @@ def wait(folder: Path, answer: str, seconds: int, language: str = "en") -> tuple
 
 
 def test_the_missing_host_is_told_with_the_state_and_the_log_of_its_container(tmp_path: Path) -> None:
-    said, calls = wait(tmp_path, f"echo '{JOINED}'", 1)
+    said, calls = wait(tmp_path, f"sleep 0.2; echo '{JOINED}'", 0.1)
     for part in (
         "pair: not all hosts joined",
         "b has another Ray token than the head, or none",
@@ -57,9 +58,9 @@ def test_the_missing_host_is_told_with_the_state_and_the_log_of_its_container(tm
 
 def test_asking_slowly_does_not_make_the_wait_longer(tmp_path: Path) -> None:
     """Ray may take a minute to say that it does not answer."""
-    said, calls = wait(tmp_path, "sleep 6; echo no cluster >&2; exit 1", 5, "zh")
+    said, calls = wait(tmp_path, "sleep 1.5; echo no cluster >&2; exit 1", 1, "zh")
     assert calls.count("exec") == 1
-    for part in ("pair：并非所有主机都在 5 秒内加入", "no cluster", "a, b 均在集群中"):
+    for part in ("pair：并非所有主机都在 1 秒内加入", "no cluster", "a, b 均在集群中"):
         assert part in said
 
 
@@ -82,8 +83,13 @@ def test_a_head_that_is_not_there_yet_is_told_at_once(tmp_path: Path) -> None:
 
 def test_a_head_that_is_silent_is_asked_again_soon(tmp_path: Path) -> None:
     """What drops packets says nothing: the kernel would try for two minutes, and then with long pauses."""
-    (tmp_path / "ray").write_text('#!/bin/sh\necho "ray $*"\n')
-    (tmp_path / "ray").chmod(0o755)
+    # All that is waited for takes a quarter of its time.
+    programs = {"ray": 'echo "ray $*"'}
+    for name in ("sleep", "timeout"):
+        programs[name] = f'n=$1; shift; exec {shutil.which(name)} "$((n / 4)).$((n % 4 * 25))" "$@"'
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)):  # nobody takes it, and there is no place for another one

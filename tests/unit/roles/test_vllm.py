@@ -13,7 +13,7 @@ from tests.support.tasks import run_tasks
 SLOW = """
 echo "$1" >>"$CALLS"
 [ "$1" = logs ] && echo "still loading"
-[ "$1" = ask ] && sleep 6 && echo "no answer" >&2 && exit 1
+[ "$1" = ask ] && sleep 1.5 && echo "no answer" >&2 && exit 1
 """
 
 
@@ -21,14 +21,14 @@ def test_asking_slowly_does_not_make_the_wait_for_a_token_longer(tmp_path: Path)
     """A server that hangs takes two minutes to say nothing."""
     known = {
         "_vllm_probe_start": ["echo"],
-        "vllm_start_seconds": "5",
+        "vllm_start_seconds": "1",
         "_vllm_ask": ["docker", "ask"],
         "_vllm_key_file": "",
     }
     status, said, calls = run_tasks(tmp_path, "vllm", "token.yml", SLOW, known)
     assert status == 2
     assert calls == ["ask", "logs"]
-    for part in ("pair generated no token within 5 s (vllm_start_seconds)", "no answer", "still loading"):
+    for part in ("pair generated no token within 1 s (vllm_start_seconds)", "no answer", "still loading"):
         assert part in said
 
 

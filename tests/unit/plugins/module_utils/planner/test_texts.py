@@ -64,6 +64,8 @@ def test_all_reduce_over_memory_that_cannot_be_read_is_off_unless_somebody_says_
         ({"nnodes": 2}, "0.8.5.post1", "first release that has it is 0.11.1"),
         ({"swap_space": 4}, "0.33.0", "last release that has it is 0.17.1"),
         ({"worker_use_ray": True}, "0.8.5.post1", "distributed-executor-backend ray"),
+        ({"worker_use_ray": True}, "0.32.0", "last release that has it is 0.6.6"),
+        ({"worker_use_ray": True}, "0.32.0", "use --distributed-executor-backend ray"),
         ({"enable_prometheus": True}, "0.8.5.post1", "no vLLM release ever had"),
         ({"max_modle_len": 1}, "0.8.5.post1", "did you mean max_model_len"),
         ({"tensor_parallel_size": True}, "0.8.5.post1", "takes a value"),

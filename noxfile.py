@@ -1,0 +1,241 @@
+"""What is checked and made, each with its command. `nox --list` names it all, `nox --session unit -- -k plan` runs one by hand.
+
+`make` makes the environments (.venv, .venv-next) and .tools/bin/nox. tests/run.py, which is `make test`, runs the sessions that are
+selected here by default, side by side, and each molecule scenario. Sessions with the tag "suite" run pytest: their cases are counted.
+
+antsibull-nox, with its ready-made sessions for collections, is not used: it fetches dependencies from Galaxy and runs ansible-test in
+containers, and the tests need neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import nox
+
+nox.options.default_venv_backend = "none"
+
+ROOT = Path(__file__).resolve().parent
+MAIN = ROOT / ".venv"
+NEXT = ROOT / ".venv-next"
+PLAYBOOKS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("playbooks/*.yml"))
+
+PYTEST = ("python", "-m", "pytest", "-n", "2", "--dist", "worksteal", "--durations", "10", "--durations-min", "1")
+SYNTAX = ("ansible-playbook", "--syntax-check", "--inventory", "localhost,")
+
+# What a user of the tarball cannot use, or what only one machine has: it shows a hole in galaxy.yml's build_ignore.
+UNWANTED = re.compile(r"^(\.|lab/|molecule/|build/|requirements/|tests/|noxfile\.py)|__pycache__|\.pyc$")
+
+# ansible-test starts each environment with a script from ansible.com, and keeps it here.
+GET_PIP = """
+import os, sys, types
+from ansible_test._internal.python_requirements import get_venv_packages
+this = "%d.%d" % sys.version_info[:2]
+pip = get_venv_packages(types.SimpleNamespace(version=this))["pip"]
+print(this, os.path.expanduser("~/.ansible/test/cache/get_pip_%s.py" % pip.replace(".", "_")))
+"""
+ENSUREPIP = "import subprocess, sys\nsys.exit(subprocess.call([sys.executable, '-m', 'ensurepip', '--default-pip']))\n"
+
+
+def run(session: nox.Session, *command: str, venv: Path = MAIN, silent: bool = False, **environment: str) -> str:
+    """Run a program of this environment. The tools that it starts find each other through PATH."""
+    if not (venv / ".made").exists():
+        session.run("make", "--directory", str(ROOT), f"{venv.name}/.made")
+    environment |= {"PATH": f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}", "VIRTUAL_ENV": str(venv)}
+    program = str(venv / "bin" / command[0])
+    # What a command complains about is no part of the output that somebody reads.
+    return str(
+        session.run(program, *command[1:], env=environment, silent=silent, stderr=None if silent else subprocess.STDOUT)
+    )
+
+
+def known_to_git(*patterns: str) -> list[str]:
+    """The files that git knows or would add."""
+    git = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns)
+    names = subprocess.run(git, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0")
+    return sorted(name for name in names if name and os.path.lexists(ROOT / name))
+
+
+def scripts(interpreter: str) -> list[str]:
+    """The files of the checkout whose first line starts this interpreter, whatever their name ends in."""
+    found = []
+    for name in known_to_git():
+        if (ROOT / name).is_file():
+            with (ROOT / name).open("rb") as file:
+                first = file.readline(100).split()
+            if first and first[0].startswith(b"#!") and Path(first[-1].decode()).name.startswith(interpreter):
+                found.append(name)
+    return found
+
+
+def tarball(session: nox.Session, folder: Path) -> Path:
+    """Build the collection's tarball into this folder from what git knows, and from nothing else that lies around."""
+    with tempfile.TemporaryDirectory() as tree:
+        for name in known_to_git(":!.collections"):
+            (Path(tree) / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, Path(tree) / name, follow_symlinks=False)
+        run(session, "ansible-galaxy", "collection", "build", "--force", "--output-path", str(folder), tree)
+    (built,) = folder.glob("baremetal-llm-*.tar.gz")
+    return built
+
+
+@contextlib.contextmanager
+def unpacked(session: nox.Session) -> Iterator[None]:
+    """Work in the unpacked tarball, in a throw-away .../ansible_collections/baremetal/llm.
+
+    ansible-test insists on such a folder, and what Galaxy and a user's machine look at is the tarball, not the checkout.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        collection = Path(folder) / "ansible_collections" / "baremetal" / "llm"
+        collection.mkdir(parents=True)
+        subprocess.run(
+            ("tar", "--extract", "--file", tarball(session, Path(folder)), "--directory", collection), check=True
+        )
+        with session.chdir(collection):
+            yield
+
+
+@nox.session
+@nox.parametrize(
+    "tool",
+    [
+        nox.param(tool, id=tool)
+        for tool in (
+            "ansible-lint",
+            "syntax",
+            "yamllint",
+            "shellcheck",
+            "ruff",
+            "ruff-format",
+            "mypy",
+            "docs",
+            "changelog",
+        )
+    ],
+)
+def lint(session: nox.Session, tool: str) -> None:
+    """What can be seen without running anything."""
+    commands = {
+        "ansible-lint": ("ansible-lint", "--offline", "--profile", "production", "--nocolor"),
+        "syntax": (*SYNTAX, *PLAYBOOKS),
+        "yamllint": ("yamllint", "--strict", "."),
+        "shellcheck": ("shellcheck", *scripts("bash"), *scripts("sh")),
+        "ruff": ("ruff", "check", ".", *scripts("python")),
+        "ruff-format": ("ruff", "format", "--check", ".", *scripts("python")),
+        "mypy": (
+            "mypy",
+            "-p",
+            "ansible_collections.baremetal.llm.plugins",
+            "-p",
+            "lab",
+            "-m",
+            "tests.run",
+            "-m",
+            "noxfile",
+        ),
+        "docs": ("antsibull-docs", "lint-collection-docs", "--plugin-docs", "."),
+        "changelog": ("antsibull-changelog", "lint"),
+    }
+    with unpacked(session) if tool == "docs" else contextlib.nullcontext():
+        run(session, *commands[tool])
+
+
+@nox.session
+def sanity(session: nox.Session) -> None:
+    """ansible-test sanity on what the tarball holds, as a Galaxy server would run it. Arguments are passed on: `--test pylint`.
+
+    For each test ansible-test makes an environment from the package index and keeps it in ~/.ansible/test. Not run this way:
+    `pslint` (it needs PowerShell; the collection has none), and `compile` and `import` on other Pythons than this environment's.
+    Ruff checks the syntax of what runs on hosts against their oldest Python (pyproject.toml).
+    """
+    version, get_pip = run(session, "python", "-c", GET_PIP, silent=True).split()
+    stand_in = Path(get_pip)
+    with contextlib.ExitStack() as after:
+        if not stand_in.exists():
+            try:
+                urllib.request.urlopen("https://ci-files.testing.ansible.com/ansible-test/", timeout=10).close()
+            except OSError:
+                # For this run, the pip that comes with Python does as well.
+                session.log(
+                    f"ansible.com is out of reach: the environments start with the pip that comes with Python {version}"
+                )
+                stand_in.parent.mkdir(parents=True, exist_ok=True)
+                stand_in.write_text(ENSUREPIP)
+                after.callback(stand_in.unlink)
+        after.enter_context(unpacked(session))
+        run(session, "ansible-test", "sanity", "--local", "--color", "no", "--python", version, *session.posargs)
+
+
+@nox.session(tags=["suite"])
+def unit(session: nox.Session) -> None:
+    """Unit tests on ansible-core 2.19. Arguments are pytest's."""
+    run(session, *PYTEST, *(session.posargs or ["tests"]))
+
+
+@nox.session(name="unit-next", tags=["suite"])
+def unit_next(session: nox.Session) -> None:
+    """Unit tests on ansible-core 2.21. Arguments are pytest's. The lab runs on the other one, and so do its tests."""
+    run(session, *PYTEST, *(session.posargs or ["tests", "--ignore", "tests/unit/lab"]), venv=NEXT)
+
+
+@nox.session(name="syntax-next")
+def syntax_next(session: nox.Session) -> None:
+    """The syntax of every playbook on ansible-core 2.21. ansible-lint's rules are the same on both, so it runs on one."""
+    run(session, *SYNTAX, *PLAYBOOKS, venv=NEXT)
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """The tarball as a user gets it: installed into an empty folder, and every playbook's syntax checked by its full name."""
+    with tempfile.TemporaryDirectory() as folder:
+        built = tarball(session, Path(folder))
+        with tarfile.open(built) as archive:
+            if unwanted := [name for name in archive.getnames() if UNWANTED.search(name)]:
+                session.error("the tarball holds what is no part of the collection: " + ", ".join(unwanted))
+        collections = Path(folder) / "collections"
+        with session.chdir(folder):
+            # The collections that ours needs come with the ansible package; there is no Galaxy to ask.
+            install = ("ansible-galaxy", "collection", "install", "--no-deps", "--offline", "--collections-path")
+            run(session, *install, str(collections), str(built), ANSIBLE_COLLECTIONS_PATH=str(collections))
+            found = collections.glob("ansible_collections/baremetal/llm/playbooks/*.yml")
+            names = sorted(f"baremetal.llm.{path.stem}" for path in found)
+            if "baremetal.llm.site" not in names:
+                session.error("there is no playbook baremetal.llm.site")
+            run(session, *SYNTAX, *names, ANSIBLE_COLLECTIONS_PATH=str(collections))
+
+
+@nox.session(default=False, tags=["suite"])
+def molecule(session: nox.Session) -> None:
+    """Scenarios on simulated hosts: `nox --session molecule -- ray`."""
+    if not session.posargs:
+        session.error(
+            "name a scenario: " + " ".join(sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.yml")))
+        )
+    for scenario in session.posargs:
+        run(session, "molecule", "test", "--scenario-name", scenario)
+
+
+@nox.session(default=False)
+def build(session: nox.Session) -> None:
+    """The collection's tarball, into build/."""
+    folder = ROOT / "build"
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("baremetal-llm-*.tar.gz"):
+        old.unlink()
+    session.log(f"made {tarball(session, folder)}")
+
+
+@nox.session(name="format", default=False)
+def format_python(session: nox.Session) -> None:
+    """Let ruff rewrite the Python files as lint wants them."""
+    run(session, "ruff", "check", "--fix", ".", *scripts("python"))
+    run(session, "ruff", "format", ".", *scripts("python"))
