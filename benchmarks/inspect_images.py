@@ -24,9 +24,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / ".collections"), str(ROOT)]
 
-from ansible_collections.baremetal.llm.plugins.module_utils.cuda_binaries import Code, merge, read_code  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.module_utils.cuda_compatibility import built_for  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import _library, read_archive  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.module_utils._cuda_binaries import Code, merge, read_code  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import built_for  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import _library, read_archive  # noqa: E402
 
 from tests.support import binaries as make  # noqa: E402
 

@@ -27,11 +27,11 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.data.architectures import ARCHITECTURES  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.gpus import known  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.plan import plan_deployment  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.predict import predict_start  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.versions import release_key  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import ARCHITECTURES  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import known  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import predict_start  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key  # noqa: E402
 
 DATA = ROOT / "tests" / "data"
 MIB_PER_GIB = 1024
@@ -486,7 +486,7 @@ def speed() -> tuple[float, float]:
         times.append(time.perf_counter() - start)
     code = (
         "import time; t = time.perf_counter(); "
-        "import ansible_collections.baremetal.llm.plugins.module_utils.planner.plan; print(time.perf_counter() - t)"
+        "import ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan; print(time.perf_counter() - t)"
     )
     imports = []
     for _ in range(5):

@@ -10,9 +10,9 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle import Record, human_bytes, inside, select
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, human_bytes, inside, select
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 
 display = Display()
 SLOW_BYTES = 64 << 20

@@ -15,7 +15,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     STATE_DIR,
     BundleError,
     Progress,
@@ -25,8 +25,10 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
     sha256_of,
     walk,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle_check import read_checks
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle_fetch import (
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import reason
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import images as bundle_images
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import (
     FetchError,
     download,
     make_opener,
@@ -34,18 +36,16 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle_fetch import 
     summary,
     without_password,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle_lists import PLAN_NAME, render
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle_packages import PackageError
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle_plan import split_source
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle_toolkit import ToolkitError, repack
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import reason
-from ansible_collections.baremetal.llm.plugins.plugin_utils import bundle_images
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle_sources import (
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import PackageError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import split_source
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import (
     Settings,
     SourceError,
     resolve,
     run_command,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import ToolkitError, repack
 
 display = Display()
 PARALLEL = 4

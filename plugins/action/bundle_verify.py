@@ -10,15 +10,15 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle import BundleError, Progress
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle_check import (
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import BundleError, Progress
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import (
     describe_faults,
     read_checks,
     verify,
     write_checks,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import message, names
-from ansible_collections.baremetal.llm.plugins.plugin_utils.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message, names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 
 display = Display()
 

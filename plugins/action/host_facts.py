@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.baremetal.llm.plugins.module_utils.clock import clock_offset
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_offset
 
 
 class ActionModule(ActionBase):

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hands the inventory over to ``module_utils/inventory.py`` and prints what that finds.
+"""Hands the inventory over to ``plugin_utils/inventory/check.py`` and prints what that finds.
 
 Runs on the controller and touches no host. What the inventory itself sets is wanted here, without facts and without what
 earlier plays did to variables, so the sources are parsed once more with Ansible's Python API. That also tells which group
@@ -22,7 +22,9 @@ from ansible.parsing.vault import b_HEADER, is_encrypted
 from ansible.plugins.action import ActionBase
 from ansible.template import Templar
 from ansible.vars.manager import VariableManager
-from ansible_collections.baremetal.llm.plugins.module_utils.inventory import (
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import language, message, names, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import preload
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import (
     COMMAND_LINE,
     MANIFEST_NAME,
     ROOT_GROUP,
@@ -32,8 +34,6 @@ from ansible_collections.baremetal.llm.plugins.module_utils.inventory import (
     is_unresolved,
     prefix_of,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import language, message, names, render
-from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import preload
 
 try:  # where a value comes from and whether it was encrypted: since ansible-core 2.19, and not promised to stay
     from ansible._internal._datatag._tags import Origin, VaultedValue

@@ -11,12 +11,12 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
-from ansible_collections.baremetal.llm.plugins.module_utils.preflight import report_lines
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import report_lines
 
 
 class ActionModule(ActionBase):
-    """Words come from module_utils/preflight.py; this only prints and writes them."""
+    """Words come from plugin_utils/preflight/check.py; this only prints and writes them."""
 
     _requires_connection = False
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.module_utils.report import report_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
 
 
 class ActionModule(ActionBase):
-    """Words come from module_utils/report.py; this only prints them."""
+    """Words come from plugin_utils/reports/run.py; this only prints them."""
 
     _requires_connection = False
 

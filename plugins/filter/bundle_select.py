@@ -44,7 +44,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle import select
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import select
 
 
 def bundle_select(

@@ -1,13 +1,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter bundle_wanted: a thin wrapper around module_utils/bundle_plan.py."""
+"""The filter bundle_wanted: a thin wrapper around plugin_utils/bundle/plan.py."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils import bundle_plan
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import plan as bundle_plan
 
 DOCUMENTATION = r"""
 name: bundle_wanted

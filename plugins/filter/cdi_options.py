@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils import packages
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install import packages
 
 DOCUMENTATION = r"""
 name: cdi_options

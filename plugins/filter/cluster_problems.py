@@ -42,7 +42,7 @@ _value:
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils import cluster
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import cluster
 
 
 def cluster_problems(found: Mapping[str, Any], language: str = "en") -> list[str]:

@@ -44,7 +44,7 @@ _value:
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils.deployment import image_to_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run
 
 
 def deployment_image(image: Any, vllm_version: Any, records: Sequence[Mapping[str, Any]] = ()) -> str:

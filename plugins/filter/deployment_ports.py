@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.module_utils import ports
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network import ports
 
 DOCUMENTATION = r"""
 name: deployment_ports

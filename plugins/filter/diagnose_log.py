@@ -40,8 +40,8 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils.planner import diagnose as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import diagnose as core
 
 diagnose_log = refusing(core.diagnose_log)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.module_utils import disks
+from ansible_collections.baremetal.llm.plugins.module_utils import _disks as disks
 
 DOCUMENTATION = r"""
 name: disk_needs

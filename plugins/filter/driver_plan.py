@@ -52,7 +52,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils.driver import plan_driver
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import plan_driver
 
 
 def driver_plan(

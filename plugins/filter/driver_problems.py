@@ -48,7 +48,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils import driver
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install import driver
 
 
 def driver_problems(version: str, gpus: list[Any], kernel_module: str = "auto", language: str = "en") -> list[str]:

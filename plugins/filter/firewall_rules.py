@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.module_utils import firewall
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import language as known_language
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import language as known_language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network import firewall
 
 DOCUMENTATION = r"""
 name: firewall_rules

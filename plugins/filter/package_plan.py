@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.module_utils import packages
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install import packages
 
 DOCUMENTATION = r"""
 name: package_plan

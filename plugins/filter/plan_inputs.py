@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter plan_inputs: a thin wrapper around module_utils/deployment.py."""
+"""The filter plan_inputs: a thin wrapper around plugin_utils/deployment/inputs.py."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils.deployment import plan_inputs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import plan_inputs
 
 
 class FilterModule:

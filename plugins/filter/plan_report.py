@@ -42,8 +42,8 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils.planner import report as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports import plan as core
 
 
 @refusing

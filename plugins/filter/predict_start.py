@@ -60,8 +60,8 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils.planner import predict as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import predict as core
 
 predict_start = refusing(core.predict_start)
 

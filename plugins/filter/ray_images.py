@@ -40,7 +40,7 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils.deployment import ray_images
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import ray_images
 
 
 class FilterModule:

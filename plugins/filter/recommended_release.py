@@ -37,8 +37,8 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils.planner import release as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import release as core
 
 recommended_release = refusing(core.recommended_release)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import MESSAGES, problem, render
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import language as known_language
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import MESSAGES, problem, render
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import language as known_language
 
 DOCUMENTATION = r"""
 name: refusal

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import MESSAGES, message
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import MESSAGES, message
 
 DOCUMENTATION = r"""
 name: told

@@ -45,8 +45,8 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils.planner import predict as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import predict as core
 
 valid_pp_sizes = refusing(core.valid_pp_sizes)
 

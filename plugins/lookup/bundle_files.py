@@ -39,9 +39,9 @@ from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle import BundleError, Record
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.manifest import read_manifest
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import BundleError, Record
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import read_manifest
 
 
 class LookupModule(LookupBase):

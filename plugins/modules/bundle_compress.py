@@ -62,8 +62,8 @@ size:
 import os
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle_compress import compress, writer
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_compress import compress, writer
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
 
 
 def main() -> None:

@@ -103,8 +103,8 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle import human_bytes, is_right, sha256_of, stamp
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, is_right, sha256_of, stamp
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
 
 STATE_NAME = ".bundle-state.json"
 INCOMING = ".incoming"

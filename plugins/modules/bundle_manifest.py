@@ -93,7 +93,7 @@ import shutil
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     KINDS,
     MANIFEST_NAME,
     SCHEMA,
@@ -102,8 +102,8 @@ from ansible_collections.baremetal.llm.plugins.module_utils.bundle import (
     safe_path,
     walk,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle_check import read_checks, write_checks
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks, write_checks
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
 
 try:
     import yaml

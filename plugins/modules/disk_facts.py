@@ -82,7 +82,7 @@ disks:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils.disks import measure_disks
+from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
 
 
 def main() -> None:

@@ -73,7 +73,7 @@ import tempfile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils.daemon_json import DaemonJsonError, merge, parse, render
+from ansible_collections.baremetal.llm.plugins.module_utils._daemon_json import DaemonJsonError, merge, parse, render
 
 
 def main() -> None:

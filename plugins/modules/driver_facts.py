@@ -80,7 +80,7 @@ driver_facts:
 import platform
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils.driver_host import host_facts
+from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import host_facts
 
 _QUERIES = (
     ("dpkg-query", ["--show", "--showformat=${db:Status-Abbrev}\t${Package}\t${Version}\n"]),

@@ -156,7 +156,7 @@ ansible_facts:
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils.gpu import (
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu import (
     LATE_FIELD,
     QUERY_FIELDS,
     driver_facts,

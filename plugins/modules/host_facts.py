@@ -117,7 +117,7 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils.host import (
+from ansible_collections.baremetal.llm.plugins.module_utils._host import (
     host_facts,
     parse_containers,
     parse_gpu_processes,

@@ -75,14 +75,14 @@ import os
 from typing import Any, Iterator
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
-from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import (
+from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import (
     ArchiveError,
     complete,
     read_archive,
     remembered,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils.image_report import report
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import message
+from ansible_collections.baremetal.llm.plugins.module_utils._image_report import report
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
 
 try:
     import docker

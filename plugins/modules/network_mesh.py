@@ -106,7 +106,7 @@ heard:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils.mesh import (
+from ansible_collections.baremetal.llm.plugins.module_utils._connectivity import (
     probe,
     start_listener,
     stop_listener,

@@ -107,8 +107,8 @@ ansible_facts:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils.listeners import foreign_ports, ssh_ports
-from ansible_collections.baremetal.llm.plugins.module_utils.nics import nic_facts
+from ansible_collections.baremetal.llm.plugins.module_utils._listeners import foreign_ports, ssh_ports
+from ansible_collections.baremetal.llm.plugins.module_utils._nics import nic_facts
 
 
 def main() -> None:

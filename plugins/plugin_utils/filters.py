@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What several filters do around the functions of module_utils."""
+"""What several filters do around the pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ansible.errors import AnsibleFilterError
 from ansible.plugins.loader import filter_loader, lookup_loader
-from ansible_collections.baremetal.llm.plugins.module_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 
 Result = TypeVar("Result")
 # The last one by name.

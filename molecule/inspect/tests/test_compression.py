@@ -8,7 +8,7 @@ from pathlib import Path
 
 import docker
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils import bundle_compress
+from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_compress as bundle_compress
 from docker.errors import APIError, ImageLoadError, ImageNotFound
 
 IMAGE = "llm-inspect/compressed:1"

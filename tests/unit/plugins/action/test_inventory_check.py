@@ -16,8 +16,8 @@ import pytest
 import yaml
 from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible_collections.baremetal.llm.plugins.action import inventory_check as plugin
-from ansible_collections.baremetal.llm.plugins.module_utils.inventory import REQUIRED, SHARED, prefix_of
 from ansible_collections.baremetal.llm.plugins.modules import inventory_check as documentation
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import REQUIRED, SHARED, prefix_of
 
 from tests.support.inventory_check import look
 

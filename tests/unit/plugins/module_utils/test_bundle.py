@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils import bundle
+from ansible_collections.baremetal.llm.plugins.module_utils import _bundle as bundle
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils import bundle, bundle_check
+from ansible_collections.baremetal.llm.plugins.module_utils import _bundle as bundle
+from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_check as bundle_check
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

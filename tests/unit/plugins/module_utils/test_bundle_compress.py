@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.baremetal.llm.plugins.module_utils import bundle_compress
-from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import read_archive
+from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_compress as bundle_compress
+from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import read_archive
 
 from tests.support import binaries as make
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils.cuda_binaries import (
+from ansible_collections.baremetal.llm.plugins.module_utils._cuda_binaries import (
     CHUNK_BYTES,
     BinaryError,
     Code,

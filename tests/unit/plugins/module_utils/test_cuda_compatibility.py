@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils.cuda_compatibility import (
+from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import (
     built_for,
     capabilities,
     capability,

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils.daemon_json import DaemonJsonError, merge, parse, render
+from ansible_collections.baremetal.llm.plugins.module_utils._daemon_json import DaemonJsonError, merge, parse, render
 from hypothesis import given
 from hypothesis import strategies as st
 

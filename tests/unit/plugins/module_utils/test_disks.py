@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils.bundle import human_bytes
-from ansible_collections.baremetal.llm.plugins.module_utils.disks import disk_needs, measure_disks
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
+from ansible_collections.baremetal.llm.plugins.module_utils._disks import disk_needs, measure_disks
 
 MANIFEST: dict[str, Any] = {
     "schema": 1,

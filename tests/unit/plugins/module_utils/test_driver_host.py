@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils.driver_host import (
+from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import (
     host_facts,
     is_driver_package,
     parse_packages,

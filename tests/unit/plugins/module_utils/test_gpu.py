@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils.gpu import (
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu import (
     PRODUCTS,
     UNKNOWN_HEALTH,
     branch_of,

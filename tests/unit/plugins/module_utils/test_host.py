@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils import host
+from ansible_collections.baremetal.llm.plugins.module_utils import _host as host
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import zstandard
-from ansible_collections.baremetal.llm.plugins.module_utils import image_archive
-from ansible_collections.baremetal.llm.plugins.module_utils.image_archive import ArchiveError, read_archive
-from ansible_collections.baremetal.llm.plugins.module_utils.image_report import report
+from ansible_collections.baremetal.llm.plugins.module_utils import _image_archive as image_archive
+from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import ArchiveError, read_archive
+from ansible_collections.baremetal.llm.plugins.module_utils._image_report import report
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

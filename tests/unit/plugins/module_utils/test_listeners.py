@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils import listeners, mesh
+from ansible_collections.baremetal.llm.plugins.module_utils import _connectivity as mesh
+from ansible_collections.baremetal.llm.plugins.module_utils import _listeners as listeners
 
 OURS, THEIRS = "ab" * 32, "cd" * 32
 ANY, LOOPBACK = "00000000", "0100007F"

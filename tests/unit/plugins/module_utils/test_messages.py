@@ -7,8 +7,8 @@ import string
 from pathlib import Path
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils import messages
-from ansible_collections.baremetal.llm.plugins.module_utils.messages import (
+from ansible_collections.baremetal.llm.plugins.module_utils import _messages as messages
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import (
     LANGUAGES,
     MESSAGES,
     Refused,

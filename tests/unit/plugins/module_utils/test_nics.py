@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils.nics import (
+from ansible_collections.baremetal.llm.plugins.module_utils._nics import (
     dynamic_ports,
     kernel_addresses,
     nic_facts,

@@ -1,0 +1,123 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Is a bundle what its manifest says? Every file is read, in parallel, unless it was read before and not touched since."""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Callable, Iterable, Mapping
+
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
+    MANIFEST_NAME,
+    STATE_DIR,
+    Record,
+    fingerprint,
+    inside,
+    sha256_of,
+)
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+
+
+def read_checks(path: str, bundle: str) -> dict[str, Any]:
+    """What earlier checks of a bundle found, from a file beside the inventory. An unreadable file only means more reading."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = json.load(stream)[os.path.realpath(bundle)]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_checks(path: str, bundle: str, checks: Mapping[str, Any]) -> None:
+    """Note what was checked; other bundles in the file stay."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            everything = json.load(stream)
+    except (OSError, ValueError):
+        everything = {}
+    if not isinstance(everything, dict):
+        everything = {}
+    everything[os.path.realpath(bundle)] = dict(checks)
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path + ".new", "w", encoding="utf-8") as stream:
+        json.dump(everything, stream, indent=1, sort_keys=True)
+    os.replace(path + ".new", path)
+
+
+def verify(
+    root: str,
+    records: list[Record],
+    seen: dict[str, Any],
+    content: bool = True,
+    threads: int = 0,
+    add: Callable[[int], None] = lambda size: None,
+) -> dict[str, list[str]]:
+    """Compare a bundle with its manifest's records. Returns what is wrong, by kind of fault, each file by name.
+
+    `seen` (path -> last check) is brought up to date: a file that was right and was not touched since is not read again.
+    Without `content` only presence and sizes are compared. `add` is told how many bytes are done.
+    """
+    faults: dict[str, list[str]] = {"missing": [], "link": [], "size": [], "corrupt": [], "swapped": [], "extra": []}
+    to_read: list[tuple[Record, str]] = []
+    for record in records:
+        full = inside(root, record["path"])
+        if full is None:
+            faults["link"].append(record["path"])
+        elif not os.path.isfile(full):
+            faults["missing"].append(record["path"])
+        elif os.path.getsize(full) != record["size"]:
+            faults["size"].append(f"{record['path']} ({os.path.getsize(full)} instead of {record['size']} bytes)")
+        else:
+            last = seen.get(record["path"]) or {}
+            if content and (last.get("mark") != fingerprint(full) or last.get("sha256") != record["sha256"]):
+                to_read.append((record, full))
+            else:
+                add(record["size"])
+
+    def digest(item: tuple[Record, str]) -> tuple[str, list[int]]:
+        mark = fingerprint(item[1])  # before it is read: what is written meanwhile counts as a change
+        return sha256_of(item[1], add), mark
+
+    owners: dict[str, str] = {record["sha256"]: record["path"] for record in records}
+    with ThreadPoolExecutor(max_workers=threads or min(8, os.cpu_count() or 1)) as pool:
+        for (record, _dummy), (found, mark) in zip(to_read, pool.map(digest, to_read)):
+            path = record["path"]
+            if found == record["sha256"]:
+                seen[path] = {"sha256": found, "mark": mark}
+                continue
+            seen.pop(path, None)
+            if found in owners:
+                faults["swapped"].append(f"{path} (holds what belongs to {owners[found]})")
+            else:
+                faults["corrupt"].append(path)
+    for path in set(seen) - {record["path"] for record in records}:
+        del seen[path]
+    faults["extra"] = extra_files(root, records)
+    return {fault: names for fault, names in faults.items() if names}
+
+
+def extra_files(root: str, records: Iterable[Record]) -> list[str]:
+    """Files below the bundle's folder that its manifest does not know. Nothing uses them."""
+    known = {record["path"] for record in records} | {MANIFEST_NAME}
+    found = []
+    for folder, folders, files in os.walk(root):
+        if os.path.samefile(folder, root) and STATE_DIR in folders:
+            folders.remove(STATE_DIR)
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        for name in files + links:
+            path = os.path.relpath(os.path.join(folder, name), root).replace(os.sep, "/")
+            if path not in known and not any(other.startswith(path + "/") for other in known):
+                found.append(path)
+    return sorted(found)
+
+
+def describe_faults(bundle: str, faults: Mapping[str, list[str]], lang: str = "en") -> str:
+    """The faults as text: every file by name, and what to do. Nothing if only extra files were found: they do no harm."""
+    if not set(faults) - {"extra"}:
+        return ""
+    lines = [message("faults_header", lang, bundle=bundle)]
+    for fault, names in faults.items():
+        lines += [message("fault_" + fault, lang) + ":"] + [f"  {name}" for name in names]
+    return "\n".join([*lines, message("faults_remedy", lang)])

@@ -1,0 +1,73 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of Docker's daemon.json when options are merged into it. Pure: text and dicts in, dicts and text out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Mapping
+
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+
+_KINDS = {list: "list", str: "str", int: "number", float: "number", bool: "bool", type(None): "null"}
+
+
+class DaemonJsonError(Exception):
+    """The file cannot be merged with anything; the text says why, for people."""
+
+
+def parse(text: str, path: str, lang: str = "en") -> dict[str, Any]:
+    """The content of a daemon.json. An empty file is an empty object, as it is for the engine."""
+    if not text.strip():
+        return {}
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        line = text.splitlines()[error.lineno - 1] if error.lineno <= len(text.splitlines()) else ""
+        raise DaemonJsonError(
+            message(
+                "daemon_json_not_json",
+                lang,
+                path=path,
+                line=error.lineno,
+                column=error.colno,
+                reason=error.msg,
+                shown=f"{error.lineno:6} | {line}",
+            )
+        ) from error
+    if not isinstance(content, dict):
+        start = text[: len(text) - len(text.lstrip())].count("\n") + 1
+        found = message("daemon_json_" + _KINDS[type(content)], lang)
+        raise DaemonJsonError(message("daemon_json_not_an_object", lang, path=path, line=start, found=found))
+    return content
+
+
+def merge(current: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The file's content with the options in it: mappings are merged, other values replaced, null removes a key."""
+    merged = _merge(current, options)
+    if _log_driver(merged) != _log_driver(current):
+        # The engine refuses options of one logging driver that another one left behind.
+        merged = _merge({key: value for key, value in current.items() if key != "log-opts"}, options)
+    return merged
+
+
+def _log_driver(content: Mapping[str, Any]) -> Any:
+    return content.get("log-driver") or "json-file"
+
+
+def _merge(current: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(current)
+    for key, value in options.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping):
+            below = merged.get(key)
+            merged[key] = _merge(below if isinstance(below, Mapping) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def render(content: Mapping[str, Any]) -> str:
+    """The text of a file with that content."""
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

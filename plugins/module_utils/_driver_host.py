@@ -1,0 +1,111 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What there is of an NVIDIA driver on a host, and how it got there: what the module driver_facts tells and ``driver`` decides from."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import re
+from typing import Any, Mapping
+
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu import installed_version
+
+# What belongs to a driver, and what only has a name like it: the container toolkit is another role's.
+_DRIVER_NAMES = (
+    "*nvidia*",
+    "libcuda1*",
+    "libcudadebugger1*",
+    "cuda-drivers*",
+    "glx-alternative-*",
+    "glx-diversions",
+    "update-glx",
+)
+_OTHER_NAMES = (
+    "*nvidia-container*",
+    "nvidia-docker*",
+    "nvidia-installer-cleanup",
+    "nvidia-cuda-*",
+    "*nvidia-egl-wayland*",
+    "nvidia-cudnn*",
+    "nvidia-vaapi-driver",
+    "*-nouveau*",
+    "nvidia-gpu-firmware",
+    "baremetal-llm-*",
+)
+
+# The module as its makers call it; the kernel has modules of its own for other things of NVIDIA's.
+_MODULE = re.compile(r"nvidia(-current)?(-open)?\.ko(\.\w+)?")
+
+
+def is_driver_package(name: str) -> bool:
+    """Whether a package is part of a driver."""
+    name = name.split(":")[0]
+    return any(fnmatch.fnmatchcase(name, one) for one in _DRIVER_NAMES) and not any(
+        fnmatch.fnmatchcase(name, one) for one in _OTHER_NAMES
+    )
+
+
+def parse_packages(text: str) -> dict[str, Any]:
+    """Packages of a driver, which of them are held, and the packages of whatever kind whose installation was interrupted.
+
+    ``text`` has lines of a dpkg status (as in ``ii``), name and version, with tabs between them; rpm knows only ``ii``.
+    """
+    packages: dict[str, str] = {}
+    held: list[str] = []
+    broken: list[str] = []
+    for line in text.splitlines():
+        cells = line.split("\t")
+        if len(cells) != 3 or len(cells[0]) < 2:
+            continue
+        status, name, version = (cell.strip() for cell in cells)
+        # n not installed, c only configuration files are left, i installed; all else is somewhere in between.
+        if status[1] in "nc":
+            continue
+        if status[1] != "i":
+            broken.append(name)
+        if is_driver_package(name):
+            packages[name] = version
+            if status[0] == "h":
+                held.append(name)
+    return {"packages": packages, "held": sorted(held), "broken": sorted(broken)}
+
+
+def secure_boot(sysfs_root: str = "/sys") -> bool:
+    """Whether the firmware lets the kernel load signed modules only. A variable of EFI has four bytes of attributes first."""
+    for path in glob.glob(os.path.join(sysfs_root, "firmware/efi/efivars/SecureBoot-*")):
+        try:
+            with open(path, "rb") as stream:
+                return stream.read()[4:5] == b"\x01"
+        except OSError:
+            return False
+    return False
+
+
+def host_facts(
+    listing: str, kernel: str, programs: Mapping[str, bool], root: str = "/", sysfs_root: str = "/sys"
+) -> dict[str, Any]:
+    """What the decisions need to know of a host.
+
+    ``listing`` are the lines of its packages, ``programs`` says which programs it has.
+    """
+    found = parse_packages(listing)
+    modules = os.path.join(root, "lib/modules", kernel)
+    uninstaller = any(
+        os.path.exists(os.path.join(root, "usr/bin", name)) for name in ("nvidia-uninstall", "nvidia-installer")
+    )
+    return {
+        **found,
+        "runfile": uninstaller,
+        # Somebody unpacked a driver, or an installer was stopped before it wrote down what it had installed.
+        "unowned": installed_version(root) is not None and not uninstaller and not found["packages"],
+        "kernel": kernel,
+        "headers": os.path.exists(os.path.join(modules, "build", "Makefile")),
+        "module": any(
+            _MODULE.fullmatch(os.path.basename(path))
+            for path in glob.glob(os.path.join(modules, "**", "nvidia*.ko*"), recursive=True)
+        ),
+        "programs": dict(programs),
+        "secure_boot": secure_boot(sysfs_root),
+    }

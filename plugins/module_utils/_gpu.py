@@ -1,0 +1,542 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The GPUs and the NVIDIA driver of a host, read from what nvidia-smi prints and from the files of /proc and /sys.
+
+Everything here is text in, plain values out, and no text makes it fail: what cannot be read is told as a problem. A host without
+a driver still has its cards on the PCI bus: there the device id says which product it is, and the rest (UUID, health, and memory
+where one id stands for cards of different sizes) stays None.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import os
+import re
+from typing import Any, Mapping, NamedTuple, Sequence
+from xml.etree import ElementTree
+
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
+
+# What is asked of nvidia-smi: its field, and how the facts call it.
+QUERY_FIELDS = (
+    ("index", "index"),
+    ("uuid", "uuid"),
+    ("name", "name"),
+    ("memory.total", "memory_mib"),
+    ("compute_cap", "compute_capability"),
+    ("pci.bus_id", "bus_id"),
+)
+# Older drivers refuse a query with this field: it came with R510.
+LATE_FIELD = "compute_cap"
+
+# A card's health as long as nobody has told it. nvidia-smi -q -x does.
+UNKNOWN_HEALTH: dict[str, Any] = {
+    "link": {"generation": None, "generation_max": None, "width": None, "width_max": None},
+    "ecc": {
+        "enabled": None,
+        "pending": None,
+        "volatile": {"corrected": None, "uncorrected": None},
+        "aggregate": {"corrected": None, "uncorrected": None},
+    },
+    "remapped_rows": {"corrected": None, "uncorrected": None, "pending": None, "failed": None},
+    "retired_pages": {"corrected": None, "uncorrected": None, "pending": None},
+    "mig_enabled": None,
+    "persistence_enabled": None,
+    "temperature_celsius": None,
+    "throttle_reasons": None,
+}
+# Reasons for lower clocks that are no sign of trouble: nothing to do, or somebody's own setting.
+_HARMLESS_REASONS = (
+    "gpu_idle",
+    "applications_clocks_setting",
+    "sync_boost",
+    "display_clocks_setting",
+    "display_clock_setting",
+)
+
+# What a card's NVLinks carry, by compute capability: Mbit/s of one link in each direction, and how many it has.
+# Sources: NVIDIA's architecture papers of Pascal (P100: 160 GB/s over 4 links, both directions), Volta (V100: 300 GB/s, 6), Turing
+# (RTX 8000: 100 GB/s, 2), Ampere (A100: 600 GB/s, 12; GA102: 112.5 GB/s, 4), Hopper (900 GB/s, 18) and Blackwell (1800 GB/s, 18).
+NVLINKS = {
+    "6.0": (160000, 4),
+    "7.0": (200000, 6),
+    "7.5": (200000, 2),
+    "8.0": (200000, 12),
+    "8.6": (112500, 4),
+    "9.0": (200000, 18),
+    "10.0": (400000, 18),
+    "10.3": (400000, 18),
+}
+# What one lane carries in each direction after its line code (8b/10b, 128b/130b, flits from 6.0 on). Source: PCI-SIG's base specifications.
+PCIE_LANE_MBPS = {1: 2000, 2: 4000, 3: 7877, 4: 15754, 5: 31508, 6: 60500}
+
+_VENDOR = "0x10de"
+_BRIDGE_CLASS = "0x0680"  # other bridge: how an NVSwitch shows itself
+_DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller; a card's audio function is neither
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_NOTHING = re.compile(
+    r"\[?(n/a|not supported|unknown error|err!|insufficient permissions|requested functionality.*)\]?", re.I
+)
+_VERSION = re.compile(r"(?<![\d.])(\d{3,4}\.\d+(?:\.\d+)?)(?![\d.])")
+_LINK = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|PSB|NVB")
+# Where distributions and NVIDIA's own installer put the driver's libraries.
+_LIBRARY_FOLDERS = (
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "usr/lib64",
+    "usr/lib",
+    "usr/lib/x86_64-linux-gnu/nvidia/current",
+    "usr/lib/nvidia",
+)
+_LIBRARY = "libnvidia-ml.so."
+
+
+class Product(NamedTuple):
+    """What a PCI device id stands for. No memory where the cards with this id differ in it."""
+
+    name: str
+    generation: str
+    compute_capability: str
+    memory_mib: int | None
+
+
+# Device id: name as nvidia-smi prints it, compute capability, memory.total in MiB.
+# Sources: Volta from the PCI ID Repository (pci.ids of 2023-04-11); the others from the table of compatible GPUs in the
+# README of NVIDIA's open-gpu-kernel-modules 595.45.04. Capabilities from NVIDIA's table of CUDA GPUs. Memory where it is
+# known from nvidia-smi outputs that people published, or measured (H200); None elsewhere.
+_PRODUCTS = """
+1DB1 | Tesla V100-SXM2-16GB | 7.0 | 16384
+1DB2 | Tesla V100-DGXS-16GB | 7.0 | 16384
+1DB3 | Tesla V100-FHHL-16GB | 7.0 | 16384
+1DB4 | Tesla V100-PCIE-16GB | 7.0 | 16384
+1DB5 | Tesla V100-SXM2-32GB | 7.0 | 32768
+1DB6 | Tesla V100-PCIE-32GB | 7.0 | 32768
+1DB7 | Tesla V100-DGXS-32GB | 7.0 | 32768
+1DB8 | Tesla V100-SXM3-32GB | 7.0 | 32768
+1DF5 | Tesla V100-SXM2-16GB | 7.0 | 16384
+1DF6 | Tesla V100S-PCIE-32GB | 7.0 | 32768
+1EB8 | Tesla T4 | 7.5 | 15360
+20B0 | NVIDIA A100-SXM4-40GB | 8.0 | 40960
+20B2 | NVIDIA A100-SXM4-80GB | 8.0 | 81920
+20B3 | NVIDIA A100-SXM-64GB | 8.0 | 65536
+20B5 | NVIDIA A100 80GB PCIe | 8.0 | 81920
+20B7 | NVIDIA A30 | 8.0 | 24576
+20BD | NVIDIA A800-SXM4-40GB | 8.0 | 40960
+20F1 | NVIDIA A100-PCIE-40GB | 8.0 | 40960
+20F3 | NVIDIA A800-SXM4-80GB | 8.0 | 81920
+20F5 | NVIDIA A800 80GB PCIe | 8.0 | 81920
+20F6 | NVIDIA A800 40GB Active | 8.0 | 40960
+2235 | NVIDIA A40 | 8.6 | 46068
+2236 | NVIDIA A10 | 8.6 | 23028
+2237 | NVIDIA A10G | 8.6 | 23028
+25B6 | NVIDIA A2 or A16 | 8.6 | -
+26B5 | NVIDIA L40 | 8.9 | 46068
+26B9 | NVIDIA L40S | 8.9 | 46068
+26BA | NVIDIA L20 | 8.9 | 46068
+27B6 | NVIDIA L2 | 8.9 | -
+27B8 | NVIDIA L4 | 8.9 | 23034
+230E | NVIDIA H20 NVL16 | 9.0 | -
+2321 | NVIDIA H100 NVL | 9.0 | 95830
+2322 | NVIDIA H800 PCIe | 9.0 | 81559
+2324 | NVIDIA H800 | 9.0 | 81559
+2329 | NVIDIA H20 | 9.0 | 97871
+232C | NVIDIA H20-3e | 9.0 | 143771
+2330 | NVIDIA H100 80GB HBM3 | 9.0 | 81559
+2331 | NVIDIA H100 PCIe | 9.0 | 81559
+2335 | NVIDIA H200 | 9.0 | 143771
+2339 | NVIDIA H100 | 9.0 | -
+233A | NVIDIA H800 NVL | 9.0 | -
+233B | NVIDIA H200 NVL | 9.0 | 143771
+2342 | NVIDIA GH200 | 9.0 | -
+2348 | NVIDIA GH200 144G HBM3e | 9.0 | -
+2901 | NVIDIA B200 | 10.0 | -
+2941 | NVIDIA GB200 | 10.0 | -
+2BB5 | NVIDIA RTX PRO 6000 Blackwell Server Edition | 12.0 | -
+3182 | NVIDIA B300 SXM6 AC | 10.3 | -
+31C2 | NVIDIA GB300 | 10.3 | -
+"""
+
+
+def _read_products() -> dict[str, Product]:
+    products: dict[str, Product] = {}
+    for line in _PRODUCTS.strip().splitlines():
+        device, name, capability, memory = (cell.strip() for cell in line.split("|"))
+        major, _dot, minor = capability.partition(".")
+        generation = architecture((int(major), int(minor))).name
+        products[device] = Product(name, generation, capability, None if memory == "-" else int(memory))
+    return products
+
+
+PRODUCTS = _read_products()
+
+
+def _value(text: str) -> str | None:
+    """A cell of nvidia-smi's output; the many ways in which it says that it has nothing to say are None."""
+    text = text.strip()
+    return None if not text or _NOTHING.fullmatch(text) else text
+
+
+def _whole(text: str | None) -> int | None:
+    """The number of '143771 MiB' or '143771'."""
+    match = re.fullmatch(r"(\d+)(?:\.\d+)?(?:\s*MiB)?", text or "")
+    return int(match.group(1)) if match else None
+
+
+def normal_bus_id(text: str | None) -> str | None:
+    """A bus id as nvidia-smi writes it, 00000000:3B:00.0, from any of the ways to write one."""
+    match = re.fullmatch(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", (text or "").strip().lower())
+    if not match:
+        return None
+    domain, bus, device, function = match.groups()
+    return "{:08X}:{:02X}:{:02X}.{}".format(int(domain or "0", 16), int(bus, 16), int(device, 16), function)
+
+
+def parse_csv(text: str) -> list[dict[str, str | None]]:
+    """The rows of ``--format=csv``, with or without ``nounits``, by field. Units leave the headers, not the values."""
+    rows = [[cell.strip() for cell in row] for row in csv.reader(text.splitlines()) if row]
+    if not rows:
+        return []
+    fields = [re.sub(r"\s*\[.*\]$", "", header) for header in rows[0]]
+    return [dict(zip(fields, [_value(cell) for cell in row])) for row in rows[1:] if len(row) == len(fields)]
+
+
+def parse_query(text: str) -> list[dict[str, Any]]:
+    """The GPUs of a query for the fields above. What a card or an old driver does not tell is None."""
+    gpus: list[dict[str, Any]] = []
+    for row in parse_csv(text):
+        gpu: dict[str, Any] = {ours: row.get(theirs) for theirs, ours in QUERY_FIELDS}
+        gpu["index"] = _whole(gpu["index"])
+        gpu["memory_mib"] = _whole(gpu["memory_mib"])
+        gpu["bus_id"] = normal_bus_id(gpu["bus_id"])
+        if gpu["index"] is not None:
+            gpus.append(gpu)
+    return gpus
+
+
+def parse_topology(text: str) -> dict[str, dict[str, str]]:
+    """How each GPU reaches the others and the network cards, from ``nvidia-smi topo -m``: ``{GPU0: {GPU1: NV18}}``."""
+    lines = [_ESCAPE.sub("", line).rstrip() for line in text.splitlines()]
+    header: list[str] = []
+    links: dict[str, dict[str, str]] = {}
+    for line in lines:
+        cells = [cell.strip() for cell in line.split("\t")]
+        if not header:
+            if "GPU0" in cells[1:]:
+                header = cells[1:]
+            continue
+        if not re.fullmatch(r"GPU\d+", cells[0]):
+            continue
+        mine = {
+            name: cell
+            for name, cell in zip(header, cells[1:])
+            if re.fullmatch(r"(GPU|NIC)\d+|mlx\w+", name) and name != cells[0] and _LINK.fullmatch(cell)
+        }
+        links[cells[0]] = mine
+    return links
+
+
+def parse_p2p(text: str, topology: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, bool | None]]:
+    """Whether GPUs can read each other's memory, from ``nvidia-smi topo -p2p r``: ``{GPU0: {GPU1: True}}``.
+
+    Where that says nothing, an NVLink between them does (``topology``); else it is not known, None.
+    """
+    said: dict[str, dict[str, str]] = {}
+    header: list[str] = []
+    for line in text.splitlines():
+        cells = _ESCAPE.sub("", line).split()
+        if not header:
+            header = cells if cells and all(re.fullmatch(r"GPU\d+", cell) for cell in cells) else []
+        elif len(cells) == len(header) + 1 and cells[0] in header:
+            said[cells[0]] = dict(zip(header, cells[1:]))
+    p2p: dict[str, dict[str, bool | None]] = {}
+    for mine, links in topology.items():
+        p2p[mine] = {}
+        for other in sorted((name for name in links if name.startswith("GPU")), key=lambda name: int(name[3:])):
+            answer = said.get(mine, {}).get(other, "U")
+            by_link = True if links[other].startswith("NV") and links[other] != "NVB" else None
+            p2p[mine][other] = by_link if answer == "U" else answer == "OK"
+    return p2p
+
+
+def slowest_fabric(
+    gpus: Sequence[Mapping[str, Any]], topology: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any] | None:
+    """What the worst-connected card can exchange with the others of its host: ``{via: NVLink x6, mbps: 1200000}``.
+
+    Each direction for itself. A card's NVLinks work side by side, so they add up; behind an NVSwitch every pair shows all of them.
+    A card without NVLink to another one goes over PCIe, at the width it has now. None for a single card and where nothing tells.
+    """
+    if len(gpus) < 2:
+        return None
+    found = []
+    for gpu in gpus:
+        links = topology.get("GPU{0}".format(gpu.get("index")), {})
+        nvlinks = sum(
+            int(link[2:]) for name, link in links.items() if name.startswith("GPU") and re.fullmatch(r"NV\d+", link)
+        )
+        if nvlinks:
+            mbps, most = NVLINKS.get(str(gpu.get("compute_capability")), (0, 0))
+            count = min(nvlinks, most)
+            found.append((mbps * count, "NVLink x{0}".format(count)))
+        else:
+            pcie = gpu.get("link") or {}
+            generation, width = pcie.get("generation_max"), pcie.get("width")
+            mbps = PCIE_LANE_MBPS.get(generation or 0, 0) * (width or 0)
+            found.append((mbps, "PCIe {0}.0 x{1}".format(generation, width)))
+    mbps, via = min(found)
+    return {"via": via, "mbps": mbps} if mbps else None
+
+
+def _text(element: ElementTree.Element | None, path: str) -> str | None:
+    return _value(element.findtext(path) or "") if element is not None else None
+
+
+def _count(element: ElementTree.Element | None, path: str) -> int | None:
+    """The leading number of '35 C', '16x' or '0'."""
+    match = re.match(r"(\d+)", _text(element, path) or "")
+    return int(match.group(1)) if match else None
+
+
+def _enabled(element: ElementTree.Element | None, path: str) -> bool | None:
+    return {"enabled": True, "yes": True, "disabled": False, "no": False}.get((_text(element, path) or "").lower())
+
+
+def _ecc_errors(span: ElementTree.Element | None) -> dict[str, int | None]:
+    """Errors since the driver was loaded, or of the card's whole life.
+
+    Cards since Turing count by kind of memory, older ones by place with a total.
+    """
+    found: dict[str, list[int]] = {"corrected": [], "uncorrected": []}
+    if span is not None:
+        for kind, bits in (("corrected", "single_bit"), ("uncorrected", "double_bit")):
+            block = span.find(bits)
+            if block is not None:
+                total = _count(block, "total")
+                places = [_count(block, child.tag) for child in block] if total is None else [total]
+                found[kind] += [number for number in places if number is not None]
+        for child in span:
+            number = _count(span, child.tag)
+            if number is not None and "correctable" in child.tag:
+                found["uncorrected" if "uncorrectable" in child.tag else "corrected"].append(number)
+    return {kind: sum(numbers) if numbers else None for kind, numbers in found.items()}
+
+
+def _throttle_reasons(gpu: ElementTree.Element) -> list[str] | None:
+    """What slows the card down at this moment. Before R535 the same was called clocks_throttle_reasons."""
+    block = gpu.find("clocks_event_reasons")
+    block = gpu.find("clocks_throttle_reasons") if block is None else block
+    if block is None:
+        return None
+    reasons = []
+    for child in block:
+        name = re.sub(r"^clocks_(event|throttle)_reason_", "", child.tag)
+        if (child.text or "").strip() == "Active" and name not in _HARMLESS_REASONS:
+            reasons.append(name)
+    return sorted(reasons)
+
+
+def parse_health(text: str) -> dict[str, dict[str, Any]] | None:
+    """By bus id how each card is, from ``nvidia-smi -q -x``; None if that is no such answer."""
+    try:
+        log = ElementTree.fromstring(text)
+    except (ElementTree.ParseError, ValueError):
+        return None
+    if log.tag != "nvidia_smi_log":
+        return None
+    cards: dict[str, dict[str, Any]] = {}
+    for gpu in log.findall("gpu"):
+        bus_id = normal_bus_id(gpu.get("id"))
+        if bus_id is None:
+            continue
+        link, rows = gpu.find("pci/pci_gpu_link_info"), gpu.find("remapped_rows")
+        pages = gpu.find("retired_pages")
+        cards[bus_id] = {
+            "link": {
+                "generation": _count(link, "pcie_gen/current_link_gen"),
+                "generation_max": _count(link, "pcie_gen/max_link_gen"),
+                "width": _count(link, "link_widths/current_link_width"),
+                "width_max": _count(link, "link_widths/max_link_width"),
+            },
+            "ecc": {
+                "enabled": _enabled(gpu, "ecc_mode/current_ecc"),
+                "pending": _enabled(gpu, "ecc_mode/pending_ecc"),
+                "volatile": _ecc_errors(gpu.find("ecc_errors/volatile")),
+                "aggregate": _ecc_errors(gpu.find("ecc_errors/aggregate")),
+            },
+            "remapped_rows": {
+                "corrected": _count(rows, "remapped_row_corr"),
+                "uncorrected": _count(rows, "remapped_row_unc"),
+                "pending": _enabled(rows, "remapped_row_pending"),
+                "failed": _enabled(rows, "remapped_row_failure"),
+            },
+            "retired_pages": {
+                "corrected": _count(pages, "multiple_single_bit_retirement/retired_count"),
+                "uncorrected": _count(pages, "double_bit_retirement/retired_count"),
+                "pending": _enabled(pages, "pending_retirement"),
+            },
+            "mig_enabled": _enabled(gpu, "mig_mode/current_mig"),
+            "persistence_enabled": _enabled(gpu, "persistence_mode"),
+            "temperature_celsius": _count(gpu, "temperature/gpu_temp"),
+            "throttle_reasons": _throttle_reasons(gpu),
+        }
+    return cards
+
+
+def parse_driver(text: str) -> dict[str, str | None]:
+    """Version and kind of the loaded kernel module, from /proc/driver/nvidia/version."""
+    line = next((line for line in text.splitlines() if line.startswith("NVRM version:")), "")
+    match = _VERSION.search(line)
+    if not match:
+        return {"version": None, "kernel_module": None}
+    return {"version": match.group(1), "kernel_module": "open" if "Open Kernel Module" in line else "proprietary"}
+
+
+def branch_of(version: str | None) -> str | None:
+    """570.195.03 belongs to branch 570."""
+    return version.split(".")[0] if version else None
+
+
+def _read(*parts: str) -> str | None:
+    try:
+        with open(os.path.join(*parts), encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return None
+
+
+def installed_version(root: str = "/") -> str | None:
+    """The version of the driver's libraries on disk, which is the next one to be loaded."""
+    for folder in _LIBRARY_FOLDERS:
+        # libnvidia-ml.so.1 leads to the version that is in use, should an older file still lie beside it.
+        names = [os.path.basename(os.path.realpath(os.path.join(root, folder, _LIBRARY + "1")))]
+        names += sorted(os.path.basename(path) for path in glob.glob(os.path.join(root, folder, _LIBRARY + "*")))
+        for name in names:
+            match = re.fullmatch(re.escape(_LIBRARY) + r"(\d{3,4}\.\d+(?:\.\d+)?)", name)
+            if match:
+                return match.group(1)
+    return None
+
+
+def driver_facts(proc_root: str = "/proc", root: str = "/") -> dict[str, Any]:
+    """Which driver runs and which one is installed."""
+    running = parse_driver(_read(proc_root, "driver/nvidia/version") or "")
+    installed = installed_version(root)
+    return {
+        "loaded": running["version"],
+        "installed": installed,
+        "branch": branch_of(running["version"] or installed),
+        "kernel_module": running["kernel_module"],
+        "mismatch": bool(running["version"] and installed and running["version"] != installed),
+    }
+
+
+def pci_gpus(sysfs_root: str = "/sys") -> list[dict[str, Any]]:
+    """NVIDIA's GPUs on the PCI bus, in the order of their bus ids, as the driver counts them."""
+    gpus: list[dict[str, Any]] = []
+    for folder in sorted(glob.glob(os.path.join(sysfs_root, "bus/pci/devices/*"))):
+        values = {name: (_read(folder, name) or "").strip().lower() for name in ("vendor", "device", "class")}
+        bus_id = normal_bus_id(os.path.basename(folder))
+        if values["vendor"] != _VENDOR or not values["class"].startswith(_DISPLAY_CLASSES) or bus_id is None:
+            continue
+        device = values["device"].replace("0x", "").upper().zfill(4)
+        product = PRODUCTS.get(device)
+        gpus.append(
+            {
+                "index": len(gpus),
+                "uuid": None,
+                "name": product.name if product else None,
+                "memory_mib": product.memory_mib if product else None,
+                "compute_capability": product.compute_capability if product else None,
+                "bus_id": bus_id,
+                "pci_device_id": device,
+            }
+        )
+    return gpus
+
+
+def nvswitches(sysfs_root: str = "/sys") -> int:
+    """How many NVSwitches are on the PCI bus. Those of HGX B200 and later are not there: they hide behind network cards."""
+    found = 0
+    for folder in glob.glob(os.path.join(sysfs_root, "bus/pci/devices/*")):
+        values = [(_read(folder, name) or "").strip().lower() for name in ("vendor", "class")]
+        found += values[0] == _VENDOR and values[1].startswith(_BRIDGE_CLASS)
+    return found
+
+
+def complete(
+    gpus: Sequence[Mapping[str, Any]],
+    on_bus: Sequence[Mapping[str, Any]],
+    health: Mapping[str, Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    """GPUs of nvidia-smi, each with its health, and with the compute capability of the PCI bus where an old driver lacks it."""
+    by_bus_id = {gpu["bus_id"]: gpu for gpu in on_bus}
+    completed: list[dict[str, Any]] = []
+    for gpu in gpus:
+        card = by_bus_id.get(gpu["bus_id"], {})
+        capability = gpu["compute_capability"] or card.get("compute_capability")
+        completed.append({**gpu, "compute_capability": capability, **health.get(str(gpu["bus_id"]), UNKNOWN_HEALTH)})
+    return completed
+
+
+def _problem(code: str, detail: str) -> dict[str, str]:
+    return {"code": code, "detail": detail}
+
+
+def gpu_facts(
+    answers: Mapping[str, str | None],
+    on_bus: Sequence[Mapping[str, Any]],
+    driver: Mapping[str, Any],
+    switches: int = 0,
+    failure: str = "",
+) -> dict[str, Any]:
+    """All of it together.
+
+    ``answers`` is what nvidia-smi printed: ``query``, ``details`` (-q -x), ``topology`` (topo -m) and ``p2p`` (topo -p2p r), None
+    or absent where it could not be asked; ``failure`` is what it said then.
+    """
+    problems: list[dict[str, str]] = []
+    query, details = answers.get("query"), answers.get("details")
+    health = parse_health(details or "")
+    gpus = complete(parse_query(query or ""), on_bus, health or {})
+    topology = parse_topology(answers.get("topology") or "") if gpus else {}
+    source = "nvidia-smi" if gpus else "pci" if on_bus else "none"
+    if query is not None and not gpus:
+        problems.append(_problem("nvidia_smi_unreadable", "its list of cards: {!r}".format(query[:200])))
+    if not gpus:
+        gpus = [
+            {**{key: value for key, value in gpu.items() if key != "pci_device_id"}, **UNKNOWN_HEALTH} for gpu in on_bus
+        ]
+        for gpu in on_bus:
+            if gpu["name"] is None:
+                detail = "the NVIDIA device {} at {} is not in the table of GPUs".format(
+                    gpu["pci_device_id"], gpu["bus_id"]
+                )
+                problems.append(_problem("unknown_pci_device", detail))
+    else:
+        if health is None and details is not None:
+            problems.append(_problem("nvidia_smi_unreadable", "its details (-q -x): {!r}".format(details[:200])))
+        silent = [str(gpu["bus_id"]) for gpu in gpus if health is not None and str(gpu["bus_id"]) not in health]
+        if silent:
+            problems.append(_problem("nvidia_smi_unreadable", "no details of {}".format(", ".join(silent))))
+        if len(gpus) < len(on_bus):
+            seen = {gpu["bus_id"] for gpu in gpus}
+            missing = [str(gpu["bus_id"]) for gpu in on_bus if gpu["bus_id"] not in seen]
+            problems.append(
+                _problem("gpu_lost", "on the PCI bus but not seen by nvidia-smi: {}".format(", ".join(missing)))
+            )
+    if failure:
+        problems.append(_problem("nvidia_smi_failed", " ".join(failure.split())[:300]))
+    if driver["mismatch"]:
+        detail = "the driver {} is loaded but {} is installed".format(driver["loaded"], driver["installed"])
+        problems.append(_problem("driver_mismatch", detail))
+    return {
+        "source": source,
+        "gpus": gpus,
+        "driver": dict(driver),
+        "topology": topology,
+        "p2p": parse_p2p(answers.get("p2p") or "", topology),
+        "fabric": slowest_fabric(gpus, topology),
+        "nvswitches": switches,
+        "problems": problems,
+    }

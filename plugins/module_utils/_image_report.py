@@ -1,0 +1,48 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is inside an image, as a table for people."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+
+_VERSIONS = (
+    ("vLLM", "vllm_version"),
+    ("torch", "torch_version"),
+    ("CUDA", "cuda_version"),
+    ("Ray", "ray_version"),
+    ("Python", "python_version"),
+    ("xFormers", "xformers_version"),
+    ("FlashInfer", "flashinfer_version"),
+    ("Transformers", "transformers_version"),
+    ("Triton", "triton_version"),
+)
+
+
+def report(images: Sequence[Mapping[str, Any]], lang: str = "en") -> list[str]:
+    """The lines that describe images."""
+    lines: list[str] = []
+    for image in images:
+        title = ", ".join(image.get("references") or []) or str(image.get("reference") or image.get("id"))
+        lines += [title, "  " + str(image.get("id"))]
+        lines += ["  {0:<13} {1}".format(name, image[key]) for name, key in _VERSIONS if image.get(key)]
+        if image.get("driver_minimum"):
+            lines.append("  " + message("image_driver", lang, lowest=image["driver_minimum"]))
+        libraries = image.get("libraries") or {}
+        if libraries:
+            lines += ["", "  " + message("image_libraries", lang)]
+        for name, library in libraries.items():
+            few = [one for one in library["architectures"] if one not in library["built_for"]]
+            line = "  {0:<16} {1:>5}  {2}".format(name, library["containers"], " ".join(library["built_for"]))
+            lines.append(line + ("  ({0})".format(message("image_strays", lang, names=" ".join(few))) if few else ""))
+        served = image.get("compute_capabilities")
+        lines += [
+            "",
+            "  " + message("image_serves", lang, gpus=", ".join(served))
+            if served
+            else "  " + message("image_serves_none", lang),
+            "",
+        ]
+    return lines[:-1]

@@ -1,0 +1,266 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files from the network into a folder: resumed where they broke off, compared with size and SHA-256, never half under their name."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
+    CHUNK_BYTES,
+    human_bytes,
+    human_seconds,
+    sha256_of,
+)
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import Refused
+
+ATTEMPTS = 5
+TIMEOUT_SECONDS = 60
+# Answers after which it makes sense to ask again; others of 400 and above will be the same next time.
+_PASSING = (408, 425, 429, 500, 502, 503, 504)
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
+
+
+class FetchError(Refused):
+    """A file that could not be brought; the text names it, each address that was tried, and what each answered."""
+
+
+class _Again(Exception):
+    """This try failed, the next may not."""
+
+
+class _Wrong(Exception):
+    """What arrived is not what was asked for."""
+
+
+class _Redirect(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but tells a token only to the host that it is meant for."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if request is not None and _origin(newurl) != _origin(req.full_url):
+            request.remove_header("Authorization")
+        return request
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urllib.parse.urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
+def make_opener(proxy: str = "") -> urllib.request.OpenerDirector:
+    """One opener for all: through `proxy`, or as http_proxy, https_proxy and no_proxy of the environment say."""
+    handlers: list[Any] = [_Redirect()]
+    if proxy:
+        handlers.append(urllib.request.ProxyHandler({"http": proxy, "https": proxy}))
+    return urllib.request.build_opener(*handlers)
+
+
+def mirrored(url: str, mirrors: Mapping[str, Sequence[str]]) -> list[str]:
+    """The addresses of a file in the order in which they are tried: those of mirrors of its beginning, then its own."""
+    found = [
+        instead + url[len(start) :]
+        for start, instead_of_it in mirrors.items()
+        if url.startswith(start)
+        for instead in instead_of_it
+    ]
+    return [*found, url]
+
+
+def without_password(url: str) -> str:
+    """The address as it may be printed: without name, password and query, which may hold a signature."""
+    parts = urllib.parse.urlsplit(url)
+    return urllib.parse.urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def remote_size(
+    url: str, opener: urllib.request.OpenerDirector, headers: Mapping[str, str] | None = None
+) -> int | None:
+    """Size of a file by its address, None if the server does not tell. FetchError if it has no such file."""
+    try:
+        request = urllib.request.Request(url, headers=dict(headers or {}), method="HEAD")
+        with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
+            length = answer.headers.get("Content-Length")
+            return int(length) if length and length.isdigit() else None
+    except urllib.error.HTTPError as error:
+        if error.code in (404, 410):
+            raise FetchError("fetch_no_answer", url=without_password(url), reason=_explain(error)) from error
+        return None
+    except (OSError, http.client.HTTPException) as error:
+        raise FetchError("fetch_no_answer", url=without_password(url), reason=_explain(error)) from error
+
+
+def download(
+    file: Mapping[str, Any],
+    target: str,
+    opener: urllib.request.OpenerDirector,
+    add: Callable[[int], None] = lambda size: None,
+    attempts: int = ATTEMPTS,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
+    """Bring a file (urls; size, sha256, headers where known) to `target`. What an earlier try brought is not fetched again."""
+    urls: list[str] = list(file["urls"])
+    answers: dict[str, str] = {}
+    given_up: set[str] = set()
+    os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
+    for attempt in range(attempts):
+        for url in urls:
+            if url in given_up:
+                continue
+            try:
+                _continue(file, url, target + ".part", opener, add)
+                _check(file, target + ".part", add)
+                os.replace(target + ".part", target)
+                _forget(target + ".part")
+                return
+            except urllib.error.HTTPError as error:
+                answers[url] = _explain(error)
+                if error.code not in _PASSING:
+                    given_up.add(url)
+            except _Wrong as error:
+                # Once more from its beginning: what was resumed may have been of another file.
+                if answers.get(url) == str(error):
+                    given_up.add(url)
+                answers[url] = str(error)
+            except (OSError, http.client.HTTPException, _Again) as error:
+                answers[url] = _explain(error)
+        if len(given_up) == len(urls):
+            break
+        if attempt + 1 < attempts:
+            pause(min(2.0**attempt, 30))
+    tried = "\n".join(f"  {without_password(url)}: {answers.get(url, 'not tried')}" for url in urls)
+    raise FetchError("fetch_failed", path=file.get("path") or os.path.basename(target), answers=tried)
+
+
+def _continue(
+    file: Mapping[str, Any], url: str, part: str, opener: urllib.request.OpenerDirector, add: Callable[[int], None]
+) -> None:
+    """Complete `part` from url, from where it ends if the server agrees that it is still the same file."""
+    have = os.path.getsize(part) if os.path.exists(part) else 0
+    note = _noted(part)
+    validator = note.get("validator") if note.get("url") == url else None
+    size, digest = file.get("size"), file.get("sha256")
+    if have and ((not validator and not digest) or (size is not None and have > size)):
+        have = 0
+    if have and size is not None and have == size:
+        _count(part, have, add)
+        return
+    headers = dict(file.get("headers") or {})
+    if have:
+        headers["Range"] = f"bytes={have}-"
+        if validator:
+            headers["If-Range"] = str(validator)
+    with opener.open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:
+        if answer.status == 206:
+            span = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range") or "")
+            if not span or int(span.group(1)) != have:
+                _forget(part)
+                raise _Again("the server sent another part than was asked for")
+        else:
+            have = 0
+        _note(part, url, answer.headers)
+        if have:
+            _count(part, have, add)
+        length = answer.headers.get("Content-Length")
+        expected = have + int(length) if length and length.isdigit() else None
+        if size is not None and expected is not None and expected != size:
+            raise _Wrong(f"it has {expected} bytes there, {size} are expected")
+        received = have
+        with open(part, "ab" if have else "wb") as stream:
+            try:
+                for piece in iter(lambda: answer.read(CHUNK_BYTES), b""):
+                    stream.write(piece)
+                    received += len(piece)
+                    add(len(piece))
+            except BaseException:
+                add(-received)
+                raise
+        if expected is not None and received < expected:
+            add(-received)
+            raise _Again(f"the connection ended after {human_bytes(received)} of {human_bytes(expected)}")
+
+
+def _count(part: str, have: int, add: Callable[[int], None]) -> None:
+    """What lies there already is part of the progress."""
+    add(have)
+
+
+def _check(file: Mapping[str, Any], part: str, add: Callable[[int], None]) -> None:
+    size, digest = os.path.getsize(part), file.get("sha256")
+    wrong = ""
+    if file.get("size") is not None and size != file["size"]:
+        wrong = f"{size} bytes arrived, {file['size']} are expected"
+    elif digest:
+        found = sha256_of(part)
+        if found != digest:
+            wrong = f"what arrived has the SHA-256 {found}, {digest} is expected"
+    if wrong:
+        add(-size)
+        _forget(part)
+        raise _Wrong(wrong)
+
+
+def _note(part: str, url: str, headers: Any) -> None:
+    etag = headers.get("ETag") or ""
+    validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified")
+    with open(part + ".note", "w", encoding="utf-8") as stream:
+        json.dump({"url": url, "validator": validator}, stream)
+
+
+def _noted(part: str) -> dict[str, Any]:
+    try:
+        with open(part + ".note", encoding="utf-8") as stream:
+            found = json.load(stream)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _forget(part: str) -> None:
+    for path in (part, part + ".note"):
+        if os.path.exists(path):
+            os.unlink(path)
+
+
+def _explain(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        text = f"HTTP {error.code} {error.reason}"
+        if error.code in (401, 403):
+            text += ": a token is needed, or the licence has to be accepted on the model's page"
+        if error.code == 407:
+            text += ": the proxy wants a name and a password (bundle_proxy)"
+        return text
+    if isinstance(error, urllib.error.URLError):
+        return str(error.reason)
+    return str(error) or type(error).__name__
+
+
+def present(file: Mapping[str, Any], full: str, known: Mapping[str, Any] | None, mark: Sequence[int] | None) -> bool:
+    """Whether a file of the bundle is there. It is read only if it was touched since its last check (`known`)."""
+    if mark is None or (file.get("size") is not None and mark[0] != file["size"]):
+        return False
+    digest = file.get("sha256")
+    if known and list(known.get("mark") or ()) == list(mark):
+        return not digest or bool(known.get("sha256") == digest)
+    return bool(digest) and sha256_of(full) == digest
+
+
+def summary(sizes: Sequence[int | None], fetch: int, hosts: int, gbit_per_second: float) -> str:
+    """412.0 GiB in 12 files, 3.1 GiB of it to fetch; about 35 min to 12 hosts at 10 Gbit/s."""
+    total = sum(size or 0 for size in sizes)
+    unknown = sum(size is None for size in sizes)
+    more = f" and {unknown} of unknown size" if unknown else ""
+    seconds = total * 8 * hosts / (gbit_per_second * 1e9)
+    return (
+        f"{human_bytes(total)} in {len(sizes) - unknown} files{more}, {human_bytes(fetch)} of it to fetch; "
+        f"about {human_seconds(seconds)} to {hosts} host{'s' if hosts != 1 else ''} at {gbit_per_second:g} Gbit/s"
+    )

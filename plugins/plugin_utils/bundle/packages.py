@@ -1,0 +1,231 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Packages with all that they depend on: what apt, dnf and pip are asked, and what apt's answers mean.
+
+apt works in a root of its own: it reads and changes nothing of the machine that it runs on, so any user may run it, for any
+release of Debian and Ubuntu. Its own check of the distribution's signature stays in force.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import Refused
+
+
+class System(NamedTuple):
+    """A release of a distribution: how it is called there, and its Python (of the platform; what Ansible uses on the host)."""
+
+    manager: str
+    codename: str
+    python: str
+    sources: tuple[tuple[str, str, str], ...]  # address, suites, components
+    image: str = ""  # a container that has dnf
+
+
+_DEBIAN, _SECURITY = "http://deb.debian.org/debian", "http://deb.debian.org/debian-security"
+_UBUNTU = "http://archive.ubuntu.com/ubuntu"
+
+
+def _debian(codename: str, python: str, components: str = "main") -> System:
+    sources = (
+        (_DEBIAN, f"{codename} {codename}-updates", components),
+        (_SECURITY, f"{codename}-security", components),
+    )
+    return System("apt", codename, python, sources)
+
+
+def _ubuntu(codename: str, python: str) -> System:
+    suites = f"{codename} {codename}-updates {codename}-security"
+    return System("apt", codename, python, ((_UBUNTU, suites, "main restricted universe"),))
+
+
+# Releases: https://www.debian.org/releases/, https://wiki.ubuntu.com/Releases, https://hub.docker.com/_/almalinux
+SYSTEMS: dict[str, System] = {
+    "debian-11": _debian("bullseye", "3.9"),
+    "debian-12": _debian("bookworm", "3.11"),
+    "debian-13": _debian("trixie", "3.13"),
+    "ubuntu-20.04": _ubuntu("focal", "3.8"),
+    "ubuntu-22.04": _ubuntu("jammy", "3.10"),
+    "ubuntu-24.04": _ubuntu("noble", "3.12"),
+    "rocky-9": System("dnf", "9", "3.9", (), "docker.io/rockylinux/rockylinux:9"),
+    "rocky-8": System("dnf", "8", "3.9", (), "docker.io/rockylinux/rockylinux:8"),
+    "almalinux-9": System("dnf", "9", "3.9", (), "docker.io/library/almalinux:9"),
+    "almalinux-8": System("dnf", "8", "3.9", (), "docker.io/library/almalinux:8"),
+}
+KEYRINGS = {
+    "debian": "/usr/share/keyrings/debian-archive-keyring.gpg",
+    "ubuntu": "/usr/share/keyrings/ubuntu-archive-keyring.gpg",
+}
+# A star stands for the rest of a version.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:~=*-]*")
+# Of the machine's own settings for apt, those that say how the network is reached.
+_KEPT_SETTINGS = re.compile(r'^Acquire::(http|https|Check|Retries)[\w:.*/-]* ".*";$')
+
+
+class PackageError(Refused):
+    """A wish that cannot be fulfilled; the text says which, and what is allowed."""
+
+
+def system_of(name: str) -> System:
+    """The facts about debian-12 and the like."""
+    if name not in SYSTEMS:
+        raise PackageError("wanted_unknown_system", value=name, allowed=", ".join(SYSTEMS))
+    return SYSTEMS[name]
+
+
+def check_names(names: Sequence[str]) -> list[str]:
+    """The names, if they are names: nothing that a program would take for an option."""
+    wrong = [name for name in names if not _NAME.fullmatch(str(name))]
+    if wrong:
+        raise PackageError("package_no_name", names=", ".join(map(repr, wrong)))
+    return [str(name) for name in names]
+
+
+def apt_configuration(root: str, arch: str, dump: str = "", proxy: str = "") -> str:
+    """apt.conf of a root of its own. `dump` is what apt-config says: how the network is reached is kept of it."""
+    settings = {
+        "Dir::Etc::main": "/dev/null",
+        "Dir::Etc::parts": "/dev/null",
+        "Dir::Etc::preferences": "/dev/null",
+        "Dir::Etc::preferencesparts": "/dev/null",
+        "Dir::Etc::trusted": "/dev/null",
+        "Dir::Etc::trustedparts": "/dev/null",
+        "Dir::Etc::sourcelist": "/dev/null",
+        "Dir::Etc::sourceparts": f"{root}/sources.d",
+        "Dir::State": f"{root}/state",
+        "Dir::State::status": f"{root}/status",
+        "Dir::Cache": f"{root}/cache",
+        "Dir::Log": root,
+        "APT::Architecture": arch,
+        "APT::Architectures": arch,
+        "APT::Install-Recommends": "false",
+        "APT::Sandbox::User": "",
+        "Acquire::Languages": "none",
+    }
+    if proxy:
+        settings.update({"Acquire::http::Proxy": proxy, "Acquire::https::Proxy": proxy})
+    kept = [line for line in dump.splitlines() if _KEPT_SETTINGS.fullmatch(line.strip())]
+    return "".join(f"{line.strip()}\n" for line in kept) + "".join(
+        f'{name} "{value}";\n' for name, value in settings.items()
+    )
+
+
+def apt_sources(name: str, mirrors: Mapping[str, str], keyring: str) -> str:
+    """bundle.sources of a release. `mirrors` replaces beginnings of addresses."""
+    stanzas = []
+    for address, suites, components in system_of(name).sources:
+        for start, instead in mirrors.items():
+            if address == start.rstrip("/") or address.startswith(start.rstrip("/") + "/"):
+                address = instead.rstrip("/") + address[len(start.rstrip("/")) :]
+                break
+        stanzas.append(
+            f"Types: deb\nURIs: {address}\nSuites: {suites}\nComponents: {components}\nSigned-By: {keyring}\n"
+        )
+    return "\n".join(stanzas)
+
+
+_URI = re.compile(r"^'([^']+)' (\S+) (\d+)", re.MULTILINE)
+
+
+def parse_uris(text: str) -> list[dict[str, Any]]:
+    """What `apt-get --print-uris` would fetch: url, name of the file, size."""
+    return [{"url": url, "name": name, "size": int(size)} for url, name, size in _URI.findall(text)]
+
+
+def versions(uris: Sequence[Mapping[str, Any]]) -> list[str]:
+    """name=version of each package, from the name of its file; what apt-cache is asked for."""
+    found = []
+    for uri in uris:
+        package, version, _arch = str(uri["name"]).rsplit(".", 1)[0].split("_")
+        found.append(f"{package}={urllib.parse.unquote(version)}")
+    return found
+
+
+def closure(uris: Sequence[Mapping[str, Any]], stanzas: str) -> tuple[list[dict[str, Any]], str]:
+    """Each file with its SHA-256, and the index `Packages` of a repository that is one flat folder.
+
+    `stanzas` is what apt-cache shows of the packages, from an index whose signature apt has checked.
+    """
+    by_path: dict[str, dict[str, str]] = {}
+    texts: dict[str, str] = {}
+    for stanza in re.split(r"\n\s*\n", stanzas.strip()):
+        fields = dict(re.findall(r"^([A-Za-z0-9-]+): *(.*)$", stanza, re.MULTILINE))
+        if "Filename" in fields:
+            by_path[fields["Filename"]] = fields
+            texts[fields["Filename"]] = stanza
+    files: list[dict[str, Any]] = []
+    index: list[str] = []
+    for uri in uris:
+        address = urllib.parse.unquote(str(uri["url"]))
+        path = next((path for path in by_path if address.endswith("/" + path)), None)
+        if path is None or not by_path[path].get("SHA256"):
+            raise PackageError("package_no_digest", name=uri["name"])
+        # A colon is no character for a file on FAT or NTFS: apt's own names have it escaped, and the index must agree.
+        name = str(uri["name"])
+        files.append(
+            {"name": name, "urls": [uri["url"]], "size": int(by_path[path]["Size"]), "sha256": by_path[path]["SHA256"]}
+        )
+        index.append(texts[path].replace(f"\nFilename: {path}\n", f"\nFilename: ./{name}\n"))
+    return files, "\n\n".join(index) + "\n"
+
+
+def dnf_command(name: str, arch: str, packages: Sequence[str], folder: str, engine: bool) -> list[str]:
+    """The command that makes a repository of rpm packages and all that they depend on: by this machine, or in a container."""
+    system = system_of(name)
+    wanted = check_names(packages)
+    download = ["dnf", "--assumeyes", "--quiet", "download", "--resolve", "--alldeps", f"--forcearch={arch}"]
+    if not engine:
+        download.append(f"--releasever={system.codename}")
+        script = [
+            shlex.join([*download, "--destdir", folder, *wanted]),
+            shlex.join(["createrepo_c", "--quiet", folder]),
+        ]
+        return ["sh", "-euc", "; ".join(script)]
+    script = [
+        "dnf --assumeyes --quiet install 'dnf-command(download)' createrepo_c",
+        shlex.join([*download, "--destdir", "/out", *wanted]),
+        "createrepo_c --quiet /out",
+    ]
+    return [
+        *("docker", "run", "--rm", "--network=host", "--env=http_proxy", "--env=https_proxy", "--env=no_proxy"),
+        *(f"--volume={folder}:/out", system.image, "sh", "-euc", "; ".join(script)),
+    ]
+
+
+def pip_command(interpreter: str, python: str, packages: Sequence[str], folder: str) -> list[str]:
+    """The command that brings wheels for a host's Python into a folder. pip's own settings say from where."""
+    digits = python.replace(".", "")
+    target = [
+        "--python-version",
+        python,
+        "--implementation",
+        "cp",
+        "--abi",
+        f"cp{digits}",
+        "--abi",
+        "abi3",
+        "--abi",
+        "none",
+    ]
+    platforms = [f"manylinux_2_{minor}_x86_64" for minor in (31, 28, 27, 24, 17, 12, 5)]
+    platforms += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64", "any"]
+    for platform in platforms:
+        target += ["--platform", platform]
+    return [
+        *(interpreter, "-m", "pip", "download", "--quiet", "--no-input", "--only-binary=:all:", *target),
+        *("--dest", folder, "--", *check_requirements(packages)),
+    ]
+
+
+def check_requirements(requirements: Sequence[str]) -> list[str]:
+    """Requirements as pip takes them, none of which pip would read as an option or a file."""
+    pattern = r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]*\])?\s*([<>=!~]=?=?[^/;]*)?"
+    wrong = [item for item in requirements if not re.fullmatch(pattern, str(item))]
+    if wrong:
+        raise PackageError("wheel_no_requirement", names=", ".join(map(repr, wrong)))
+    return [str(item) for item in requirements]

@@ -1,0 +1,363 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From an inventory to what its bundle has to hold: images, driver, engine, toolkit, packages, wheels and models.
+
+What the inventory says outright (bundle_images, bundle_artefacts) stands; the rest follows from the deployments.
+An item is ``{kind, path, source, fields}``, its source a path, an address, or one of SCHEMES with what follows the colon.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_compress as bundle_compress
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS, system_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install import driver
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
+    DEB,
+    RPM,
+    missing_packages,
+    package_plan,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
+
+# Who a source is asked from: model hubs, package managers, and a release of NVIDIA's toolkit that is packed anew.
+SCHEMES = ("huggingface", "modelscope", "apt", "dnf", "pip", "toolkit", "http", "https", "file")
+ARCHES = {"apt": "amd64", "dnf": "x86_64"}
+
+# The version of each branch that is taken when the inventory names none.
+# https://docs.nvidia.com/datacenter/tesla/index.html
+DRIVERS = {"535": "535.274.02", "550": "550.163.01", "570": "570.195.03", "580": "580.95.05"}
+# https://docs.docker.com/engine/install/binaries/
+DOCKER_VERSION = "28.5.1"
+# https://github.com/NVIDIA/nvidia-container-toolkit/releases
+TOOLKIT_VERSION = "1.17.8"
+URLS = {
+    "driver": "https://us.download.nvidia.com/tesla/{version}/NVIDIA-Linux-x86_64-{version}.run",
+    "docker": "https://download.docker.com/linux/static/stable/x86_64/docker-{version}.tgz",
+}
+# What a host has whose inventory does not say: the same as in the roles' defaults, which a test compares.
+DEFAULTS: dict[str, Any] = {
+    "llm_offline": True,
+    "llm_firewall_enabled": True,
+    "docker_method": "static",
+    "docker_version": "",
+    "nvidia_driver_method": "runfile",
+    "nvidia_driver_version": "",
+    "nvidia_driver_build_enabled": True,
+    "nvidia_driver_build_packages": [],
+    "nvidia_driver_package_names": [],
+    "nvidia_container_toolkit_method": "bundle",
+    "nvidia_container_toolkit_version": "",
+}
+
+_HUB_SOURCE = re.compile(r"(huggingface|modelscope):[\w.-]+/[\w.-]+(@[\w./-]+)?")
+
+Item = dict[str, Any]
+
+
+def wanted(
+    deployments: Mapping[str, Mapping[str, Any]],
+    hostvars: Mapping[str, Mapping[str, Any]],
+    images: Sequence[Mapping[str, Any]] = (),
+    artefacts: Sequence[Mapping[str, Any]] = (),
+    systems: Sequence[str] = (),
+    kernels: Sequence[str] = (),
+    wheels: Sequence[str] = (),
+    hub: str = "huggingface",
+    model_sources: Mapping[str, str] | None = None,
+    compression: str = bundle_compress.AUTO,
+    lang: str = "en",
+) -> dict[str, Any]:
+    """``{images, compression, items, hosts, problems}``: what the bundle has to hold, in which form the images travel, for how many hosts,
+    and what cannot be told."""
+    hosts = {host: hostvars[host] for entry in deployments.values() for host in entry["hosts"]}
+    heads = [hostvars[entry["head"]] for entry in deployments.values()]
+    problems: list[str] = []
+    named = {str(artefact["kind"]) for artefact in artefacts}
+    items: list[Item] = []
+    if "driver" not in named:
+        items += _drivers(hosts, problems, lang)
+    if "docker" not in named:
+        items += _engines(hosts)
+    if "nvidia_container_toolkit" not in named:
+        items += _toolkits(hosts)
+    items += _packages(hosts, artefacts, systems, kernels, problems, lang)
+    if wheels:
+        items += _wheels(systems, wheels)
+    items += _models(heads, artefacts, hub, model_sources or {}, problems, lang)
+    return {
+        "images": _images(heads, images),
+        "compression": _compression(compression, _engine_versions(hosts, artefacts), problems, lang),
+        "items": [dict(artefact) for artefact in artefacts] + items,
+        "hosts": len(hosts),
+        "problems": list(dict.fromkeys(problems)),
+    }
+
+
+def _get(variables: Mapping[str, Any], name: str) -> Any:
+    value = variables.get(name)
+    return DEFAULTS[name] if value is None else value
+
+
+def _images(heads: Iterable[Mapping[str, Any]], images: Sequence[Mapping[str, Any]]) -> list[Item]:
+    """The named ones, and those of deployments that are not among them."""
+    found = [dict(image) for image in images]
+    for head in heads:
+        reference = image_reference(head)
+        if reference not in [image["reference"] for image in found]:
+            found.append({"reference": reference, "vllm_version": str(head.get("vllm_version") or "")})
+    return found
+
+
+def _drivers(hosts: Mapping[str, Mapping[str, Any]], problems: list[str], lang: str) -> list[Item]:
+    found: dict[str, Item] = {}
+    for host, variables in hosts.items():
+        if _get(variables, "nvidia_driver_method") != "runfile":
+            continue
+        version = str(_get(variables, "nvidia_driver_version")) or _driver_for(host, variables, problems, lang)
+        if version:
+            url = URLS["driver"].format(version=version)
+            found[version] = {
+                "kind": "driver",
+                "path": "driver/" + posixpath.basename(url),
+                "source": url,
+                "fields": {"method": "runfile", "version": version, "branch": version.partition(".")[0]},
+            }
+    return list(found.values())
+
+
+def _driver_for(host: str, variables: Mapping[str, Any], problems: list[str], lang: str) -> str:
+    """The version of the oldest branch that the generation of one of the host's GPUs asks for."""
+    gpus = variables.get("llm_gpus") or []
+    if not gpus:
+        problems.append(message("wanted_no_driver", lang, host=host))
+        return ""
+    try:
+        branches = [str(recommended_release(gpu)["driver_branch_recommended"]) for gpu in gpus]
+    except InputError as error:
+        problems.append(message("wanted_unknown_gpu", lang, host=host, reason=error))
+        return ""
+    return DRIVERS[min(branches, key=int)]
+
+
+def _engines(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
+    versions = {
+        str(_get(variables, "docker_version")) or DOCKER_VERSION
+        for variables in hosts.values()
+        if _get(variables, "docker_method") == "static"
+    }
+    return [
+        {
+            "kind": "docker",
+            "path": f"docker/docker-{version}.tgz",
+            "source": URLS["docker"].format(version=version),
+            "fields": {"version": version},
+        }
+        for version in sorted(versions)
+    ]
+
+
+def _engine_versions(hosts: Mapping[str, Mapping[str, Any]], artefacts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Per host the release of its engine; nothing where it comes from elsewhere than the bundle."""
+    named = [str((one.get("fields") or {}).get("version") or "") for one in artefacts if one["kind"] == "docker"]
+    brought = (named[0] if len(named) == 1 else "") if named else DOCKER_VERSION
+    return {
+        host: (str(_get(variables, "docker_version")) or brought)
+        if _get(variables, "docker_method") == "static"
+        else ""
+        for host, variables in hosts.items()
+    }
+
+
+def _compression(asked: str, engines: Mapping[str, str], problems: list[str], lang: str) -> str:
+    best = bundle_compress.choose(engines.values())
+    if asked == bundle_compress.AUTO:
+        return best
+    refused = {
+        host: version for host, version in engines.items() if version and not bundle_compress.loads(asked, version)
+    }
+    if refused:
+        lowest = ".".join(str(number) for number in bundle_compress.COMPRESSIONS[asked].engine)
+        versions = ", ".join(sorted(set(refused.values())))
+        said = {"value": asked, "hosts": ", ".join(refused), "version": versions, "lowest": lowest, "best": best}
+        problems.append(message("wanted_compression_engine", lang, **said))
+    elif asked != "none" and bundle_compress.writer(asked) is None:
+        problems.append(message("wanted_compression_writer", lang, value=asked))
+    return asked
+
+
+def _toolkits(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
+    versions = {
+        str(_get(variables, "nvidia_container_toolkit_version")) or TOOLKIT_VERSION
+        for variables in hosts.values()
+        if _get(variables, "nvidia_container_toolkit_method") == "bundle"
+    }
+    return [
+        {
+            "kind": "nvidia_container_toolkit",
+            "path": f"nvidia_container_toolkit/nvidia-container-toolkit_{version}.tar.gz",
+            "source": f"toolkit:{version}",
+            "fields": {"version": version},
+        }
+        for version in sorted(versions)
+    ]
+
+
+def _packages(
+    hosts: Mapping[str, Mapping[str, Any]],
+    artefacts: Sequence[Mapping[str, Any]],
+    systems: Sequence[str],
+    kernels: Sequence[str],
+    problems: list[str],
+    lang: str,
+) -> list[Item]:
+    there = [artefact.get("path") for artefact in artefacts]
+    offline = {host: variables for host, variables in hosts.items() if _get(variables, "llm_offline")}
+    if not systems and "os_packages" not in {artefact["kind"] for artefact in artefacts}:
+        allowed = ", ".join(sorted(SYSTEMS))
+        for host, variables in offline.items():
+            mine = _packages_of(variables, "debian-12", kernels)
+            if mine:
+                problems.append(
+                    message("wanted_no_systems", lang, host=host, packages=", ".join(mine), allowed=allowed)
+                )
+    items = []
+    for name in dict.fromkeys(systems):
+        if name not in SYSTEMS:
+            problems.append(message("wanted_unknown_system", lang, value=name, allowed=", ".join(sorted(SYSTEMS))))
+            continue
+        manager = system_of(name).manager
+        distribution, _dash, release = name.partition("-")
+        packages = dict.fromkeys(
+            one for variables in offline.values() for one in _packages_of(variables, name, kernels)
+        )
+        if packages and f"os_packages/{name}" not in there:
+            items.append(
+                {
+                    "kind": "os_packages",
+                    "path": f"os_packages/{name}",
+                    "source": f"{manager}:{name}",
+                    "packages": list(packages),
+                    "fields": {"distribution": distribution, "release": release, "arch": ARCHES[manager]},
+                }
+            )
+    return items
+
+
+def _driver_packages(
+    variables: Mapping[str, Any], distribution: str, os_family: str, kernels: Sequence[str]
+) -> list[str]:
+    """What its installer builds the kernel module with, or the packages that are the driver as far as they are named."""
+    if _get(variables, "nvidia_driver_method") != "runfile":
+        return list(_get(variables, "nvidia_driver_package_names"))
+    if not _get(variables, "nvidia_driver_build_enabled"):
+        return []
+    facts = driver.SYSTEMS[driver.system_of(distribution.capitalize(), os_family)]
+    tools = list(_get(variables, "nvidia_driver_build_packages")) or list(facts.compiler)
+    return tools + [facts.headers.format(kernel=kernel) for kernel in kernels]
+
+
+def _packages_of(variables: Mapping[str, Any], name: str, kernels: Sequence[str]) -> list[str]:
+    """What a host would install if it ran this system, as its package manager wants it said."""
+    system = system_of(name)
+    distribution, _dash, release = name.partition("-")
+    facts = {
+        "distribution": distribution,
+        "distribution_version": release,
+        "distribution_major_version": release.partition(".")[0],
+        "distribution_release": system.codename,
+        "os_family": "Debian" if system.manager == "apt" else "RedHat",
+        "architecture": "x86_64",
+    }
+    found: list[str] = []
+    for component, prefix in (("docker", "docker"), ("toolkit", "nvidia_container_toolkit")):
+        method, version = str(_get(variables, f"{prefix}_method")), str(_get(variables, f"{prefix}_version"))
+        named = variables.get(f"{prefix}_packages")
+        found += list(package_plan(facts, component, method, version)["packages"] if named is None else named)
+    found += _driver_packages(variables, distribution, str(facts["os_family"]), kernels)
+    # A host that runs firewalld or ufw does without; the inventory cannot tell.
+    found += ["nftables"] if _get(variables, "llm_firewall_enabled") else []
+    found += list(variables.get("bundle_extra_packages") or [])
+    return missing_packages(dict.fromkeys(found), [], DEB if system.manager == "apt" else RPM)
+
+
+def _wheels(systems: Sequence[str], wheels: Sequence[str]) -> list[Item]:
+    pythons = dict.fromkeys(system_of(name).python for name in systems if name in SYSTEMS)
+    return [
+        {
+            "kind": "python",
+            "path": f"python/{python}",
+            "source": f"pip:{python}",
+            "packages": list(wheels),
+            "fields": {"python_version": python},
+        }
+        for python in pythons
+    ]
+
+
+def _models(
+    heads: Iterable[Mapping[str, Any]],
+    artefacts: Sequence[Mapping[str, Any]],
+    hub: str,
+    sources: Mapping[str, str],
+    problems: list[str],
+    lang: str,
+) -> list[Item]:
+    there = [(artefact.get("fields") or {}).get("model") for artefact in artefacts if artefact["kind"] == "model"]
+    found: dict[str, Item] = {}
+    for head in heads:
+        model = str(head.get("vllm_model") or "")
+        if not model or posixpath.isabs(model) or model in there:
+            continue
+        source = str(sources.get(model) or f"{hub}:{model}")
+        if not _HUB_SOURCE.fullmatch(source) and not posixpath.isabs(source):
+            problems.append(message("wanted_no_revision", lang, value=source))
+            continue
+        found[model] = {
+            "kind": "model",
+            "path": "models/" + model.replace("/", "--"),
+            "source": source,
+            "fields": {"model": model},
+        }
+    return list(found.values())
+
+
+def split_source(source: str) -> tuple[str, str]:
+    """(scheme, what follows); the scheme of a path is nothing."""
+    scheme, colon, rest = source.partition(":")
+    return (scheme, rest) if colon and scheme in SCHEMES else ("", source)
+
+
+# Weights in formats that vLLM does not read where the same ones are there as safetensors, and other programs' copies.
+# What a repository holds is the publisher's choice; examples: https://huggingface.co/meta-llama/Llama-3.1-8B/tree/main
+_OTHER_WEIGHTS = re.compile(r"(^|/)(.*\.(bin|pth|pt|h5|msgpack|onnx|ot|gguf)|consolidated.*\.safetensors)$")
+_NEVER = re.compile(
+    r"(^|/)(\.git.*|original|onnx|openvino|coreml|metal|runs)(/|$)|\.(png|jpe?g|gif|svg|webp|mp4|pdf)$", re.I
+)
+
+
+def needed_model_files(names: Iterable[str]) -> list[str]:
+    """Of a model's repository, the files that serve it: config, tokenizer, and its weights once."""
+    names = [name for name in names if not _NEVER.search(name)]
+    if any(re.fullmatch(r"model.*\.safetensors", name) for name in names):
+        names = [name for name in names if not _OTHER_WEIGHTS.search(name)]
+    elif any(name.endswith(".safetensors") for name in names):
+        names = [name for name in names if name.endswith(".safetensors") or not _OTHER_WEIGHTS.search(name)]
+    return sorted(names)
+
+
+def image_addresses(reference: str, mirrors: Mapping[str, Sequence[str]]) -> list[str]:
+    """Where an image is asked for: at each mirror of its registry, then there itself."""
+    first, slash, rest = reference.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        registry, path = first, rest
+    else:
+        registry, path = "docker.io", reference if slash else f"library/{reference}"
+    return [f"{mirror.rstrip('/')}/{path}" for mirror in mirrors.get(registry) or ()] + [reference]

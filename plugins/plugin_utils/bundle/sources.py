@@ -1,0 +1,229 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Asks whoever has something which files that is: model hubs by their own clients, apt, web servers. Fetches nothing yet."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.request import OpenerDirector
+
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import Refused
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import packages
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import mirrored, remote_size
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import needed_model_files, split_source
+
+TOOLKIT_URL = "https://github.com/NVIDIA/nvidia-container-toolkit/releases/download/v{0}/nvidia-container-toolkit_{0}_deb_amd64.tar.gz"
+
+
+class SourceError(Refused):
+    """A source that cannot be asked; the text says why and what to do."""
+
+
+@dataclass
+class Settings:
+    """How sources are reached."""
+
+    opener: OpenerDirector
+    url_mirrors: Mapping[str, list[str]] = field(default_factory=dict)
+    os_mirrors: Mapping[str, str] = field(default_factory=dict)
+    os_keyrings: Mapping[str, str] = field(default_factory=dict)
+    huggingface_endpoint: str = "https://huggingface.co"
+    modelscope_endpoint: str = "https://modelscope.cn"
+    proxy: str = ""
+    # By the name of the hub. Never in a file, an argument of a program or a message.
+    tokens: Mapping[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        """For programs, which would show a proxy's password in their arguments."""
+        own = dict.fromkeys(("http_proxy", "https_proxy"), self.proxy) if self.proxy else {}
+        return {**os.environ, **own, "LC_ALL": "C.UTF-8"}
+
+    def headers(self, hub: str | None) -> dict[str, str]:
+        token = self.tokens.get(hub or "")
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def resolve(item: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """``{files, fields}`` of an item: each file with path, urls (or content), size and sha256 as far as they are known.
+
+    An item that only a program can fetch is ``{command, folder}`` instead.
+    """
+    scheme, rest = split_source(str(item["source"]))
+    return _RESOLVERS[scheme](item, rest, settings)
+
+
+def _web(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[str, Any]:
+    urls = mirrored(str(item["source"]), settings.url_mirrors)
+    size = item.get("size")
+    if size is None:
+        size = remote_size(urls[0], settings.opener)
+    return {"files": [{"path": item["path"], "urls": urls, "size": size, "sha256": item.get("sha256")}]}
+
+
+def _toolkit(item: Mapping[str, Any], version: str, settings: Settings) -> dict[str, Any]:
+    found = _web({**item, "source": TOOLKIT_URL.format(version)}, "", settings)
+    found["files"][0]["repack"] = "toolkit"
+    return found
+
+
+def _repository(rest: str) -> tuple[str, str | None]:
+    name, at, revision = rest.partition("@")
+    return name, revision if at else None
+
+
+def _model(
+    item: Mapping[str, Any], hub: str, files: Mapping[str, dict[str, Any]], revision: str, asked: str | None
+) -> dict[str, Any]:
+    names = needed_model_files(files)
+    if "config.json" not in names and "params.json" not in names:
+        raise SourceError("source_no_model", source=item["source"], files=", ".join(files))
+    return {
+        "files": [{"path": f"{item['path']}/{name}", "auth": hub, **files[name]} for name in names],
+        "fields": {"revision": revision, "requested_revision": asked or "", "origin": str(item["source"])},
+    }
+
+
+def _huggingface(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[str, Any]:
+    try:
+        from huggingface_hub import HfApi, hf_hub_url
+        from huggingface_hub.errors import HfHubHTTPError
+    except ImportError as error:
+        raise _missing("huggingface_hub", "huggingface_hub") from error
+    repository, revision = _repository(rest)
+    endpoint = settings.huggingface_endpoint.rstrip("/")
+    try:
+        api = HfApi(endpoint=endpoint, token=settings.tokens.get("huggingface") or False)
+        info = api.model_info(repository, revision=revision, files_metadata=True)
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        raise _refused(str(item["source"]), endpoint, "bundle_huggingface", error) from error
+    files = {
+        one.rfilename: {
+            "urls": [hf_hub_url(repository, one.rfilename, revision=info.sha, endpoint=endpoint)],
+            "size": one.size,
+            "sha256": one.lfs.sha256 if one.lfs else None,
+        }
+        for one in info.siblings or []
+    }
+    return _model(item, "huggingface", files, str(info.sha), revision)
+
+
+def _modelscope(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[str, Any]:
+    try:
+        from modelscope_hub import HubApi
+        from modelscope_hub.errors import HubError
+    except ImportError as error:
+        raise _missing("modelscope_hub", "modelscope-hub") from error
+    repository, revision = _repository(rest)
+    endpoint = settings.modelscope_endpoint.rstrip("/")
+    asked = revision or "master"
+    try:
+        api = HubApi(endpoint=endpoint, token=settings.tokens.get("modelscope") or None)
+        listed = api.list_repo_files(repository, "model", revision=asked)
+        files = {
+            one.path: {
+                "urls": [api.legacy.get_download_url(repository, "model", one.path, asked)],
+                "size": one.size,
+                "sha256": one.sha256,
+            }
+            for one in listed
+            if not one.is_dir
+        }
+    except (HubError, OSError, ValueError) as error:
+        raise _refused(str(item["source"]), endpoint, "bundle_modelscope", error) from error
+    # Its client names no commit. What is fetched is pinned all the same: by the SHA-256 of every file.
+    return _model(item, "modelscope", files, asked, revision)
+
+
+def _missing(module: str, package: str) -> SourceError:
+    return SourceError("source_no_client", module=module, package=package, python=sys.executable)
+
+
+def _refused(source: str, endpoint: str, variables: str, error: Exception) -> SourceError:
+    text = " ".join(str(error).split())[:600]
+    return SourceError("source_refused", source=source, endpoint=endpoint, variables=variables, reason=text)
+
+
+def _apt(item: Mapping[str, Any], name: str, settings: Settings) -> dict[str, Any]:
+    keyring_of = {**packages.KEYRINGS, **settings.os_keyrings}
+    keyring = keyring_of[name.partition("-")[0]]
+    if not shutil.which("apt-get"):
+        raise SourceError("source_no_apt", source=item["source"])
+    if not os.path.isfile(keyring):
+        raise SourceError("source_no_keyring", source=item["source"], keyring=keyring)
+    wanted = packages.check_names(item["packages"])
+    with tempfile.TemporaryDirectory() as root:
+        for folder in ("state/lists/partial", "cache/archives/partial", "sources.d"):
+            os.makedirs(os.path.join(root, folder))
+        dump = _run(["apt-config", "dump"], settings.environment(), str(item["source"]))
+        arch = str(item["fields"]["arch"])
+        texts = {
+            "status": "",
+            "apt.conf": packages.apt_configuration(root, arch, dump, settings.proxy),
+            "sources.d/bundle.sources": packages.apt_sources(name, settings.os_mirrors, keyring),
+        }
+        for path, text in texts.items():
+            with open(os.path.join(root, path), "w", encoding="utf-8") as stream:
+                stream.write(text)
+        environment = {**settings.environment(), "APT_CONFIG": os.path.join(root, "apt.conf")}
+
+        def apt(*command: str) -> str:
+            return _run(command, environment, f"{item['source']} ({', '.join(wanted)})")
+
+        apt("apt-get", "--quiet", "--error-on=any", "update")
+        uris = packages.parse_uris(apt("apt-get", "--quiet", "--yes", "--print-uris", "install", *wanted))
+        files, index = packages.closure(uris, apt("apt-cache", "show", *packages.versions(uris)))
+    folder = str(item["path"])
+    return {
+        "files": [
+            *({**file, "path": f"{folder}/{file.pop('name')}"} for file in files),
+            {"path": f"{folder}/Packages", "content": index},
+        ],
+        "fields": {"packages": wanted},
+    }
+
+
+def _dnf(item: Mapping[str, Any], name: str, settings: Settings) -> dict[str, Any]:
+    engine = not shutil.which("dnf")
+    if engine and not shutil.which("docker"):
+        raise SourceError("source_no_dnf", source=item["source"])
+    command = packages.dnf_command(name, str(item["fields"]["arch"]), item["packages"], "@FOLDER@", engine)
+    return {"command": command, "folder": item["path"], "fields": {"packages": list(item["packages"])}}
+
+
+def _pip(item: Mapping[str, Any], python: str, settings: Settings) -> dict[str, Any]:
+    command = packages.pip_command(sys.executable, python, item["packages"], "@FOLDER@")
+    return {"command": command, "folder": item["path"], "fields": {"packages": list(item["packages"])}}
+
+
+def _run(command: list[str] | tuple[str, ...], environment: Mapping[str, str], what: str) -> str:
+    result = subprocess.run(
+        command, env=dict(environment), capture_output=True, text=True, errors="replace", check=False
+    )
+    if result.returncode:
+        said = (result.stderr or result.stdout).strip()[-2000:]
+        raise SourceError("source_program_failed", source=what, program=command[0], status=result.returncode, said=said)
+    return result.stdout
+
+
+def run_command(resolved: Mapping[str, Any], folder: str, settings: Settings, what: str) -> None:
+    """Let a program fill a folder."""
+    _run([part.replace("@FOLDER@", folder) for part in resolved["command"]], settings.environment(), what)
+
+
+_RESOLVERS: dict[str, Callable[[Mapping[str, Any], str, Settings], dict[str, Any]]] = {
+    "http": _web,
+    "https": _web,
+    "huggingface": _huggingface,
+    "modelscope": _modelscope,
+    "apt": _apt,
+    "dnf": _dnf,
+    "pip": _pip,
+    "toolkit": _toolkit,
+}

@@ -1,0 +1,321 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A bundle onto a disk and off it again. FAT32 holds no file of 4 GiB or more, so large ones travel in parts.
+
+Parts of a file lie beside where it would be, as NAME.part-000 and so on; `parts.json` names them with their checksums. A bundle may
+be spread over several disks. What has been copied is recognised, so that an interrupted journey goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
+    CHUNK_BYTES,
+    MANIFEST_NAME,
+    BundleError,
+    Record,
+    fingerprint,
+    human_bytes,
+    inside,
+    safe_path,
+    sha256_of,
+    walk,
+)
+from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import ArchiveError, complete, read_archive
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import Refused
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, target_of
+
+PARTS_NAME = "parts.json"
+SUMS_NAME = "SHA256SUMS"
+MIB = 1 << 20
+
+# path of a file -> its parts in order, each {path, size, sha256}
+Parts = dict[str, list[dict[str, Any]]]
+Add = Callable[[int], None]
+
+
+class CarryError(Refused):
+    """A journey that cannot go on; the text names every file that stands in the way."""
+
+
+def part_sizes(size: int, limit: int) -> list[int]:
+    """The sizes of a file's parts, none above the limit; nothing if it can stay whole."""
+    if not limit or size <= limit:
+        return []
+    return [min(limit, size - start) for start in range(0, size, limit)]
+
+
+def part_name(path: str, number: int) -> str:
+    return f"{path}.part-{number:03d}"
+
+
+def planned_parts(records: Sequence[Record], limit: int) -> dict[str, list[tuple[str, int]]]:
+    """Per file that has to be split the names and sizes of its parts."""
+    return {
+        record["path"]: [
+            (part_name(record["path"], number), size) for number, size in enumerate(part_sizes(record["size"], limit))
+        ]
+        for record in records
+        if part_sizes(record["size"], limit)
+    }
+
+
+def export(
+    bundle: str, records: Sequence[Record], target: str, limit: int, seen: dict[str, Any], add: Add, check: bool = False
+) -> list[str]:
+    """Copy a bundle to a folder, large files in parts. Returns what was copied, or would be.
+
+    `seen` (path -> last check) is brought up to date; what was copied before and not touched since is not copied again.
+    """
+    split = planned_parts(records, limit)
+    wanted: list[tuple[Record, str, int, int]] = []
+    for record in records:
+        start = 0
+        for name, size in split.get(record["path"], [(record["path"], record["size"])]):
+            wanted.append((record, name, start, size))
+            start += size
+    todo = [one for one in wanted if not _same(os.path.join(target, one[1]), one[3], seen.get(one[1]))]
+    for _record, _name, _start, size in [one for one in wanted if one not in todo]:
+        add(size)
+    changed = [name for _record, name, _start, _size in todo]
+    if check:
+        return changed
+    _make_room(target, sum(size for _record, _name, _start, size in todo), "bundle_export")
+    for record, name, start, size in todo:
+        source = inside(bundle, record["path"])
+        if source is None or not os.path.isfile(source):
+            raise CarryError("bundle_not_a_file", path=record["path"], bundle=bundle)
+        full = os.path.join(target, name)
+        digest = _copy([(source, start, size)], full, add)
+        if name == record["path"] and digest != record["sha256"]:
+            os.unlink(full)
+            raise CarryError("carry_differs", path=name, bundle=bundle)
+        seen[name] = {"sha256": digest, "mark": fingerprint(full)}
+    parts: Parts = {
+        path: [{"path": name, "size": size, "sha256": seen[name]["sha256"]} for name, size in pieces]
+        for path, pieces in split.items()
+    }
+    with open(os.path.join(bundle, MANIFEST_NAME), encoding="utf-8") as stream:
+        manifest = stream.read()
+    sums = "".join(f"{seen[name]['sha256']}  {name}\n" for _record, name, _start, _size in wanted)
+    texts = {PARTS_NAME: json.dumps(parts, indent=1, sort_keys=True), SUMS_NAME: sums, MANIFEST_NAME: manifest}
+    return changed + [name for name, text in texts.items() if write_text(os.path.join(target, name), text)]
+
+
+def _same(full: str, size: int, known: Mapping[str, Any] | None) -> bool:
+    return os.path.isfile(full) and os.path.getsize(full) == size and (known or {}).get("mark") == fingerprint(full)
+
+
+def write_text(path: str, text: str) -> bool:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            if stream.read() == text:
+                return False
+    except OSError:
+        pass
+    with open(path + ".new", "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.replace(path + ".new", path)
+    return True
+
+
+def _copy(pieces: Sequence[tuple[str, int, int]], target: str, add: Add) -> str:
+    """Write pieces (file, start, size) one after the other to target, under its name only when complete. Returns the SHA-256."""
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    digest = hashlib.sha256()
+    with open(target + ".new", "wb") as out:
+        for path, start, size in pieces:
+            with open(path, "rb") as stream:
+                stream.seek(start)
+                left = size
+                while left:
+                    piece = stream.read(min(CHUNK_BYTES, left))
+                    if not piece:
+                        raise CarryError("carry_short", path=path, missing=human_bytes(left))
+                    out.write(piece)
+                    digest.update(piece)
+                    add(len(piece))
+                    left -= len(piece)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(target + ".new", target)
+    return digest.hexdigest()
+
+
+def _make_room(folder: str, needed: int, variable: str) -> None:
+    os.makedirs(folder, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise CarryError(
+            "no_room", folder=folder, variable=variable, free=human_bytes(free), needed=human_bytes(needed)
+        )
+
+
+def read_parts(folders: Sequence[str]) -> Parts:
+    """The parts that the folders' lists name. BundleError if a list is none or leads out of its folder."""
+    found: Parts = {}
+    for folder in folders:
+        path = os.path.join(folder, PARTS_NAME)
+        if not os.path.exists(path):
+            continue
+        try:
+            with open(path, encoding="utf-8") as stream:
+                listed = json.load(stream)
+            for name, pieces in listed.items():
+                safe_path(name)
+                for piece in pieces:
+                    safe_path(piece["path"])
+                    if len(str(piece["sha256"])) != 64 or int(piece["size"]) < 0:
+                        raise ValueError("a part without checksum")
+                found[name] = pieces
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise BundleError(f"{path} is no list of parts ({error}). Copy the disk again.") from error
+    return found
+
+
+def bring_in(
+    folders: Sequence[str], records: Sequence[Record], bundle: str, seen: dict[str, Any], add: Add, check: bool = False
+) -> list[str]:
+    """Copy what a bundle lacks from the folders (disks), parts put together, everything checked. Returns what was brought.
+
+    CarryError names all files that are on none of the disks, and all parts that are damaged.
+    """
+    parts = read_parts(folders)
+    todo, missing = [], []
+    for record in records:
+        full = inside(bundle, record["path"])
+        if full is None:
+            raise CarryError("bundle_link", path=record["path"], bundle=bundle)
+        if _same(full, record["size"], seen.get(record["path"])) and seen[record["path"]]["sha256"] == record["sha256"]:
+            add(record["size"])
+            continue
+        pieces, lacking = _pieces(folders, record, parts)
+        missing += lacking
+        todo.append((record, full, pieces))
+    if missing:
+        raise CarryError("carry_missing", folders=", ".join(folders), files=_lines(missing))
+    if check:
+        return [record["path"] for record, _full, _pieces in todo]
+    _make_room(bundle, sum(record["size"] for record, _full, _pieces in todo), "llm_bundle_dir")
+    wrong = []
+    for record, full, pieces in todo:
+        digest = _copy(pieces, full, add)
+        if digest == record["sha256"]:
+            seen[record["path"]] = {"sha256": digest, "mark": fingerprint(full)}
+            continue
+        os.unlink(full)
+        wrong += _damaged(record, pieces, parts)
+    if wrong:
+        raise CarryError("carry_damaged", files=_lines(wrong))
+    return [record["path"] for record, _full, _pieces in todo]
+
+
+def _lines(paths: Sequence[str]) -> str:
+    return "\n".join(f"  {path}" for path in paths)
+
+
+def _find(folders: Sequence[str], path: str, size: int) -> str | None:
+    for folder in folders:
+        full = inside(folder, path)
+        if full and os.path.isfile(full) and os.path.getsize(full) == size:
+            return full
+    return None
+
+
+def _pieces(folders: Sequence[str], record: Record, parts: Parts) -> tuple[list[tuple[str, int, int]], list[str]]:
+    whole = _find(folders, record["path"], record["size"])
+    if whole:
+        return [(whole, 0, record["size"])], []
+    listed = parts.get(record["path"])
+    if not listed:
+        return [], [record["path"]]
+    found = [(_find(folders, piece["path"], piece["size"]), piece) for piece in listed]
+    return (
+        [(path, 0, piece["size"]) for path, piece in found if path],
+        [piece["path"] for path, piece in found if not path],
+    )
+
+
+def _damaged(record: Record, pieces: Sequence[tuple[str, int, int]], parts: Parts) -> list[str]:
+    """Which of a file's parts are not what the list says; the file itself if that cannot be told."""
+    digests = {piece["path"]: piece["sha256"] for piece in parts.get(record["path"], [])}
+    if len(pieces) > 1:
+        wrong = [
+            name
+            for (path, _start, _size), (name, digest) in zip(pieces, digests.items(), strict=True)
+            if sha256_of(path) != digest
+        ]
+        if wrong:
+            return wrong
+    return [record["path"]]
+
+
+def read_plan(folders: Sequence[str]) -> dict[str, Any]:
+    """What the script of the lists was told to fetch, and left beside what it fetched. Nothing if no folder has it."""
+    for folder in folders:
+        path = os.path.join(folder, PLAN_NAME)
+        if not os.path.exists(path):
+            continue
+        try:
+            with open(path, encoding="utf-8") as stream:
+                found = json.load(stream)
+            for one in found["plan"].values():
+                safe_path(one["item"]["path"])
+                for file in one.get("files", []):
+                    safe_path(file["path"])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise BundleError(f"{path} is no plan of a bundle ({error}). Copy the disk again.") from error
+        return dict(found)
+    return {}
+
+
+def fetched_records(folders: Sequence[str], plan: Mapping[str, Any]) -> list[Record]:
+    """A record of each file that the script had to fetch. Where nobody published a checksum, the one that it has."""
+    records = []
+    for one in plan["plan"].values():
+        for file in one.get("files", []):
+            if not file.get("urls"):
+                continue
+            record = {"path": target_of(file), "size": file.get("size"), "sha256": file.get("sha256")}
+            full = next(filter(None, (inside(folder, record["path"]) for folder in folders)), None)
+            if full and os.path.isfile(full):
+                record["size"] = os.path.getsize(full) if record["size"] is None else record["size"]
+                record["sha256"] = record["sha256"] or sha256_of(full)
+            records.append({**record, "size": record["size"] or 0})
+    return records
+
+
+def fetched_images(folders: Sequence[str], plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The archives of images that the script has saved, each with its images as a manifest records them: what they hold included.
+
+    CarryError names the images that the plan wants and no archive holds.
+    """
+    said = {str(image["reference"]): image for image in plan["images"]}
+    found: list[dict[str, Any]] = []
+    for folder in folders:
+        images = os.path.join(folder, "images")
+        for full, below in walk(images) if os.path.isdir(images) else []:
+            if not below.endswith(".tar"):
+                continue
+            try:
+                with open(full, "rb") as stream:
+                    inside_it = read_archive(stream)
+            except ArchiveError as error:
+                raise CarryError("carry_archive", path=full, reason=error) from error
+            records = [
+                {**said.get(reference, {}), "reference": reference, "id": image["id"]}
+                for image in inside_it
+                for reference in image["references"]
+            ]
+            fields = {"images": complete(records, inside_it)}
+            found.append({"source": full, "path": f"images/{below}", "kind": "image", "fields": fields})
+    there = {image["reference"] for one in found for image in one["fields"]["images"]}
+    if set(said) - there:
+        raise CarryError("carry_no_images", images=", ".join(sorted(set(said) - there)), folders=", ".join(folders))
+    return found

@@ -1,0 +1,125 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From a deployment's variables and the bundle to what the planner is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import held
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.version_changes import RAY_IN_IMAGE_LAST
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
+
+# Settings that are variables of their own (vllm_<setting>); any other option of the engine stands in vllm_options.
+SETTINGS = (
+    "vllm_version",
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "max_model_len",
+    "gpu_memory_utilization",
+    "dtype",
+    "quantization",
+    "kv_cache_dtype",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "enforce_eager",
+    "objective",
+)
+# How many hosts have what; facts come from preflight, the other from the inventory.
+FOUND, DECLARED = "llm_gpus_found", "llm_gpus"
+
+
+def image_reference(variables: Mapping[str, Any]) -> str:
+    """The container image of a deployment: vllm_image, else the official one of its release."""
+    return str(variables.get("vllm_image") or "vllm/vllm-openai:v{0}".format(variables["vllm_version"]))
+
+
+def image_to_run(variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]] = ()) -> str:
+    """What the hosts run: the image of the bundle's records that stands for the deployment's, else that one itself."""
+    reference = image_reference(variables)
+    return str(_image_of(records, reference).get("reference") or reference)
+
+
+def ray_is_in_image(vllm_version: str) -> bool:
+    """Whether the official image of a release brings Ray, as far as the version can be read; the planner judges the rest."""
+    key = release_key(vllm_version) if vllm_version[:1].isdigit() else ()
+    return key <= release_key(RAY_IN_IMAGE_LAST)
+
+
+def stands_for(image: Mapping[str, Any], reference: str) -> bool:
+    """Whether an image of the bundle is the one that a deployment names, or is made from it: Ray was added."""
+    base = image.get("base")
+    return reference in (
+        image.get("reference"),
+        image.get("id"),
+        base.get("reference") if isinstance(base, Mapping) else None,
+    )
+
+
+def ray_images(deployments: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The images of the deployments that run with Ray: where it is asked for, and where nothing is and they have several hosts."""
+    found = []
+    for deployment in deployments.values():
+        head = hostvars[deployment["head"]]
+        executor = head.get("vllm_executor", "auto")
+        if executor == "ray" or (executor == "auto" and len(deployment["hosts"]) > 1):
+            found.append(image_reference(head))
+    return list(dict.fromkeys(found))
+
+
+def plan_inputs(
+    deployment: Mapping[str, Any],
+    hostvars: Mapping[str, Mapping[str, Any]],
+    manifest: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What plan_deployment is asked for one deployment.
+
+    deployment: ``{hosts: [...], head: host}``. Returns ``{nodes, request, config}``: nodes and request as plan_deployment takes
+    them, config the path of the model's config.json, relative to the bundle or absolute, None if nothing names one.
+    """
+    head = hostvars[deployment["head"]]
+    order = [deployment["head"]] + [host for host in deployment["hosts"] if host != deployment["head"]]
+    request: dict[str, Any] = dict(head.get("vllm_options") or {})
+    for setting in SETTINGS:
+        name = setting if setting.startswith("vllm_") else "vllm_" + setting
+        if head.get(name) is not None:
+            request[setting] = head[name]
+    if head.get("vllm_executor", "auto") != "auto":
+        request["distributed_executor_backend"] = head["vllm_executor"]
+    records: list[Mapping[str, Any]] = list((manifest or {}).get("files") or [])
+    image = _image_of(records, image_reference(head))
+    code = held(image)
+    if code:
+        request["cuda_code"] = code
+    if image.get("compute_capabilities"):
+        request["compute_capabilities"] = image["compute_capabilities"]
+    request["image_has_ray"] = bool(image.get("ray_version")) or ray_is_in_image(str(head.get("vllm_version") or ""))
+    return {
+        "nodes": [{"host": host, "gpus": _gpus(hostvars[host])} for host in order],
+        "request": request,
+        "config": _config_path(records, head),
+    }
+
+
+def _gpus(variables: Mapping[str, Any]) -> list[Any]:
+    found = (variables.get("ansible_facts") or {}).get(FOUND)
+    return list(found or variables.get(DECLARED) or [])
+
+
+def _image_of(records: Sequence[Mapping[str, Any]], reference: str) -> Mapping[str, Any]:
+    for record in records:
+        for image in record.get("images") or []:
+            if stands_for(image, reference):
+                found: Mapping[str, Any] = image
+                return found
+    return {}
+
+
+def _config_path(records: list[Mapping[str, Any]], variables: Mapping[str, Any]) -> str | None:
+    if variables.get("vllm_model_config"):
+        return str(variables["vllm_model_config"])
+    for record in records:
+        if record.get("model") == variables.get("vllm_model") and str(record["path"]).endswith("/config.json"):
+            return str(record["path"])
+    return None

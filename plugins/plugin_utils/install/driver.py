@@ -1,0 +1,341 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The NVIDIA driver of a host: which one drives the GPUs, and what has to be done. Pure: facts in, actions out.
+
+``driver_host`` reads what the decisions need, ``plan_driver`` takes them: what to remove, to install and to hold, or why not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+
+# Since R560 NVIDIA's installer prefers the open kernel modules, and takes an option for the kind.
+# https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/kernel-modules.html
+OPEN_PREFERRED_SINCE = 560
+# "Proprietary Kernel Modules Removed": NVIDIA Driver Installation Guide, release 620.
+OPEN_ONLY_SINCE = 620
+
+_VERSION = re.compile(r"(\d{3,4})(\.\d+){1,2}")
+
+# -- where packages come from ------------------------------------------------------------------------------------------
+
+
+class Source(NamedTuple):
+    """Names of packages that make a driver without a desktop. {branch} is that of the driver."""
+
+    common: tuple[str, ...]
+    proprietary: tuple[str, ...]
+    open: tuple[str, ...]
+    fabric_manager: str
+
+
+class System(NamedTuple):
+    """What a family of distributions calls things. {kernel} is the running kernel's release."""
+
+    manager: str
+    headers: str
+    compiler: tuple[str, ...]
+    hold: tuple[str, ...]  # what holding packages needs
+    sources: Mapping[str, Source]
+
+
+# Package lists of Debian and Ubuntu (packages.debian.org, packages.ubuntu.com); for NVIDIA's own repositories its Driver
+# Installation Guide, chapters "Kernel Modules" and "Compute-only and Desktop Installation", releases 590 and 615.
+SYSTEMS: Mapping[str, System] = {
+    "Debian": System(
+        "apt",
+        "linux-headers-{kernel}",
+        ("gcc", "make", "libc6-dev"),
+        (),
+        {
+            "distribution": Source(
+                ("nvidia-smi", "libcuda1", "nvidia-persistenced"),
+                ("nvidia-kernel-dkms",),
+                ("nvidia-open-kernel-dkms",),
+                "",
+            ),
+            "nvidia": Source(
+                ("nvidia-driver-cuda", "nvidia-persistenced"),
+                ("nvidia-kernel-dkms",),
+                ("nvidia-kernel-open-dkms",),
+                "nvidia-fabricmanager-{branch}",
+            ),
+        },
+    ),
+    "Ubuntu": System(
+        "apt",
+        "linux-headers-{kernel}",
+        ("gcc", "make", "libc6-dev"),
+        (),
+        {
+            "distribution": Source(
+                ("nvidia-utils-{branch}-server",),
+                ("nvidia-headless-{branch}-server",),
+                ("nvidia-headless-{branch}-server-open",),
+                "nvidia-fabricmanager-{branch}",
+            ),
+            "nvidia": Source(
+                ("libnvidia-compute-{branch}", "nvidia-utils-{branch}", "nvidia-compute-utils-{branch}"),
+                ("nvidia-dkms-{branch}",),
+                ("nvidia-dkms-{branch}-open",),
+                "nvidia-fabricmanager-{branch}",
+            ),
+        },
+    ),
+    "RedHat": System(
+        "dnf",
+        "kernel-devel-{kernel}",
+        ("gcc", "make", "elfutils-libelf-devel"),
+        ("python3-dnf-plugin-versionlock",),
+        {
+            "nvidia": Source(
+                ("nvidia-driver-cuda", "nvidia-persistenced"),
+                ("kmod-nvidia-latest-dkms",),
+                ("kmod-nvidia-open-dkms",),
+                "nvidia-fabricmanager",
+            ),
+        },
+    ),
+    # NVIDIA has no packages for it: the installer, or packages that somebody else made (nvidia_driver_package_names).
+    "openEuler": System("dnf", "kernel-devel-{kernel}", ("gcc", "make", "elfutils-libelf-devel"), (), {}),
+}
+
+_FABRIC = re.compile(r"fabric-?manager|nscq|nvlsm|nvidia-imex")
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+def _number(capability: str) -> tuple[int, int]:
+    major, _dot, minor = str(capability).partition(".")
+    return int(major), int(minor or 0)
+
+
+def _branch(version: str) -> int | None:
+    found = _VERSION.fullmatch(version)
+    return int(found.group(1)) if found else None
+
+
+def driver_problems(
+    version: str, capabilities: Iterable[str], kernel_module: str = "auto", lang: str = "en"
+) -> list[str]:
+    """Why this driver cannot be installed on a host with GPUs of these compute capabilities; empty if it can."""
+    branch = _branch(version)
+    if branch is None:
+        return [message("driver_version_malformed", lang, version=version or '""')]
+    problems = []
+    different = sorted(set(capabilities), key=_number)
+    for capability in different:
+        card = architecture(_number(capability))
+        if card.last_branch is not None and branch > int(card.last_branch):
+            problems.append(
+                message("driver_branch_too_new", lang, version=version, capability=capability, last=card.last_branch)
+            )
+        if kernel_module != "auto" and kernel_module not in card.kernel_modules:
+            problems.append(message("driver_" + kernel_module + "_module", lang, capability=capability))
+    if kernel_module == "proprietary" and branch >= OPEN_ONLY_SINCE:
+        problems.append(message("driver_proprietary_gone", lang, version=version, first=OPEN_ONLY_SINCE))
+    if kernel_module == "auto" and not problems and not _kinds(branch, different):
+        problems.append(message("driver_no_common_module", lang, capabilities=", ".join(different)))
+    return problems
+
+
+def _kinds(branch: int | None, capabilities: Iterable[str]) -> tuple[str, ...]:
+    """The kinds of kernel modules that drive all these GPUs, the one to prefer first."""
+    newest = branch is None or branch >= OPEN_PREFERRED_SINCE
+    kinds: tuple[str, ...] = ("open", "proprietary") if newest else ("proprietary", "open")
+    if branch is not None and branch >= OPEN_ONLY_SINCE:
+        kinds = ("open",)
+    cards = [architecture(_number(capability)) for capability in capabilities]
+    return tuple(kind for kind in kinds if all(kind in card.kernel_modules for card in cards))
+
+
+# -- what is done ------------------------------------------------------------------------------------------------------
+
+
+def system_of(distribution: str, os_family: str) -> str:
+    """The entry of SYSTEMS for a host, "" if there is none. Kylin counts as the family that Ansible finds."""
+    for name in (distribution, os_family):
+        if name in SYSTEMS:
+            return name
+    return ""
+
+
+def package_name(file: str) -> str:
+    """The package in a file: name_version_arch.deb or name-version-release.arch.rpm. For rpm, its version stays in the name."""
+    base = os.path.basename(file)
+    return base.split("_")[0] if base.endswith(".deb") else re.sub(r"\.rpm$", "", base)
+
+
+def _headers_in(package: str, files: Sequence[str]) -> bool:
+    names = [package_name(file) for file in files]
+    # An rpm of a release carries that in its name: kernel-devel-5.14.0-427.13.1.el9_4.x86_64
+    return any(name == package or name == package + ".x86_64" or name == package + ".aarch64" for name in names)
+
+
+def _headers_of(files: Sequence[str]) -> list[str]:
+    return [name for name in map(package_name, files) if re.match(r"(linux-headers|kernel-devel)-.*\d", name)]
+
+
+class _Plan:
+    """One host's decisions."""
+
+    def __init__(self, host: Mapping[str, Any], gpus: Mapping[str, Any], wish: Mapping[str, Any], lang: str) -> None:
+        self.host = host
+        self.driver = gpus["driver"]
+        self.nvswitches = int(gpus.get("nvswitches") or 0)
+        self.wish = wish
+        self.lang = lang
+        self.method = str(wish["method"])
+        self.version = str(wish.get("version") or "")
+        self.branch = _branch(self.version)
+        self.capabilities = [str(item) for item in wish.get("capabilities") or [] if item]
+        self.system = system_of(str(wish.get("distribution") or ""), str(wish.get("os_family") or ""))
+        self.problems: list[str] = []
+
+    def refuse(self, code: str, **values: Any) -> None:
+        self.problems.append(message("driver_" + code, self.lang, **values))
+
+    def kernel_module(self) -> str:
+        """The kind of module to install. What runs already stays, unless it was asked for another."""
+        asked = str(self.wish.get("kernel_module") or "auto")
+        if asked != "auto":
+            return asked
+        kinds = _kinds(self.branch, self.capabilities)
+        loaded = str(self.driver.get("kernel_module") or "")
+        return loaded if loaded in kinds else (kinds or ("proprietary",))[0]
+
+    def source(self) -> tuple[str, Source | None]:
+        """Where the packages come from: what was asked for, else the first that the system knows."""
+        if not self.system:
+            return "", None
+        known = SYSTEMS[self.system].sources
+        asked = str(self.wish.get("package_source") or "auto")
+        name = next(iter(known), "") if asked == "auto" else asked
+        return name, known.get(name)
+
+    def packages(self, kind: str) -> list[str]:
+        """The driver's packages."""
+        named = [str(name) for name in self.wish.get("package_names") or []]
+        if named or self.method not in ("packages", "repository"):
+            return named
+        system = self.wish.get("distribution") or "?"
+        name, source = self.source()
+        if source is None:
+            if self.system and SYSTEMS[self.system].sources:
+                sources = ", ".join(SYSTEMS[self.system].sources)
+                self.refuse("source_unknown", source=name, system=system, sources=sources)
+            else:
+                self.refuse("system_unknown", method=self.method, system=system)
+            return []
+        names = [*(source.open if kind == "open" else source.proprietary), *source.common]
+        if self.branch is None and any("{branch}" in one for one in names):
+            self.refuse("branch_needed", system=system)
+            return []
+        return [one.format(branch=self.branch) for one in names]
+
+    def fabric_manager(self) -> str:
+        """The package of the fabric manager, "" where no NVSwitch needs it."""
+        asked = str(self.wish.get("fabric_manager") or "auto")
+        if asked == "disabled" or (asked == "auto" and not self.nvswitches) or self.method == "present":
+            return ""
+        named = str(self.wish.get("fabric_manager_package") or "")
+        name, source = self.source()
+        package = named or (source.fabric_manager if source else "")
+        if not package or (self.branch is None and "{branch}" in package):
+            self.refuse("fabric_manager_unknown", system=self.wish.get("distribution") or "?", source=name or "?")
+            return ""
+        return package.format(branch=self.branch)
+
+    def driver_packages(self) -> list[str]:
+        """Installed packages of the driver proper: the installer has no fabric manager, that is a package in any case."""
+        return sorted(name for name in self.host["packages"] if not _FABRIC.search(name))
+
+    def is_installed(self, kind: str, packages: Sequence[str]) -> bool:
+        """Whether the wanted driver is on disk as it should be, by the wanted method and by nothing else."""
+        host, installed = self.host, self.driver.get("installed")
+        if not installed or (self.version and installed != self.version):
+            return False
+        asked = str(self.wish.get("kernel_module") or "auto")
+        loaded = self.driver.get("kernel_module")
+        if asked != "auto" and loaded and loaded != kind and not self.driver.get("mismatch"):
+            return False
+        if self.method == "runfile":
+            # An interrupted installation leaves files of a driver that cannot be loaded: nothing loaded means install.
+            return bool(self.driver.get("loaded")) and not self.driver_packages()
+        return not host["runfile"] and not host["broken"] and all(name in host["packages"] for name in packages)
+
+    def build_packages(self, builds: bool) -> list[str]:
+        """What has to come before modules can be built for the running kernel."""
+        if not builds or not self.wish.get("build_enabled", True):
+            return []
+        named = [str(name) for name in self.wish.get("build_packages") or []]
+        if named or not self.system:
+            return named
+        system, programs = SYSTEMS[self.system], self.host["programs"]
+        wanted = []
+        # The packages of a driver bring a compiler along, through dkms.
+        if self.method == "runfile" and not (programs.get("gcc") and programs.get("make")):
+            wanted += list(system.compiler)
+        if not self.host["headers"]:
+            package = system.headers.format(kernel=self.host["kernel"])
+            wanted.append(package)
+            files = [str(file) for file in self.wish.get("bundled_files") or []]
+            if self.wish.get("offline", True) and self.method != "repository" and not _headers_in(package, files):
+                held = ", ".join(sorted(_headers_of(files))) or message("driver_no_headers", self.lang)
+                self.refuse("headers_missing", kernel=self.host["kernel"], package=package, held=held)
+        return wanted
+
+    def decide(self) -> dict[str, Any]:
+        kind = self.kernel_module()
+        if self.version:
+            asked = str(self.wish.get("kernel_module") or "auto")
+            self.problems += driver_problems(self.version, self.capabilities, asked, self.lang)
+        packages = self.packages(kind)
+        fabric_manager = self.fabric_manager()
+        by_packages = self.method in ("packages", "repository")
+        present = self.method == "present"
+        install = not present and not self.is_installed(kind, packages)
+        # A kernel that came later has no module yet: dkms builds it, the installer has to run again.
+        build = by_packages and not install and not self.host["module"] and not self.driver.get("loaded")
+        builds = (install or build) and (
+            self.method == "runfile" or any("dkms" in one or "headless" in one for one in packages)
+        )
+        build_packages = self.build_packages(builds)
+        if install and self.host["secure_boot"] and not self.wish.get("signed_modules"):
+            self.refuse("secure_boot")
+        if install and by_packages and self.host["unowned"]:
+            self.refuse("unowned", method=self.method)
+        missing = fabric_manager not in self.host["packages"]
+        return {
+            "problems": self.problems,
+            "kernel_module": kind,
+            "manager": SYSTEMS[self.system].manager if self.system else "",
+            "repair": by_packages and bool(self.host["broken"]),
+            "uninstall_runfile": by_packages and bool(self.host["runfile"]),
+            "purge": self.driver_packages() if self.method == "runfile" else [],
+            "install": install,
+            "build": build,
+            "build_packages": build_packages,
+            "packages": packages,
+            "hold_needs": list(SYSTEMS[self.system].hold) if self.system and by_packages else [],
+            "fabric_manager": fabric_manager,
+            "install_fabric_manager": bool(fabric_manager) and (install or missing),
+        }
+
+
+def plan_driver(
+    host: Mapping[str, Any], gpus: Mapping[str, Any], wish: Mapping[str, Any], lang: str = "en"
+) -> dict[str, Any]:
+    """What has to be done on a host, and why it cannot.
+
+    ``host`` is what ``host_facts`` read, ``gpus`` what the module gpu_facts found, and ``wish`` holds ``method``, ``version``,
+    ``kernel_module``, ``capabilities``, ``distribution``, ``os_family``, ``package_source``, ``package_names``, ``build_enabled``,
+    ``build_packages``, ``bundled_files``, ``offline``, ``signed_modules``, ``fabric_manager`` and ``fabric_manager_package``.
+    """
+    return _Plan(host, gpus, wish, lang).decide()

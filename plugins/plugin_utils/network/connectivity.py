@@ -1,0 +1,405 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who reaches whom: what the mesh of a deployment found, judged, and told as text and as a page."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message, names, problem, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import rdma_lacking, rdma_of
+
+_MATRIX_HOSTS = 8
+# One direction of a pair that carries so many times less than the other is worth a word.
+_RATES_DIFFER = 5
+_SURE_FAILURES = ("stranger",)
+_OTHER = "other:"
+
+
+class _Network:
+    """One candidate: what is wrong with it."""
+
+    def __init__(self, candidate: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]], lang: str) -> None:
+        self.network = str(candidate["network"])
+        self.interfaces: Mapping[str, Mapping[str, Any]] = candidate["interfaces"]
+        self.results = results
+        self.lang = lang
+        self.hosts = [host for host in self.interfaces if host in results]
+        self.problems: list[dict[str, str]] = []
+        self.warnings: list[str] = []
+        self.paths = {
+            sender: {receiver: self.path(sender, receiver) for receiver in self.hosts if receiver != sender}
+            for sender in self.hosts
+        }
+        self.judge()
+
+    def path(self, sender: str, receiver: str) -> dict[str, Any]:
+        reached = self.results[sender].get("reached", {}).get(self.network, {}).get(receiver)
+        heard = self.results[receiver].get("heard", {}).get(self.network, {})
+        reached = reached or {
+            "milliseconds": None,
+            "mbps": None,
+            "failed": {"dynamic": {"port": 0, "reason": "nothing"}},
+        }
+        return {
+            "milliseconds": reached["milliseconds"],
+            "mbps": reached["mbps"],
+            # The largest packet that arrived; None if no datagram did.
+            "mtu": heard.get(sender),
+            "failed": reached["failed"],
+            "stream": reached.get("stream") or "",
+        }
+
+    def add(self, code: str, value: str, where: str = "", **values: Any) -> None:
+        where = where or message("where_hosts_network", self.lang)
+        self.problems.append(problem(code, self.lang, value=value, where=where, network=self.network, **values))
+
+    def warn(self, code: str, **values: Any) -> None:
+        self.warnings.append(message(code, self.lang, network=self.network, **values))
+
+    def pairs(self) -> Iterable[tuple[str, str]]:
+        for index, one in enumerate(self.hosts):
+            for other in self.hosts[index + 1 :]:
+                yield one, other
+
+    def arrow(self, sender: str, receiver: str) -> str:
+        return "{0} -> {1}".format(sender, receiver)
+
+    def judge(self) -> None:
+        self.judge_ports()
+        dead: list[str] = []
+        one_way: list[str] = []
+        for one, other in self.pairs():
+            there, back = self.paths[one][other], self.paths[other][one]
+            broken = ["dynamic" in path["failed"] for path in (there, back)]
+            self.judge_identity(one, other, there)
+            self.judge_identity(other, one, back)
+            if not any(broken) or self.answered(there) or self.answered(back):
+                continue
+            heard = [there["mtu"] is not None, back["mtu"] is not None]
+            # Datagrams say which direction is dead; where they say nothing, connections may.
+            passes = heard if heard[0] != heard[1] else [not broken[0], not broken[1]]
+            if passes[0] == passes[1]:
+                dead.append("{0} - {1}".format(one, other))
+            else:
+                one_way.append(self.arrow(other, one) if passes[0] else self.arrow(one, other))
+        if dead:
+            self.add("mesh_no_path", self.network, pairs=names(dead, self.lang))
+        if one_way:
+            self.add("mesh_one_way", self.network, pairs=names(one_way, self.lang))
+        self.judge_blocked_ports(set(dead), set(one_way))
+        self.judge_streams()
+        self.judge_mtu()
+        self.judge_rates()
+
+    @staticmethod
+    def answered(path: Mapping[str, Any]) -> bool:
+        """Something was there, though not who was expected."""
+        reason = path["failed"].get("dynamic", {}).get("reason", "")
+        return reason in _SURE_FAILURES or reason.startswith(_OTHER)
+
+    def judge_ports(self) -> None:
+        seen = set()
+        for host in self.hosts:
+            for entry in self.results[host].get("taken", ()):
+                if entry["address"] != self.interfaces[host]["address"] or (host, entry["port"]) in seen:
+                    continue
+                seen.add((host, entry["port"]))
+                holder = "{0} ({1})".format(entry["program"] or "?", entry["pid"] or "?")
+                self.add(
+                    "mesh_port_taken",
+                    "{0}: {1}".format(entry["variable"], entry["port"]),
+                    message("where_host", self.lang, host=host),
+                    host=host,
+                    port=entry["port"],
+                    program=holder,
+                    variable=entry["variable"],
+                )
+
+    def judge_identity(self, sender: str, receiver: str, path: Mapping[str, Any]) -> None:
+        reasons = {entry["reason"]: entry["port"] for entry in path["failed"].values()}
+        for reason in reasons:
+            if reason.startswith(_OTHER):
+                self.add(
+                    "mesh_other_host",
+                    "{0}: {1}".format(receiver, self.interfaces[receiver]["address"]),
+                    address=self.interfaces[receiver]["address"],
+                    host=receiver,
+                    other=reason[len(_OTHER) :],
+                    sender=sender,
+                )
+                return
+        if "stranger" in reasons:
+            self.add(
+                "mesh_stranger",
+                "{0}:{1}".format(self.interfaces[receiver]["address"], reasons["stranger"]),
+                host=receiver,
+                sender=sender,
+                port=reasons["stranger"],
+            )
+
+    def judge_blocked_ports(self, dead: set[str], one_way: set[str]) -> None:
+        """Ports that fail where the path as such works."""
+        blocked: dict[tuple[str, str], list[str]] = {}
+        for sender, others in self.paths.items():
+            for receiver, path in others.items():
+                if "dynamic" in path["failed"]:
+                    continue
+                for entry in path["failed"].values():
+                    if entry["reason"] not in _SURE_FAILURES and not entry["reason"].startswith(_OTHER):
+                        key = (str(entry["port"]), entry["reason"])
+                        blocked.setdefault(key, []).append(self.arrow(sender, receiver))
+        for (port, reason), arrows in sorted(blocked.items()):
+            self.add("mesh_port_blocked", port, pairs=names(arrows, self.lang), port=port, reason=reason)
+
+    def judge_streams(self) -> None:
+        for sender, others in self.paths.items():
+            for receiver, path in others.items():
+                if path["stream"] and not path["failed"]:
+                    self.add(
+                        "mesh_stream",
+                        self.arrow(sender, receiver),
+                        sender=sender,
+                        receiver=receiver,
+                        reason=path["stream"],
+                        mtu=path["mtu"] or "?",
+                    )
+
+    def mtu(self, host: str) -> int:
+        return int(self.interfaces[host].get("mtu") or 0)
+
+    def judge_mtu(self) -> None:
+        sizes = {host: self.mtu(host) for host in self.hosts if self.mtu(host)}
+        if len(set(sizes.values())) > 1:
+            texts = [
+                "{0} {1} ({2})".format(host, size, self.interfaces[host]["interface"]) for host, size in sizes.items()
+            ]
+            self.warn("mesh_mtu_differs", sizes=names(texts, self.lang))
+        shrunk: dict[tuple[int, int], list[str]] = {}
+        for sender, others in self.paths.items():
+            for receiver, path in others.items():
+                expected = min(self.mtu(sender), self.mtu(receiver))
+                if path["mtu"] and path["mtu"] < expected:
+                    shrunk.setdefault((path["mtu"], expected), []).append(self.arrow(sender, receiver))
+        for (found, expected), arrows in sorted(shrunk.items()):
+            self.warn("mesh_mtu_path", pairs=names(arrows, self.lang), mtu=found, expected=expected)
+
+    def judge_rates(self) -> None:
+        for one, other in self.pairs():
+            there, back = self.paths[one][other]["mbps"], self.paths[other][one]["mbps"]
+            if there and back and max(there, back) > _RATES_DIFFER * min(there, back):
+                slow = self.arrow(one, other) if there < back else self.arrow(other, one)
+                fast = self.arrow(other, one) if there < back else self.arrow(one, other)
+                values = {"slow": slow, "fast": fast, "low": rate(min(there, back)), "high": rate(max(there, back))}
+                self.warn("mesh_rates_differ", **values)
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "network": self.network,
+            "works": not self.problems,
+            "interfaces": {host: dict(entry) for host, entry in self.interfaces.items()},
+            "problems": self.problems,
+            "warnings": self.warnings,
+            "paths": self.paths,
+        }
+
+
+def rate(mbps: float | None) -> str:
+    """As people write it."""
+    if mbps is None:
+        return ""
+    return "{0:.1f} Gbit/s".format(mbps / 1000) if mbps >= 1000 else "{0:.0f} Mbit/s".format(mbps)
+
+
+def _with_link(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The interface of a host with the speed of what carries its data."""
+    used, interface = rdma_of(host, hosts), hosts[host]["interface"]
+    return {**interface, "speed_mbps": (used.mbps if used else 0) or interface["speed_mbps"]}
+
+
+def judge_mesh(
+    candidates: Sequence[Mapping[str, Any]],
+    results: Mapping[str, Mapping[str, Any]],
+    previous: str = "",
+    lang: str = "en",
+    rdma: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Which of the candidates carries the cluster, and what is wrong with those before it.
+
+    ``candidates`` are those of ``agree_interfaces``, best first; ``results`` holds per host what ``network_mesh`` returned in its
+    three steps, put together: ``taken``, ``reached`` and ``heard``. ``previous`` is the network in use: while it works, nothing
+    moves a cluster away from it. ``rdma`` holds per host its RDMA ports, as ``nic_facts`` tells them: where all hosts use them, these are
+    the links, and where some have none, that is said.
+    """
+    networks = [_Network(candidate, results, lang).told() for candidate in candidates]
+    working = [entry for entry in networks if entry["works"]]
+    chosen = next((entry for entry in working if entry["network"] == previous), working[0] if working else None)
+    notes: list[str] = []
+    for entry in networks:
+        if entry is chosen:
+            break
+        if entry["works"]:
+            notes.append(
+                message("mesh_kept", lang, network=chosen["network"] if chosen else "", other=entry["network"])
+            )
+        elif chosen:
+            notes.append(
+                message("mesh_passed_over", lang, network=entry["network"], reason=entry["problems"][0]["what"])
+            )
+    hosts = {
+        host: {"interface": entry, "rdma": (rdma or {}).get(host)}
+        for host, entry in (chosen["interfaces"] if chosen else {}).items()
+    }
+    kind, lacking = rdma_lacking(hosts)
+    if lacking:
+        values = {"kind": kind, "count": len(hosts) - len(lacking), "all": len(hosts), "hosts": names(lacking, lang)}
+        notes.append(message("mesh_rdma_lacking", lang, **values))
+    problems = [] if chosen else [found for entry in networks for found in entry["problems"]]
+    header = message("mesh_header", lang, networks=names([entry["network"] for entry in networks], lang))
+    return {
+        "network": chosen["network"] if chosen else "",
+        "interfaces": {host: _with_link(host, hosts) for host in hosts},
+        "networks": networks,
+        "notes": notes + (chosen["warnings"] if chosen else []),
+        "problems": problems,
+        "message": render(problems, lang, header) if problems else "",
+    }
+
+
+def mesh_arguments(
+    candidates: Sequence[Mapping[str, Any]], host: str, listening: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What ``network_mesh`` is told on one host: its own addresses and MTUs by network, and its peers, as they listen."""
+
+    def own(name: str, key: str) -> dict[str, Any]:
+        return {
+            str(entry["network"]): entry["interfaces"][name][key] for entry in candidates if name in entry["interfaces"]
+        }
+
+    return {
+        "addresses": own(host, "address"),
+        "mtus": own(host, "mtu"),
+        "peers": [
+            {
+                "host": name,
+                "addresses": own(name, "address"),
+                "mtus": own(name, "mtu"),
+                "port": found["port"],
+                "held": found["held"],
+            }
+            for name, found in listening.items()
+            if name != host and found.get("port")
+        ],
+    }
+
+
+def _cell(path: Mapping[str, Any], lang: str) -> str:
+    """A path in few words."""
+    if path["failed"] or path["stream"]:
+        reasons = sorted({entry["reason"] for entry in path["failed"].values()} | {path["stream"]} - {""})
+        ports = sorted({str(entry["port"]) for key, entry in path["failed"].items() if key != "dynamic"})
+        if "dynamic" in path["failed"] or not ports:
+            return message("mesh_cell_dead", lang, reason=", ".join(reasons))
+        return message("mesh_cell_ports", lang, ports=", ".join(ports), reason=", ".join(reasons))
+    parts = [rate(path["mbps"]) or message("mesh_cell_open", lang), "{0:.1f} ms".format(path["milliseconds"] or 0)]
+    if path["mtu"]:
+        parts.append("MTU {0}".format(path["mtu"]))
+    return ", ".join(parts)
+
+
+def _rows(entry: Mapping[str, Any], lang: str) -> list[list[str]]:
+    """The matrix of one network: a row for each host that sends, a column for each that receives."""
+    hosts = list(entry["paths"])
+    rows = [[message("mesh_corner", lang), *hosts]]
+    for sender in hosts:
+        cells = ["-" if other == sender else _cell(entry["paths"][sender][other], lang) for other in hosts]
+        rows.append(["{0} ({1})".format(sender, entry["interfaces"][sender]["interface"]), *cells])
+    return rows
+
+
+def _summary(entry: Mapping[str, Any], lang: str) -> str:
+    """For more hosts than a screen has columns."""
+    paths = [path for others in entry["paths"].values() for path in others.values()]
+    rates = sorted(path["mbps"] for path in paths if path["mbps"])
+    return message(
+        "mesh_summary",
+        lang,
+        hosts=len(entry["paths"]),
+        good=sum(1 for path in paths if not path["failed"]),
+        all=len(paths),
+        low=rate(rates[0]) if rates else "?",
+        high=rate(rates[-1]) if rates else "?",
+    )
+
+
+def _title(proof: Mapping[str, Any], entry: Mapping[str, Any], lang: str) -> str:
+    """What became of a network: a run that is limited to some hosts proves nothing about the others."""
+    missing = [host for host in entry["interfaces"] if host not in entry["paths"]]
+    codes: list[tuple[str, bool]] = [
+        ("mesh_network_other", entry["network"] != proof["network"]),
+        ("mesh_network_alone", len(entry["interfaces"]) == 1),
+        ("mesh_network_unproved", bool(missing)),
+        ("mesh_network_chosen", True),
+    ]
+    code = next(code for code, true in codes if true)
+    return message(code, lang, network=entry["network"], hosts=names(missing, lang))
+
+
+def network_lines(proof: Mapping[str, Any], lang: str = "en") -> list[str]:
+    """The proof of a deployment's network for a terminal."""
+    lines: list[str] = []
+    for entry in proof.get("networks") or ():
+        if not entry["paths"]:
+            continue
+        lines.append(_title(proof, entry, lang))
+        if len(entry["paths"]) < 2 or (entry["network"] != proof["network"] and entry["works"]):
+            continue  # a matrix of nothing, or of what nobody uses
+        if len(entry["paths"]) > _MATRIX_HOSTS:
+            lines.append("  " + _summary(entry, lang))
+            continue
+        rows = _rows(entry, lang)
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines += [
+            "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
+            for row in rows
+        ]
+    return lines + ["  " + note for note in proof.get("notes") or ()]
+
+
+_STYLE = (
+    "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;margin:1em 0}"
+    "td,th{border:1px solid #bbb;padding:.3em .6em;text-align:left}.bad{background:#fdd}.no{background:#eee}"
+)
+
+
+def network_html(proofs: Mapping[str, Mapping[str, Any]], lang: str = "en") -> str:
+    """The proofs of all deployments as a page that needs nothing else."""
+    out = [
+        '<!DOCTYPE html><html lang="{0}"><head><meta charset="utf-8"><title>Network</title>'.format(lang),
+        "<style>{0}</style></head><body>".format(_STYLE),
+    ]
+    for deployment, proof in sorted(proofs.items()):
+        out.append("<h1>{0}</h1>".format(html.escape(deployment)))
+        for entry in proof.get("networks") or ():
+            out.append("<h2>{0}</h2><table>".format(html.escape(_title(proof, entry, lang))))
+            for index, row in enumerate(_rows(entry, lang)):
+                tag = "td" if index else "th"
+                cells = []
+                for column, cell in enumerate(row):
+                    bad = ""
+                    if index and column and cell != "-":
+                        path = list(list(entry["paths"].values())[index - 1].values())
+                        found = path[column - 1 if column < index else column - 2]
+                        bad = ' class="bad"' if found["failed"] or found["stream"] else ""
+                    elif cell == "-":
+                        bad = ' class="no"'
+                    cells.append("<{0}{1}>{2}</{0}>".format(tag, bad, html.escape(cell)))
+                out.append("<tr>{0}</tr>".format("".join(cells)))
+            out.append("</table>")
+            texts = [found["what"] for found in entry["problems"]] + entry["warnings"]
+            out.append("<ul>{0}</ul>".format("".join("<li>{0}</li>".format(html.escape(text)) for text in texts)))
+        out.append("".join("<p>{0}</p>".format(html.escape(note)) for note in proof.get("notes") or ()))
+    out.append("</body></html>\n")
+    return "".join(out)

@@ -1,0 +1,271 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host's firewall has to let in for its deployment, and from whom, whichever program the firewall is.
+
+Only the deployment's own ports are ever closed. Whatever else listens on a host, SSH above all, is none of our business.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message, names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import (
+    interfaces_from_facts,
+    outer_addresses,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import (
+    CLIENTS,
+    COLLECTORS,
+    ITSELF,
+    MEMBERS,
+    Port,
+    clashes,
+    deployment_ports,
+    merged,
+)
+
+_SSH = 22
+
+
+def _literal(text: Any) -> str:
+    try:
+        return str(ipaddress.ip_address(str(text)))
+    except ValueError:
+        return ""
+
+
+def addresses_of(variables: Mapping[str, Any]) -> list[str]:
+    """Every address that a host was found to have."""
+    facts = variables.get("ansible_facts") or {}
+    return sorted({str(item.ip) for item in outer_addresses(interfaces_from_facts(facts))})
+
+
+def _addresses_said(name: str, variables: Mapping[str, Any], resolve: Callable[[str], Sequence[str]]) -> list[str]:
+    """Where a host comes from that this run does not look at, as the inventory says it."""
+    said = str(variables.get("ansible_host") or name)
+    found = [text for text in ([_literal(said)] if _literal(said) else resolve(said)) if _literal(text)]
+    return sorted({text for text in found if not ipaddress.ip_address(text).is_loopback})
+
+
+def _networks(texts: Iterable[Any]) -> list[str]:
+    """Networks and addresses, without those that lie in another: sets of nftables take no overlaps."""
+    found = [ipaddress.ip_network(str(text).strip(), strict=False) for text in texts]
+    result: list[str] = []
+    for version in (4, 6):
+        same: list[Any] = [network for network in found if network.version == version]
+        result += [str(network) for network in ipaddress.collapse_addresses(same)]
+    return [
+        text[: -len(suffix)] if text.endswith(suffix) else text for text in result for suffix in [_host_suffix(text)]
+    ]
+
+
+def _host_suffix(text: str) -> str:
+    return "/128" if ":" in text else "/32"
+
+
+def _by_version(sources: Iterable[str]) -> dict[str, list[str]]:
+    sources = list(sources)
+    return {"v4": [item for item in sources if ":" not in item], "v6": [item for item in sources if ":" in item]}
+
+
+def _ranges(ports: Iterable[Any]) -> list[str]:
+    return [str(first) if first == last else "{0}-{1}".format(first, last) for first, last in merged(ports)]
+
+
+def firewall_rules(
+    host: str,
+    members: Sequence[str],
+    others: Mapping[str, Sequence[str]],
+    hostvars: Mapping[str, Mapping[str, Any]],
+    executor: str = "",
+    candidates: Sequence[Mapping[str, Any]] = (),
+    decided: Mapping[str, Any] | None = None,
+    zones: Mapping[str, Mapping[str, Any]] | None = None,
+    resolve: Callable[[str], Sequence[str]] = lambda name: (),
+    lang: str = "en",
+) -> dict[str, Any]:
+    """The rules of one host.
+
+    ``members`` are the hosts of its deployment; ``others`` names hosts that come as ``clients`` (gateways) or ``collectors``
+    (monitoring). ``candidates`` are the networks that would do, ``decided`` is what was decided on this host: the ``network``, once
+    that is known, and ``open_ports`` of other people's programs. ``zones`` are those of firewalld, ``resolve`` asks for the addresses
+    of a name.
+
+    Returns ``members``, ``clients`` and ``collectors``, each ``{v4, v6, ports}`` with ports as nftables writes them, ``closed``, the
+    ports of them all and those that only the host itself may use, ``dynamic`` (the interface and range where gloo and NCCL listen,
+    and what stays open there), ``ssh``, ``zones`` and ``notes`` for people; where the rules cannot be known, ``unknown``, hosts
+    without an address, and ``clashes``, pairs with one port.
+    """
+    mine = hostvars[host]
+    facts = mine.get("ansible_facts") or {}
+    decided = decided or {}
+    # All that it may come with: a network that was asked for may well be that of a tunnel or a bridge.
+    known = {name: {*addresses_of(hostvars[name]), *_agreed(name, hostvars[name], candidates)} for name in members}
+    inside = [address for name in members for address in known[name]]
+    sources = mine.get("llm_firewall_api_sources")
+    if sources is None:
+        # Clients of the networks that the deployment's hosts are in, and nobody from further away.
+        sources = [
+            str(item.network)
+            for name in members
+            for item in outer_addresses(interfaces_from_facts(hostvars[name].get("ansible_facts") or {}))
+        ]
+    more = {
+        kind: {
+            name: addresses_of(hostvars[name]) or _addresses_said(name, hostvars[name], resolve)
+            for name in names_of_kind
+        }
+        for kind, names_of_kind in others.items()
+    }
+    outside = {kind: [address for found in hosts.values() for address in found] for kind, hosts in more.items()}
+    ports = deployment_ports(mine, executor)
+    allowed = {
+        MEMBERS: inside,
+        CLIENTS: [*inside, *sources, *outside.get(CLIENTS, ())],
+        COLLECTORS: [*inside, *outside.get(COLLECTORS, ())],
+        ITSELF: [],
+    }
+    rules: dict[str, Any] = {
+        kind: {
+            **_by_version(_networks(who)),
+            "ports": _ranges(port for port in ports if port.reached_by == kind),
+        }
+        for kind, who in allowed.items()
+    }
+    logins = sorted(int(port) for port in facts.get("llm_ssh_ports") or ())
+    rules.update(
+        closed=_ranges(ports),
+        ssh=_ssh(logins, mine, ports),
+        dynamic=_dynamic(host, facts, candidates, decided) if len(members) > 1 else None,
+        zones=_zones(host, facts, candidates, zones or {}),
+        unknown=sorted(name for name in members if not known[name]),
+        clashes=[list(pair) for pair in clashes(ports, [("sshd", port) for port in logins])],
+    )
+    rules["notes"] = _notes(host, rules, more, zones or {}, lang)
+    return rules
+
+
+def _agreed(name: str, variables: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The addresses under which others will look for a host, whatever kind of interface they are on."""
+    entries = [variables.get("llm_interface"), *(one["interfaces"].get(name) for one in candidates)]
+    return [str(entry["address"]) for entry in entries if entry and entry.get("address")]
+
+
+def _ssh(logins: Iterable[int], mine: Mapping[str, Any], ports: Sequence[Port]) -> list[int]:
+    """Where logins come in. What the inventory says may be the port of a router that translates: it opens none of ours."""
+    said = {_SSH, int(mine.get("ansible_port") or _SSH)}
+    return sorted({*logins, *(at for at in said if not any(port.first <= at <= port.last for port in ports))})
+
+
+def _dynamic(
+    host: str, facts: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]], decided: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The ports that the kernel hands out, on the interface of the network that was decided on."""
+    there = [one["interfaces"] for one in candidates if one["network"] == decided.get("network")]
+    found = facts.get("llm_dynamic_ports")
+    if not found or not there or host not in there[0]:
+        return None
+    first, last = int(found["first"]), int(found["last"])
+    # What was open once stays so: a program that is restarted just now is not shut out.
+    others = {int(port) for key in (facts.get("llm_foreign_ports"), decided.get("open_ports")) for port in key or ()}
+    return {
+        "interface": there[0][host]["interface"],
+        "ports": "{0}-{1}".format(first, last),
+        "open": sorted(port for port in others if first <= port <= last),
+    }
+
+
+def _zones(
+    host: str,
+    facts: Mapping[str, Any],
+    candidates: Sequence[Mapping[str, Any]],
+    zones: Mapping[str, Mapping[str, Any]],
+) -> list[str]:
+    """The zones of firewalld that traffic from elsewhere comes in through: the default one for interfaces that are in none."""
+    interfaces = {
+        str(entry["name"]) for entry in interfaces_from_facts(facts) if any(True for _one in outer_addresses([entry]))
+    }
+    interfaces |= {str(one["interfaces"][host]["interface"]) for one in candidates if host in one["interfaces"]}
+    of_interface = {name: zone for zone, entry in zones.items() for name in entry["interfaces"]}
+    default = [zone for zone, entry in zones.items() if entry["default"]]
+    return sorted({zone for name in interfaces for zone in ([of_interface[name]] if name in of_interface else default)})
+
+
+def _notes(
+    host: str,
+    rules: Mapping[str, Any],
+    others: Mapping[str, Mapping[str, Sequence[str]]],
+    zones: Mapping[str, Mapping[str, Any]],
+    lang: str,
+) -> list[str]:
+    lost = sorted({name for hosts in others.values() for name, found in hosts.items() if not found})
+    accepting = [zone for zone in rules["zones"] if zones[zone]["target"] == "ACCEPT"]
+    return [
+        message(code, lang, host=host, names=names(found, lang))
+        for code, found in (
+            ("firewall_kept", rules["unknown"]),
+            ("firewall_unresolved", lost),
+            ("firewall_zone_accepts", accepting),
+        )
+        if found
+    ]
+
+
+def firewalld_zones(default: str, text: str) -> dict[str, dict[str, Any]]:
+    """Target and interfaces of each zone, from ``firewall-cmd --list-all-zones``, and which of them is the default."""
+    found: dict[str, dict[str, Any]] = {}
+    for block in re.split(r"^(?=\S)", text, flags=re.M):
+        values = dict(re.findall(r"^  (target|interfaces):[ \t]*(.*)$", block, re.M))
+        if values:
+            name = block.split()[0]
+            found[name] = {
+                "target": values.get("target", ""),
+                "interfaces": values.get("interfaces", "").split(),
+                "default": name == default.strip(),
+            }
+    return found
+
+
+def ufw_rules(rules: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Rules of ufw, in order: the first that fits decides."""
+    found = []
+    for kind in (MEMBERS, CLIENTS, COLLECTORS):
+        for source in rules[kind]["v4"] + rules[kind]["v6"]:
+            # Members on any port: gloo and NCCL choose theirs when they start.
+            for ports in [""] if kind == MEMBERS else rules[kind]["ports"]:
+                found.append({"rule": "allow", "from": source, "ports": ports})
+    return found + [{"rule": "deny", "from": "any", "ports": ports} for ports in rules["closed"]]
+
+
+def firewalld_rules(rules: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Rich rules of firewalld. Its zones refuse whatever no rule lets in."""
+    found = []
+    for kind in (MEMBERS, CLIENTS, COLLECTORS):
+        for source in rules[kind]["v4"] + rules[kind]["v6"]:
+            head = 'rule family="{0}" source address="{1}"'.format("ipv6" if ":" in source else "ipv4", source)
+            for ports in [""] if kind == MEMBERS else rules[kind]["ports"]:
+                middle = ' port port="{0}" protocol="tcp"'.format(ports) if ports else ""
+                found.append(head + middle + " accept")
+    return [{"zone": zone, "rule": rule} for zone in rules["zones"] for rule in found]
+
+
+COMMANDS: Mapping[str, Any] = {"ufw": ufw_rules, "firewalld": firewalld_rules}
+
+
+def firewall_commands(
+    program: str, rules: Mapping[str, Any], previous: Sequence[Mapping[str, str]]
+) -> dict[str, list[Any]]:
+    """What to remove, and then what to add in this order, so that after ``previous`` the rules hold; no rules: take back all."""
+    if rules and rules["unknown"]:
+        return {"remove": [], "add": list(previous)}
+    wanted = COMMANDS[program](rules) if rules else []
+    # What is added comes last. Behind a refusal it would mean nothing, so that goes first and comes back after it.
+    late = any(rule not in previous for rule in wanted if rule["rule"] != "deny")
+    return {
+        "remove": [rule for rule in previous if rule not in wanted or (late and rule["rule"] == "deny")],
+        "add": wanted,
+    }

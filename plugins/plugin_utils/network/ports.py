@@ -1,0 +1,95 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every port that a deployment uses: who listens there, who may connect, and which variable moves it.
+
+The one truth for the firewall, the proof of the network, the check for clashes and the table in docs/reference/network.md.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import is_true
+
+# Who connects
+MEMBERS, CLIENTS, COLLECTORS, ITSELF = "members", "clients", "collectors", "itself"
+
+
+class Port(NamedTuple):
+    """A port or, with a second variable, a range of ports."""
+
+    name: str
+    variable: str
+    last_variable: str  # "" where it is one port
+    first: int
+    last: int
+    executor: str  # ray or mp; "" for both
+    head_only: bool
+    reached_by: str
+
+
+PORTS = (
+    Port("api", "vllm_port", "", 8000, 8000, "", True, CLIENTS),
+    # vLLM's processes on several hosts without Ray meet here; vLLM calls it --master-port.
+    Port("mp_master", "vllm_master_port", "", 29501, 29501, "mp", True, MEMBERS),
+    # The all-reduce that is tried before a model is served.
+    Port("collective", "vllm_collective_port", "", 29502, 29502, "", True, MEMBERS),
+    Port("gcs", "ray_port", "", 6379, 6379, "ray", True, MEMBERS),
+    Port("node_manager", "ray_node_manager_port", "", 6380, 6380, "ray", False, MEMBERS),
+    Port("object_manager", "ray_object_manager_port", "", 6381, 6381, "ray", False, MEMBERS),
+    Port("runtime_env_agent", "ray_runtime_env_agent_port", "", 6382, 6382, "ray", False, MEMBERS),
+    Port("agent_grpc", "ray_dashboard_agent_grpc_port", "", 6383, 6383, "ray", False, MEMBERS),
+    Port("agent_http", "ray_dashboard_agent_listen_port", "", 6384, 6384, "ray", False, MEMBERS),
+    Port("metrics", "ray_metrics_export_port", "", 6385, 6385, "ray", False, COLLECTORS),
+    # Only where somebody asks for it, and then on the loopback interface unless somebody asks for more.
+    Port("dashboard", "ray_dashboard_port", "", 8265, 8265, "ray", True, ITSELF),
+    Port("client", "ray_client_port", "", 10001, 10001, "ray", True, MEMBERS),
+    Port("workers", "ray_min_worker_port", "ray_max_worker_port", 10002, 10999, "ray", False, MEMBERS),
+)
+
+
+def deployment_ports(variables: Mapping[str, Any], executor: str = "") -> list[Port]:
+    """The ports as a deployment's variables set them, for one executor (``ray``, ``mp``) or for any."""
+    found: list[Port] = []
+    for port in PORTS:
+        if executor and port.executor not in ("", executor):
+            continue
+        first = int(variables.get(port.variable) or port.first)
+        last = int(variables.get(port.last_variable) or port.last) if port.last_variable else first
+        reached_by = CLIENTS if port.name == "dashboard" and _dashboard_is_open(variables) else port.reached_by
+        found.append(port._replace(first=first, last=last, reached_by=reached_by))
+    return found
+
+
+def _dashboard_is_open(variables: Mapping[str, Any]) -> bool:
+    """Whether somebody wants Ray's dashboard to be seen from elsewhere."""
+    enabled = is_true(variables.get("ray_dashboard_enabled", ""))
+    host = str(variables.get("ray_dashboard_host") or "localhost")
+    try:
+        return enabled and not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return enabled and host != "localhost"
+
+
+def clashes(ports: Sequence[Port], taken: Iterable[tuple[str, int]] = ()) -> list[tuple[str, str]]:
+    """Pairs of variables that name the same port. ``taken``: ports of others, such as that of SSH, with their names."""
+    ranges = [(port.variable, port.first, port.last) for port in ports] + [(name, at, at) for name, at in taken]
+    return [
+        (one[0], other[0])
+        for index, one in enumerate(ranges)
+        for other in ranges[index + 1 :]
+        if one[1] <= other[2] and other[1] <= one[2]
+    ]
+
+
+def merged(ports: Iterable[Port]) -> list[tuple[int, int]]:
+    """Ranges of port numbers, sorted, without overlaps and gaps of nothing: as a firewall lists them."""
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted((port.first, port.last) for port in ports):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return joined

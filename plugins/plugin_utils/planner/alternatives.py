@@ -1,0 +1,131 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ladder: plans next to the chosen one, with what each costs and gains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import METHODS, SCHEMES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import Prediction
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import NONE, Quantization
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, within
+
+GIB = 1024**3
+
+
+class Rung(NamedTuple):
+    """A change to the plan: settings to set, and what it costs and gains in words."""
+
+    change: str
+    settings: dict[str, Any]
+    cost: str
+    gain: str
+    quantization: Quantization | None = None
+
+
+# What the planner tries, in this order, when a plan does not fit and the user left these open.
+RELIEFS: tuple[dict[str, Any], ...] = (
+    {},
+    {"max_num_seqs": 64},
+    {"max_num_seqs": 64, "gpu_memory_utilization": 0.95},
+    {"max_num_seqs": 16, "gpu_memory_utilization": 0.95, "max_num_batched_tokens": 2048},
+    {"max_num_seqs": 16, "gpu_memory_utilization": 0.95, "max_num_batched_tokens": 2048, "enforce_eager": True},
+    {"max_num_seqs": 8, "gpu_memory_utilization": 0.98, "max_num_batched_tokens": 1024, "enforce_eager": True},
+)
+CONTEXTS = (131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512)
+# A plan with less context than this is not called a fit while another relief is left to try.
+WANTED_CONTEXT = 4096
+
+
+def checkpoints(model: Model, key: tuple[int, ...], capability: tuple[int, int]) -> list[tuple[str, Quantization]]:
+    """Quantised checkpoints of this model that the GPU could run: as if someone had published them."""
+    if model.quantization.method != "none":
+        return []
+    candidates = [
+        ("an AWQ 4-bit checkpoint", NONE._replace(method="awq", scheme="int4", bits=4, group=128, zeros=True)),
+        ("a GPTQ 4-bit checkpoint", NONE._replace(method="gptq", scheme="int4", bits=4, group=128)),
+        ("an FP8 checkpoint", NONE._replace(method="compressed-tensors", scheme="fp8_channel", bits=8)),
+    ]
+    found = []
+    for name, scheme in candidates:
+        least_rows, (since, last) = METHODS[scheme.method]
+        least = at(least_rows, key)
+        if scheme.scheme in SCHEMES:
+            least = max(least, at(SCHEMES[scheme.scheme], key))
+        if within(key, since, last) and capability[0] * 10 + capability[1] >= least:
+            found.append((name, scheme))
+    return found
+
+
+def rungs(
+    model: Model, settings: Mapping[str, Any], prediction: Prediction, key: tuple[int, ...], capability: tuple[int, int]
+) -> list[Rung]:
+    """Changes worth a look beside a plan."""
+    resolved = prediction.settings
+    found: list[Rung] = []
+    length = resolved.max_model_len
+    longest = prediction.longest or 0
+    for context in CONTEXTS:
+        if context < length and (prediction.ok or context <= max(longest, 512)):
+            found.append(
+                Rung(
+                    f"max_model_len {context}",
+                    {"max_model_len": context},
+                    "shorter conversations",
+                    "more of them at the same time",
+                )
+            )
+            break
+    if not resolved.eager:
+        found.append(Rung("enforce_eager", {"enforce_eager": True}, "slower decoding", "no memory for CUDA graphs"))
+    if resolved.sequences > 16:
+        fewer = max(16, resolved.sequences // 4)
+        found.append(
+            Rung(
+                f"max_num_seqs {fewer}",
+                {"max_num_seqs": fewer},
+                "fewer requests at once",
+                "a smaller peak of the sampler",
+            )
+        )
+    chunked = resolved.chunked_prefill
+    if resolved.batched_tokens > 1024 and chunked:
+        fewer = max(1024, resolved.batched_tokens // 4)
+        found.append(
+            Rung(
+                f"max_num_batched_tokens {fewer}",
+                {"max_num_batched_tokens": fewer},
+                "slower prefill of long prompts",
+                "a smaller peak of the forward pass",
+            )
+        )
+    if resolved.utilization < 0.95:
+        found.append(
+            Rung(
+                "gpu_memory_utilization 0.95",
+                {"gpu_memory_utilization": 0.95},
+                "less room for CUDA graphs and other processes",
+                "more KV cache",
+            )
+        )
+    if not resolved.kv_dtype.startswith("fp8") and capability >= (8, 9):
+        found.append(Rung("kv_cache_dtype fp8", {"kv_cache_dtype": "fp8"}, "some accuracy", "twice the tokens"))
+    for name, scheme in checkpoints(model, key, capability):
+        found.append(
+            Rung(name, {"quantization": None}, "another checkpoint and some accuracy", "smaller weights", scheme)
+        )
+    if within(key, "0.5.3", None) and not resolved.cpu_offload and prediction.ranks:
+        short = -min(rank.available for rank in prediction.ranks)
+        size = max(2, -(-short // GIB) + 2)
+        found.append(
+            Rung(
+                f"cpu_offload_gb {size}",
+                {"cpu_offload_gb": size},
+                f"every step reads {size} GiB of weights over PCIe on each GPU, and the host pins as much memory",
+                "room on the GPU",
+            )
+        )
+    return found

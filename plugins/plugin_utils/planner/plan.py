@@ -1,0 +1,445 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Choosing a plan for the hosts of a deployment, and the ladder of its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import alternatives as ladder
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import DESCRIPTIVE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.observations import Experience, experience
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import divides_heads, spread
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import Memo, Prediction, predict
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import executor_of, normalise
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import (
+    Release,
+    at,
+    release_key,
+    resolve_release,
+)
+
+OBJECTIVES = ("throughput", "latency", "context")
+INTERCONNECTS = ("slow", "fast")
+# A context chosen by the planner leaves this share of the predicted cache, for what the prediction may be off by.
+CONTEXT_MARGIN = 0.97
+MAX_SHAPES = 10
+MAX_ALTERNATIVES = 14
+
+
+class Node(NamedTuple):
+    host: str
+    gpus: tuple[Gpu, ...]
+
+
+class Placement(NamedTuple):
+    """Which ranks lie on which node, in rank order."""
+
+    tp: int
+    pp: int
+    nodes: tuple[tuple[str, tuple[int, ...]], ...]
+    gpus: tuple[Gpu, ...]
+
+    @property
+    def world(self) -> int:
+        return self.tp * self.pp
+
+    @property
+    def spans_nodes(self) -> bool:
+        return len(self.nodes) > 1
+
+    @property
+    def splits_tensors(self) -> bool:
+        """Whether a tensor-parallel group lies on more than one node."""
+        place = {rank: host for host, ranks in self.nodes for rank in ranks}
+        return any(len({place.get(stage * self.tp + rank) for rank in range(self.tp)}) > 1 for stage in range(self.pp))
+
+
+class Candidate(NamedTuple):
+    placement: Placement
+    settings: dict[str, Any]
+    prediction: Prediction
+    change: str = ""
+    cost: str = ""
+    gain: str = ""
+
+
+class Task(NamedTuple):
+    """What stays the same while plans are compared."""
+
+    model: Model
+    nodes: tuple[Node, ...]
+    wishes: Mapping[str, Any]
+    release: Release
+    objective: str
+    weakest: Gpu
+    memo: Memo
+    experience: Experience
+
+
+def read_nodes(value: Any) -> list[Node]:
+    entries = fields.listing(value, "nodes")
+    if not entries:
+        raise InputError("nodes", "holds no host")
+    nodes = []
+    for index, entry in enumerate(entries):
+        field = f"nodes[{index}]"
+        row = fields.mapping(entry, field)
+        if not row.get("host"):
+            raise InputError(f"{field}.host", "is missing")
+        nodes.append(Node(str(row["host"]), tuple(read_gpus(row.get("gpus") or [], f"{field}.gpus"))))
+    if len({node.host for node in nodes}) != len(nodes):
+        raise InputError("nodes", "names a host twice")
+    return nodes
+
+
+# -- where ranks go ------------------------------------------------------------------------------------------------------
+def place(nodes: Sequence[Node], tp: int, pp: int) -> Placement | None:
+    """Stages on nodes in order, each stage inside one node when sizes allow; null when the GPUs do not suffice."""
+    counts = spread([len(node.gpus) for node in nodes], tp, pp)
+    if counts is None:
+        return None
+    taken: list[tuple[str, tuple[int, ...]]] = []
+    gpus: list[Gpu] = []
+    rank = 0
+    for node, count in zip(nodes, counts, strict=False):
+        if count > 0:
+            taken.append((node.host, tuple(range(rank, rank + count))))
+            gpus += node.gpus[:count]
+            rank += count
+    return Placement(tp, pp, tuple(taken), tuple(gpus))
+
+
+def shapes(task: Task) -> list[tuple[int, int]]:
+    """(tp, pp) worth a look, the most promising first."""
+    fixed_tp = fields.whole(task.wishes, ("tensor_parallel_size",), "request")
+    fixed_pp = fields.whole(task.wishes, ("pipeline_parallel_size",), "request")
+    total = sum(len(node.gpus) for node in task.nodes)
+    largest = max(len(node.gpus) for node in task.nodes)
+    if str(task.wishes.get("interconnect") or "slow") == "fast":
+        largest = total
+    sizes = [fixed_tp] if fixed_tp else [tp for tp in range(largest, 0, -1) if divides_heads(task.model, tp)] or [1]
+    layers = len(task.model.layers)
+    found: list[tuple[int, int]] = []
+    for tp in sizes:
+        most = max(1, min(sum(len(node.gpus) // tp for node in task.nodes), layers))
+        if tp > max(len(node.gpus) for node in task.nodes):
+            most = max(1, min(total // tp, layers))
+        stages = [fixed_pp] if fixed_pp else sorted({most, max(1, most // 2), 1}, reverse=True)
+        found += [(tp, pp) for pp in stages]
+    found.sort(key=lambda shape: (-min(shape[0] * shape[1], total), -shape[0]))
+    if task.objective == "latency":
+        found.sort(key=lambda shape: (-shape[0], shape[1]))
+    return found[:MAX_SHAPES]
+
+
+# -- one candidate -------------------------------------------------------------------------------------------------------
+def _executor(task: Task, placement: Placement) -> str | None:
+    asked = executor_of(task.wishes.get("distributed_executor_backend"))
+    key = task.release.key
+    if asked:
+        return asked
+    if key < release_key(eras.EXECUTOR_OPTION_SINCE) or placement.world == 1:
+        return None
+    without_ray = not fields.truth(task.wishes.get("image_has_ray"), "request.image_has_ray", True)
+    return "ray" if placement.spans_nodes and not without_ray else "mp"
+
+
+def _settings(task: Task, placement: Placement, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the release for a placement: the user's, then the planner's."""
+    settings = {name: value for name, value in task.wishes.items() if name not in DESCRIPTIVE}
+    settings["tensor_parallel_size"] = placement.tp
+    settings["pipeline_parallel_size"] = placement.pp
+    settings["distributed_executor_backend"] = _executor(task, placement)
+    if "dtype" not in settings and task.weakest.capability < (8, 0) and task.model.checkpoint_dtype != "float16":
+        refused = task.model.model_type in at(eras.FLOAT16_REFUSED, task.release.key)
+        settings["dtype"] = "float32" if refused else "half"
+    for name, value in extra.items():
+        if name not in task.wishes:
+            settings[name] = value
+    settings.setdefault("gpu_memory_utilization", at(eras.UTILIZATION, task.release.key))
+    return settings
+
+
+def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], model: Model | None = None) -> Prediction:
+    raw = dict(settings)
+    for name in ("vllm_version", "compute_capabilities", "cuda_code", "environment", "free_memory_mib", "engine"):
+        if task.wishes.get(name) is not None:
+            raw[name] = task.wishes[name]
+    raw["nodes"] = [len(ranks) for _dummy, ranks in placement.nodes] or None
+    return predict(model or task.model, list(placement.gpus), raw, task.memo, task.experience.correction)
+
+
+def _fit_batch(task: Task, settings: dict[str, Any], engine: str) -> dict[str, Any]:
+    """V0 without chunked prefill takes a whole prompt at once: the planner's own batch follows the context."""
+    batch = settings.get("max_num_batched_tokens")
+    if engine == "V0" and batch and "max_num_batched_tokens" not in task.wishes:
+        settings["max_num_batched_tokens"] = max(int(batch), int(settings["max_model_len"]))
+    return settings
+
+
+def _relieved(task: Task, placement: Placement, relief: Mapping[str, Any]) -> Candidate:
+    """The placement with a relief, and the longest context that fits when the user left it open."""
+    settings = _settings(task, placement, relief)
+    prediction = _predict(task, placement, settings)
+    if "max_model_len" in task.wishes:
+        return Candidate(placement, settings, prediction)
+    best: Candidate | None = None
+    whole = prediction.settings.max_model_len
+    engine = prediction.settings.engine
+    for context in [whole, *[length for length in ladder.CONTEXTS if length < whole]]:
+        tried = _fit_batch(task, dict(settings, max_model_len=context), engine)
+        guess = _predict(task, placement, tried)
+        if guess.ok:
+            return Candidate(placement, tried, guess)
+        longest = int((guess.longest or 0) * CONTEXT_MARGIN)
+        code = guess.error.code if guess.error else ""
+        if code == "max_model_len_exceeds_kv_cache" and longest > context // 2:
+            shorter = _fit_batch(task, dict(settings, max_model_len=longest // 256 * 256 or longest), engine)
+            fitted = _predict(task, placement, shorter)
+            if fitted.ok:
+                return Candidate(placement, shorter, fitted)
+        best = best or Candidate(placement, dict(settings, max_model_len=context), guess)
+        if code not in ("max_model_len_exceeds_kv_cache", "no_cache_blocks", "out_of_memory_cudagraph"):
+            break
+    if best is None:
+        raise ValueError("no settings were tried")
+    return best
+
+
+def candidate(task: Task, placement: Placement) -> Candidate:
+    """The best that this placement can do: reliefs are tried until a useful context fits."""
+    best: Candidate | None = None
+    wanted = min(task.model.context, ladder.WANTED_CONTEXT)
+    tried: set[tuple[tuple[str, Any], ...]] = set()
+    for relief in ladder.RELIEFS:
+        open_relief = {name: value for name, value in relief.items() if name not in task.wishes}
+        if tuple(open_relief.items()) in tried:
+            continue
+        tried.add(tuple(open_relief.items()))
+        one = _relieved(task, placement, open_relief)
+        if one.prediction.ok and one.prediction.settings.max_model_len >= wanted:
+            return one
+        if best is None or _length(one) > _length(best):
+            best = one
+        if one.prediction.error and one.prediction.error.code not in MEMORY_CODES:
+            break
+        if "max_model_len" in task.wishes and one.prediction.ok:
+            return one
+    if best is None:
+        raise ValueError("no settings were tried")
+    return best
+
+
+MEMORY_CODES = ("max_model_len_exceeds_kv_cache", "no_cache_blocks", "out_of_memory_cudagraph")
+
+
+def _length(one: Candidate) -> int:
+    return one.prediction.settings.max_model_len if one.prediction.ok else 0
+
+
+def _score(one: Candidate, objective: str) -> tuple[float, ...]:
+    prediction, placement = one.prediction, one.placement
+    ok = 1.0 if prediction.ok else 0.0
+    inside = 0.0 if placement.splits_tensors else 1.0
+    tokens = prediction.tokens or 0
+    length = _length(one)
+    if objective == "context":
+        return (ok, length, inside, tokens, placement.tp)
+    if objective == "latency":
+        return (ok, inside, min(length, ladder.WANTED_CONTEXT), placement.tp, -placement.pp, tokens)
+    return (ok, inside, min(length, ladder.WANTED_CONTEXT), placement.world, placement.tp, tokens)
+
+
+# -- the plan ------------------------------------------------------------------------------------------------------------
+def plan_deployment(model: Any, nodes: Any, request: Any = None) -> dict[str, Any]:
+    """The public function: the chosen plan, the ladder of nearest plans, and the reasons."""
+    facts = read_model(model)
+    hosts = tuple(read_nodes(nodes))
+    wishes = normalise(request or {}, "request")
+    objective = str(wishes.pop("objective", "throughput"))
+    if objective not in OBJECTIVES:
+        raise InputError("request.objective", f"must be one of {', '.join(OBJECTIVES)}, not {objective!r}")
+    if str(wishes.get("interconnect") or "slow") not in INTERCONNECTS:
+        raise InputError("request.interconnect", f"must be one of {', '.join(INTERCONNECTS)}")
+    weakest = min((gpu for node in hosts for gpu in node.gpus), key=lambda gpu: (gpu.capability, gpu.total))
+    reasons: list[str] = []
+    if wishes.get("vllm_version") is None:
+        advice = recommended_release({"compute_capability": weakest.capability_text})
+        wishes["vllm_version"] = advice["vllm_version"]
+        reasons.append(f"vLLM {advice['vllm_version']}: {advice['reason']}")
+    release = resolve_release(wishes["vllm_version"], "request.vllm_version")
+    past = experience(wishes.pop("observations", None), facts, weakest, release)
+    task = Task(facts, hosts, wishes, release, objective, weakest, {}, past)
+    candidates = [candidate(task, placement) for placement in _placements(task)]
+    candidates.sort(key=lambda one: _score(one, objective), reverse=True)
+    best = candidates[0]
+    alternatives = [*_rungs(task, best), *_more_hosts(task, best), *_replicas(task, best), *candidates[1:]]
+    reasons += _reasons(best, task)
+    return {
+        "ok": best.prediction.ok,
+        "vllm_version": release.asked,
+        "executor": best.settings.get("distributed_executor_backend") or ("ray" if best.placement.world > 1 else "uni"),
+        "settings": best.settings,
+        "arguments": _arguments(best.settings, release),
+        "nodes": [{"host": host, "ranks": list(ranks)} for host, ranks in best.placement.nodes],
+        "gpus": [
+            {"name": gpu.name, "memory_gib": round(gpu.total / 2**30, 2)}
+            for gpu in best.placement.gpus[: best.placement.world]
+        ],
+        "predicted": best.prediction.as_dict(),
+        "alternatives": [_as_alternative(one) for one in alternatives[:MAX_ALTERNATIVES]],
+        "reasons": reasons,
+        "past": past.as_dict(),
+    }
+
+
+def _placements(task: Task) -> list[Placement]:
+    found = []
+    for tp, pp in shapes(task):
+        placement = place(task.nodes, tp, pp)
+        if placement is not None and placement not in found:
+            found.append(placement)
+    if not found:  # the user asks for more GPUs than there are: predicted to say so
+        tp, pp = shapes(task)[0]
+        found.append(Placement(tp, pp, (), tuple(gpu for node in task.nodes for gpu in node.gpus)))
+    return found
+
+
+def _arguments(settings: Mapping[str, Any], release: Release) -> list[str] | None:
+    try:
+        return vllm_arguments(settings, release.asked)
+    except InputError:  # the prediction names the option
+        return None
+
+
+def _rungs(task: Task, best: Candidate) -> list[Candidate]:
+    found: list[Candidate] = []
+    error = best.prediction.error
+    if error is not None and error.code not in (*MEMORY_CODES, "out_of_memory_loading"):
+        return found  # memory is not what stops it
+    for rung in ladder.rungs(task.model, best.settings, best.prediction, task.release.key, task.weakest.capability):
+        settings = {
+            name: value
+            for name, value in dict(best.settings, **rung.settings).items()
+            if value is not None or name in best.settings
+        }
+        model = task.model
+        if rung.quantization is not None:
+            model = task.model._replace(quantization=rung.quantization)
+        if rung.quantization is not None and not best.prediction.ok:
+            other = candidate(task._replace(model=model), best.placement)
+            found.append(other._replace(change=rung.change, cost=rung.cost, gain=rung.gain))
+            continue
+        prediction = _predict(task, best.placement, settings, model)
+        found.append(Candidate(best.placement, settings, prediction, rung.change, rung.cost, rung.gain))
+    return found
+
+
+def _more_hosts(task: Task, best: Candidate) -> list[Candidate]:
+    """As many hosts again, like the first one, when the plan does not fit."""
+    error = best.prediction.error
+    if (
+        error is None
+        or error.code not in (*MEMORY_CODES, "out_of_memory_loading")
+        or "pipeline_parallel_size" in task.wishes
+    ):
+        return []
+    count = len(task.nodes)
+    more = [Node(f"another host {index + 1}", task.nodes[0].gpus) for index in range(count)]
+    grown = task._replace(nodes=(*task.nodes, *more))
+    placement = place(grown.nodes, best.placement.tp, best.placement.pp * 2)
+    if placement is None:
+        return []
+    one = candidate(grown, placement)
+    return [
+        one._replace(
+            change=f"{count} more host{'s' if count > 1 else ''} like the first",
+            cost="hardware",
+            gain="half the weights on each GPU",
+        )
+    ]
+
+
+def _replicas(task: Task, best: Candidate) -> list[Candidate]:
+    """The model fits a part of the hosts: the same GPUs would serve it several times."""
+    if len(task.nodes) < 2 or not best.placement.spans_nodes or "pipeline_parallel_size" in task.wishes:
+        return []
+    single = task._replace(nodes=task.nodes[:1])
+    placements = _placements(single)
+    if not placements:
+        return []
+    one = candidate(single, placements[0])
+    if not one.prediction.ok:
+        return []
+    count = len(task.nodes)
+    return [
+        one._replace(
+            change=f"{count} replicas of one host each (one deployment group for each, the same vllm_served_model_name)",
+            cost="less KV cache for one request",
+            gain=f"{count} x {one.prediction.tokens} tokens, no traffic between hosts",
+        )
+    ]
+
+
+def _reasons(best: Candidate, task: Task) -> list[str]:
+    placement, prediction = best.placement, best.prediction
+    lines = []
+    if placement.tp > 1:
+        where = "across hosts" if placement.splits_tensors else "inside a host"
+        lines.append(f"tensor parallel over {placement.tp} GPUs {where}")
+    if placement.pp > 1:
+        lines.append(
+            f"pipeline parallel over {placement.pp} stages on {len(placement.nodes)} host{'s' if placement.spans_nodes else ''}"
+        )
+    unused = sum(len(node.gpus) for node in task.nodes) - placement.world
+    if unused > 0:
+        lines.append(f"{unused} GPU{'s' if unused > 1 else ''} stay idle: no better shape uses them")
+    kinds = {(gpu.name, gpu.total) for node in task.nodes for gpu in node.gpus}
+    if len(kinds) > 1:
+        lines.append(f"the GPUs differ: the plan follows the weakest, {task.weakest.name}")
+    if best.settings.get("dtype") == "half" and task.weakest.capability < (8, 0):
+        lines.append(f"dtype half: {task.weakest.name} has no bfloat16")
+    for name, why in (
+        ("max_num_seqs", "the sampler's peak grows with it"),
+        ("max_num_batched_tokens", "the forward pass's peak grows with it"),
+        ("enforce_eager", "CUDA graphs would take memory that is needed"),
+    ):
+        if name in best.settings and name not in task.wishes:
+            lines.append(f"{name} {best.settings[name]}: {why}")
+    if "gpu_memory_utilization" not in task.wishes and prediction.settings.utilization > at(
+        eras.UTILIZATION, task.release.key
+    ):
+        lines.append(
+            f"gpu_memory_utilization {prediction.settings.utilization}: the default leaves too little for the KV cache"
+        )
+    if prediction.settings.max_model_len < task.model.context:
+        lines.append(f"max_model_len {prediction.settings.max_model_len} of the model's {task.model.context}")
+    if task.experience.starts:
+        lines.append(task.experience.sentence)
+    if prediction.error:
+        lines.append(f"{prediction.error.message}: {prediction.error.remedy}")
+    return lines
+
+
+def _as_alternative(one: Candidate) -> dict[str, Any]:
+    prediction = one.prediction
+    return {
+        "change": one.change or f"tensor_parallel_size {one.placement.tp}, pipeline_parallel_size {one.placement.pp}",
+        "cost": one.cost,
+        "gain": one.gain,
+        "ok": prediction.ok,
+        "error": prediction.error.as_dict() if prediction.error else None,
+        "settings": one.settings,
+        "max_model_len": prediction.settings.max_model_len,
+        "kv_cache_tokens": prediction.tokens,
+        "max_concurrency": prediction.concurrency,
+    }

@@ -1,0 +1,359 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What vLLM would do if it were started like that."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import (
+    activation,
+    fields,
+    kv,
+    overhead,
+    validity,
+    weights,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard, shards
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import canonical, make
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, resolve
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at
+
+GIB = 1024**3
+MAX_PARALLEL = 4096
+# What CUDA itself takes on a device that a process uses, outside every budget.
+CONTEXT_BYTES = int(0.3 * 1024**3)
+# What loading needs beside the weights (context, the reader's buffers).
+# The estimate of graphs is rough: within this much only a warning.
+LOADING_ROOM_BYTES = int(0.35 * 1024**3)
+GRAPH_DOUBT_BYTES = 1024**3 // 2
+
+
+class Rank(NamedTuple):
+    """Memory of one rank, bytes."""
+
+    stage: int
+    total: int
+    weights: int
+    activation: int
+    non_torch: int
+    graphs: int
+    available: int  # for the KV cache
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "weights_gib": round(self.weights / GIB, 4),
+            "activation_gib": round(self.activation / GIB, 4),
+            "non_torch_gib": round(self.non_torch / GIB, 4),
+            "cudagraph_gib": round(self.graphs / GIB, 4),
+            "kv_cache_gib": round(self.available / GIB, 4),
+        }
+
+
+class Prediction(NamedTuple):
+    """The outcome with everything that led to it."""
+
+    error: Refusal | None
+    errors: tuple[Refusal, ...]
+    dtype: str
+    ranks: tuple[Rank, ...]
+    tokens: int | None
+    concurrency: float | None
+    longest: int | None
+    settings: Settings
+    warnings: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "error": self.error.as_dict() if self.error else None,
+            "errors": [error.as_dict() for error in self.errors],
+            "dtype": self.dtype,
+            "ranks": [rank.as_dict() for rank in self.ranks],
+            "kv_cache_tokens": self.tokens,
+            "max_concurrency": self.concurrency,
+            "longest_context": self.longest,
+            "warnings": list(self.warnings),
+        }
+
+
+def predict_start(model: Any, gpus: Any, settings: Any) -> dict[str, Any]:
+    """The public function: plain data in, plain data out."""
+    return predict(read_model(model), read_gpus(gpus), settings).as_dict()
+
+
+Memo = dict[Any, Any]
+
+
+def predict(model: Model, gpus: list[Gpu], raw: Any, memo: Memo | None = None, correction: int = 0) -> Prediction:
+    """Predict with facts already read. `memo` keeps weights between predictions of one model; `correction` is added to
+    what every rank holds beside the model (learnt from past starts)."""
+    settings = resolve(model, gpus, raw)
+    memo = {} if memo is None else memo
+    used = gpus[: settings.tp * settings.pp] or gpus
+    dtype, dtype_warnings, dtype_refusal = validity.resolve_dtype(model, settings, used)
+    refusals = validity.check(model, settings, gpus, dtype_refusal)
+    warnings = [*settings.warnings, *model.warnings, *dtype_warnings, *validity.gpu_warnings(settings, used)]
+    codes = {refusal.code for refusal in refusals}
+    if codes & {"layers_fewer_than_stages"} or settings.tp * settings.pp > 4096:
+        return Prediction(refusals[0], tuple(refusals), dtype, (), None, None, None, settings, tuple(warnings))
+    scheme = validity.effective_quantization(model, settings)
+    model = model._replace(quantization=scheme)
+    return _memory(model, used, settings, dtype, refusals, warnings, memo, correction)
+
+
+def _memory(
+    model: Model,
+    gpus: list[Gpu],
+    settings: Settings,
+    dtype: str,
+    refusals: list[Refusal],
+    warnings: list[str],
+    memo: Memo,
+    correction: int,
+) -> Prediction:
+    key = settings.release.key
+    stages = shards(len(model.layers), settings.tp, settings.pp, key, settings.layer_partition)
+    expert_parallel = settings.tp * settings.dp if settings.expert_parallel else 1
+    ranks: list[Rank] = []
+    rank_blocks: list[int] = []
+    seen: dict[tuple[Any, ...], tuple[Rank, int]] = {}
+    alike: dict[Any, kv.Cache] = {}
+    signatures = [_signature(model, shard) for shard in stages]
+    for signature, shard in zip(signatures, stages, strict=True):
+        if signature not in alike:
+            alike[signature] = kv.cache(model, shard, settings, dtype)
+    stores = [alike[signature] for signature in signatures]
+    for index in range(settings.tp * settings.pp):
+        gpu = gpus[index % len(gpus)]
+        shard = stages[index // settings.tp]
+        free = settings.free[index] if settings.free and index < len(settings.free) else None
+        first = settings.engine == "V1" or index % settings.tp == 0
+        kind = (signatures[shard.stage], gpu, free, first)
+        if kind not in seen:
+            held = _weights(model, shard, gpu, settings, dtype, expert_parallel, memo)
+            rank = _rank(model, shard, gpu, settings, dtype, held, 0 if first else 1, correction, free)
+            seen[kind] = (rank, kv.blocks(stores[shard.stage], max(rank.available, 0)))
+            refusals.extend(_loading(rank, gpu, free, settings, index))
+        ranks.append(seen[kind][0])
+        rank_blocks.append(seen[kind][1])
+    smallest = min(rank_blocks) if rank_blocks else 0
+    if settings.blocks_override:
+        smallest = settings.blocks_override
+    return _capacity(model, settings, dtype, ranks, stores, smallest, refusals, warnings)
+
+
+def _signature(model: Model, shard: Shard) -> tuple[Any, ...]:
+    """Equal for stages that hold the same: most stages of a long pipeline."""
+    part: Any = (shard.first_layer, shard.last_layer)
+    if model.uniform and not model.quantization.ignored:
+        part = shard.last_layer - shard.first_layer
+    return (shard.first, shard.last, part)
+
+
+def _weights(
+    model: Model, shard: Shard, gpu: Gpu, settings: Settings, dtype: str, expert_parallel: int, memo: Memo
+) -> int:
+    key = settings.release.key
+    known = (
+        model.quantization,
+        shard.tp,
+        _signature(model, shard),
+        dtype,
+        key,
+        expert_parallel,
+        settings.cpu_offload,
+        gpu.capability,
+        settings.lora,
+    )
+    if known not in memo:
+        memo[known] = weights.rank_weights(
+            model,
+            shard,
+            dtype,
+            key,
+            expert_parallel,
+            settings.cpu_offload,
+            gpu.capability,
+            settings.lora if settings.engine == "V1" else None,
+        )
+    held: int = memo[known]
+    return held
+
+
+def _rank(
+    model: Model,
+    shard: Shard,
+    gpu: Gpu,
+    settings: Settings,
+    dtype: str,
+    held: int,
+    tensor_rank: int,
+    correction: int,
+    free: int | None,
+) -> Rank:
+    key = settings.release.key
+    peak = activation.peak(model, shard, settings, dtype, gpu.capability, tensor_rank)
+    outside = overhead.non_torch(shard, settings, gpu) + correction
+    graphs = overhead.graphs(model, shard, settings)
+    if free is not None and overhead.budget_rule(settings) in ("peak", "device"):
+        outside += gpu.total - free  # what other processes hold counts as this start's
+    budget = int(gpu.total * settings.utilization)
+    available = budget - held - peak - outside
+    counted = at(eras.CUDAGRAPH_IN_BUDGET[activation.runner(model, settings)], key)
+    if settings.environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "1" if counted else "0") == "1":
+        available -= graphs
+    if settings.kv_bytes is not None:
+        available = settings.kv_bytes
+    return Rank(shard.stage, gpu.total, held, peak, outside, graphs, available)
+
+
+def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: int) -> list[Refusal]:
+    found = []
+    usable = free if free is not None else gpu.total
+    if at(eras.FREE_MEMORY_CHECK, settings.release.key) and settings.engine == "V1" and free is not None:
+        if free < gpu.total * settings.utilization and settings.kv_bytes is None:
+            found.append(
+                Refusal(
+                    "free_memory_below_utilization",
+                    "rank {0}: {1:.2f} of {2:.2f} GiB are free, less than gpu_memory_utilization {3} asks for ({4:.2f} GiB)".format(
+                        index, free / GIB, gpu.total / GIB, settings.utilization, gpu.total * settings.utilization / GIB
+                    ),
+                    "lower gpu_memory_utilization to {0:.2f} or stop what holds the memory".format(
+                        math.floor(free / gpu.total * 100) / 100
+                    ),
+                )
+            )
+    if rank.weights > usable - LOADING_ROOM_BYTES:
+        found.append(
+            Refusal(
+                "out_of_memory_loading",
+                "rank {0}: the weights take {1:.2f} GiB, and {2} has {3:.2f} GiB".format(
+                    index, rank.weights / GIB, gpu.name, usable / GIB
+                ),
+                "use more GPUs, a quantised checkpoint, or cpu_offload_gb",
+            )
+        )
+    return found
+
+
+def _graphs_fit(rank: Rank, settings: Settings, cached: int, warnings: list[str]) -> Refusal | None:
+    """CUDA graphs are captured after the KV cache: they live in what the budget leaves."""
+    left = max(rank.total - CONTEXT_BYTES - rank.weights - rank.non_torch - cached, 0)
+    if rank.graphs <= left:
+        return None
+    said = f"CUDA graphs take about {rank.graphs / GIB:.2f} GiB beside the KV cache, and {left / GIB:.2f} GiB are left"
+    remedy = "lower gpu_memory_utilization or max_num_seqs, or set enforce_eager"
+    if rank.graphs <= left + GRAPH_DOUBT_BYTES:
+        warnings.append(f"{said}: {remedy} if the start runs out of memory there")
+        return None
+    return Refusal("out_of_memory_cudagraph", said, remedy)
+
+
+def _capacity(
+    model: Model,
+    settings: Settings,
+    dtype: str,
+    ranks: list[Rank],
+    stores: list[kv.Cache],
+    blocks: int,
+    refusals: list[Refusal],
+    warnings: list[str],
+) -> Prediction:
+    key = settings.release.key
+    if blocks < 1:
+        worst = min(ranks, key=lambda rank: rank.available)
+        refusals.append(
+            Refusal(
+                "no_cache_blocks",
+                "no memory is left for the KV cache: {0:.2f} GiB on the fullest rank".format(worst.available / GIB),
+                "raise gpu_memory_utilization, lower max_num_batched_tokens or max_num_seqs, or use more GPUs",
+            )
+        )
+        return Prediction(refusals[0], tuple(refusals), dtype, tuple(ranks), 0, 0.0, 0, settings, tuple(warnings))
+    usable = blocks
+    if settings.engine == "V0" and settings.pp > 1 and at(eras.V0_PP_SPLITS_CHECK, key):
+        usable = blocks // settings.pp
+    if settings.engine == "V1" and at(eras.NULL_BLOCK_CHECKED, key):
+        usable = blocks - 1
+    length = settings.max_model_len
+    needed = max(kv.request_blocks(store, length, settings.batched_tokens) for store in stores)
+    longest = _longest(stores, usable, settings)
+    if settings.auto_max_model_len and longest:
+        length = min(length, longest)
+        needed = max(kv.request_blocks(store, length, settings.batched_tokens) for store in stores)
+    tokens = kv.printed_tokens(stores, blocks, settings)
+    concurrency = round(blocks / needed, 2)
+    if settings.engine == "V0":
+        concurrency = round(blocks * settings.block_size / length, 2)
+    if needed > usable:
+        refusals.append(
+            Refusal(
+                "max_model_len_exceeds_kv_cache",
+                "max_model_len {0} needs more KV cache than there is; the longest that fits is {1}".format(
+                    length, longest
+                ),
+                "lower max_model_len to {0}".format(longest) if longest else "free memory for the KV cache",
+            )
+        )
+    for rank in {(rank.weights, rank.activation): rank for rank in ranks}.values():
+        refusal = _graphs_fit(rank, settings, blocks * stores[rank.stage].block_bytes, warnings)
+        if refusal:
+            refusals.append(refusal)
+            break
+    error = refusals[0] if refusals else None
+    return Prediction(
+        error, tuple(refusals), dtype, tuple(ranks), tokens, concurrency, longest, settings, tuple(warnings)
+    )
+
+
+def _longest(stores: list[kv.Cache], usable: int, settings: Settings) -> int:
+    stores = list({store.groups: store for store in stores}.values())
+    if all(len(store.groups) == 1 and store.groups[0].window is None for store in stores):
+        return min(usable * min(store.groups[0].block for store in stores), max(settings.max_model_len, 1))
+    low, high = 0, max(settings.max_model_len, 1)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if max(kv.request_blocks(store, middle, settings.batched_tokens) for store in stores) <= usable:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def valid_tp_sizes(model: Any, max_gpus: Any, vllm_version: Any, quantization: Any = None) -> list[int]:
+    """The tensor-parallel sizes up to max_gpus that the divisibility rules of the release allow."""
+    facts = read_model(model)
+    limit = fields.needed_whole({"max_gpus": max_gpus}, ("max_gpus",), "")
+    settings: dict[str, Any] = {"vllm_version": vllm_version}
+    if quantization and canonical(quantization) != "none" and facts.quantization.method == "none":
+        facts = facts._replace(quantization=make(canonical(quantization), {}))
+    gpu = Gpu("any", 80 * GIB, (9, 0))
+    resolved = resolve(facts, [gpu], settings)
+    return [
+        size
+        for size in range(1, min(limit, MAX_PARALLEL) + 1)
+        if not any(validity.tensor_parallel(facts, resolved._replace(tp=size)))
+    ]
+
+
+def valid_pp_sizes(model: Any, max_nodes: Any, vllm_version: Any) -> list[int]:
+    """The pipeline sizes up to max_nodes that the release allows for this model."""
+    facts = read_model(model)
+    limit = fields.needed_whole({"max_nodes": max_nodes}, ("max_nodes",), "")
+    gpu = Gpu("any", 80 * GIB, (9, 0))
+    resolved = resolve(facts, [gpu], {"vllm_version": vllm_version})
+    return [
+        size
+        for size in range(1, min(limit, MAX_PARALLEL) + 1)
+        if not any(validity.pipeline(facts, resolved._replace(pp=size)))
+    ]

@@ -1,0 +1,72 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which release to use on a GPU, and the limits of driver and CUDA that come with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for, named
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import GENERATIONS, architecture
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import known
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, releases
+
+
+def capability_of(gpu: Any) -> tuple[int, int]:
+    """The compute capability of a GPU given as a dict, a name, or a capability."""
+    if isinstance(gpu, dict):
+        if gpu.get("compute_capability") is not None:
+            return fields.capability(gpu["compute_capability"], "gpu.compute_capability")
+        gpu = gpu.get("name")
+    text = str(gpu or "").strip()
+    if not text:
+        raise InputError("gpu", "needs a name or a compute_capability")
+    found = known(text)
+    if found:
+        return found[0]
+    return fields.capability(text, "gpu")
+
+
+def image_serves(version: str, capability: tuple[int, int]) -> bool:
+    """Whether the official image of a release holds working code for a capability."""
+    row = RELEASES[version]
+    if capability < (7, 0):
+        return False
+    if capability < (7, 5):
+        return row.v100 in ("works", "works_with_override", "degraded")
+    least = tuple(int(x) for x in row.least.split("."))
+    built = [name for entry in row.architectures.split() for name in named(entry)]
+    return capability >= least and code_for(built, capability) is not None
+
+
+def recommended_release(gpu: Any) -> dict[str, Any]:
+    """The release for a GPU with the reason, and the limits of its generation."""
+    capability = capability_of(gpu)
+    generation = None
+    for low, high, facts in GENERATIONS:
+        if low <= capability <= high:
+            generation = facts
+            break
+    if generation is None:
+        raise InputError("gpu", "no release serves compute capability {0}.{1}".format(*capability))
+    version = generation["release"] or NEWEST
+    served = [v for v in releases() if image_serves(v, capability)]
+    return {
+        "vllm_version": version,
+        "compute_capability": "{0}.{1}".format(*capability),
+        "generation": generation["name"],
+        "reason": generation["reason"],
+        "dtype": "half" if capability < (8, 0) else "auto",
+        "last_official_image": served[-1] if served else None,
+        "first_official_image": served[0] if served else None,
+        "cuda": RELEASES[version].cuda if version in RELEASES else None,
+        "driver_minimum": RELEASES[version].driver if version in RELEASES else None,
+        "driver_branch_recommended": generation["driver_branch"],
+        "driver_branch_last": architecture(capability).last_branch,
+        "cuda_last": generation["cuda_last"],
+        "kernel_modules": architecture(capability).kernel_modules[0],
+        "alternatives": generation["alternatives"],
+    }

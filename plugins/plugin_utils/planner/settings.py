@@ -1,0 +1,382 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From what a user sets to what a release makes of it: checked options, defaults by release and device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import named
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import (
+    DESCRIPTIVE,
+    NEVER_EXISTED,
+    OPTIONS,
+    sampled,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError, Refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import MIB, Gpu
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import (
+    Release,
+    at,
+    release_key,
+    resolve_release,
+    within,
+)
+
+# Shorter or older spellings that people use for the same option.
+SYNONYMS: dict[str, str] = {
+    "tp": "tensor_parallel_size",
+    "pp": "pipeline_parallel_size",
+    "dp": "data_parallel_size",
+    "util": "gpu_memory_utilization",
+    "swap_space_gib": "swap_space",
+    "chunked_prefill": "enable_chunked_prefill",
+}
+
+
+class Settings(NamedTuple):
+    """One start, with everything decided."""
+
+    release: Release
+    engine: str
+    tp: int
+    pp: int
+    dp: int
+    expert_parallel: bool
+    nodes: tuple[int, ...] | None  # ranks on each node
+    executor: str | None
+    dtype: str  # as asked: auto, float16, bfloat16, float32
+    utilization: float
+    max_model_len: int
+    asked_max_model_len: int | None
+    auto_max_model_len: bool
+    batched_tokens: int
+    batched_tokens_asked: bool
+    sequences: int
+    sequences_asked: bool
+    chunked_prefill: bool
+    eager: bool
+    kv_dtype: str
+    block_size: int
+    blocks_override: int | None
+    kv_bytes: int | None
+    cpu_offload: float
+    quantization: str | None
+    custom_all_reduce: bool
+    lora: tuple[int, int] | None  # (adapters, rank)
+    layer_partition: tuple[int, ...] | None
+    image_code: Mapping[str, tuple[str, ...]] | None  # what each library of a self-built image is built for
+    free: tuple[int, ...] | None  # bytes free on each rank before the start
+    graph_sizes: tuple[int, ...] | None
+    environment: Mapping[str, str]
+    raw: Mapping[str, Any]
+    warnings: tuple[str, ...]
+
+
+def unknown_option(name: str, release: Release) -> Refusal | None:
+    """Why a release does not take an option; null when it does."""
+    if name in DESCRIPTIVE or name == "model":
+        return None
+    row = OPTIONS.get(name)
+    if row is None and name in sampled():
+        return _sampled_option(name, release)
+    if row is None:
+        instead = NEVER_EXISTED.get(name)
+        if instead:
+            return Refusal("unknown_option", f"no vLLM release ever had the option {name}", f"use {instead}")
+        import difflib  # only needed for an error
+
+        near = difflib.get_close_matches(name, [*OPTIONS, *sampled()], 1)
+        return Refusal(
+            "unknown_option",
+            f"no examined vLLM release has the option {name}",
+            f"did you mean {near[0]}?" if near else "remove it",
+        )
+    _dummy, since, last, replaced = row
+    if within(release.key, since, last):
+        return None
+    if since is not None and release.key < release_key(since):
+        return Refusal(
+            "unknown_option",
+            "vLLM {0} does not know the option {1}; the first release that has it is {2}".format(
+                release.asked, name, since
+            ),
+            "remove it, or use vLLM {0} or later".format(since),
+        )
+    return Refusal(
+        "unknown_option",
+        "vLLM {0} does not know the option {1} any more; the last release that has it is {2}".format(
+            release.asked, name, last
+        ),
+        "use {0}".format(replaced) if replaced else "remove it: nothing replaced it",
+    )
+
+
+def _sampled_option(name: str, release: Release) -> Refusal | None:
+    _dummy, first, before, last, after = sampled()[name]
+    if before is not None and release.key <= release_key(before):
+        return Refusal(
+            "unknown_option",
+            f"vLLM {release.asked} does not know the option {name}; the first examined release that has it is {first}",
+            f"remove it, or use vLLM {first} or later",
+        )
+    if after is not None and release.key >= release_key(after):
+        return Refusal(
+            "unknown_option",
+            f"vLLM {release.asked} does not know the option {name} any more; the last examined release that has it is {last}",
+            "remove it",
+        )
+    return None
+
+
+def option_type(name: str) -> str:
+    """The type of an option's value: bool, int, float, str, list or json."""
+    return OPTIONS[name][0] if name in OPTIONS else sampled()[name][0]
+
+
+def normalise(raw: Any, field: str = "settings") -> dict[str, Any]:
+    """Option names with underscores, without leading dashes; empty values left out."""
+    result: dict[str, Any] = {}
+    for key, value in fields.mapping(raw, field).items():
+        name = str(key).strip().lstrip("-").replace("-", "_")
+        name = SYNONYMS.get(name, name)
+        if value is not None and value != "":
+            result[name] = value
+    return result
+
+
+def executor_of(value: Any) -> str | None:
+    text = str(value).strip().lower() if value is not None else ""
+    if text in ("", "none", "null", "auto"):
+        return None
+    if text not in ("ray", "mp", "uni", "external_launcher"):
+        raise InputError("settings.distributed_executor_backend", "must be ray, mp or uni, not {0!r}".format(value))
+    return text
+
+
+DTYPES = {
+    "auto": "auto",
+    "half": "float16",
+    "float16": "float16",
+    "fp16": "float16",
+    "bfloat16": "bfloat16",
+    "bf16": "bfloat16",
+    "float": "float32",
+    "float32": "float32",
+    "fp32": "float32",
+}
+
+
+def read_length(value: Any) -> int | None:
+    """A length as vLLM reads it: 4096, "4k", "4K", "auto" (null)."""
+    text = str(value).strip()
+    if text.lower() in ("auto", "-1"):
+        return None
+    scale = 1
+    if text[-1:] in "kKmM" and text[:-1].replace(".", "", 1).isdigit():
+        scale = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}[text[-1]]
+        text = text[:-1]
+    try:
+        number = float(text) * scale
+    except ValueError:
+        raise InputError(
+            "settings.max_model_len", "must be a whole number of tokens, not {0!r}".format(value)
+        ) from None
+    if number != int(number) or number < 1 or number > 10**9:
+        raise InputError(
+            "settings.max_model_len", "must be a whole number of tokens from 1 on, not {0!r}".format(value)
+        )
+    return int(number)
+
+
+def _nodes(raw: Any, world: int) -> tuple[int, ...] | None:
+    if raw is None:
+        return None
+    if isinstance(raw, int) and not isinstance(raw, bool):
+        if raw < 1:
+            raise InputError("settings.nodes", "must be the ranks of each node")
+        return tuple([raw] * (world // raw) + ([world % raw] if world % raw else []))
+    entries = fields.listing(raw, "settings.nodes")
+    counts = []
+    for index, entry in enumerate(entries):
+        if isinstance(entry, Mapping):
+            ranks = entry.get("ranks")
+            counts.append(len(ranks) if isinstance(ranks, (list, tuple)) else int(ranks or 0))
+        elif isinstance(entry, (list, tuple)):
+            counts.append(len(entry))
+        else:
+            counts.append(fields.needed_whole({"n": entry}, ("n",), "settings.nodes[{0}]".format(index), 0))
+    return tuple(counts) or None
+
+
+def _image_code(raw: Mapping[str, Any]) -> dict[str, tuple[str, ...]] | None:
+    """What each library of the image is built for: as it was found, else as it is said for all; None means the official image."""
+    found, said = raw.get("cuda_code"), raw.get("compute_capabilities")
+    if found is not None:
+        libraries = fields.mapping(found, "settings.cuda_code")
+        return {
+            str(name): tuple(map(str, fields.listing(names, "settings.cuda_code"))) for name, names in libraries.items()
+        }
+    if said is None:
+        return None
+    names: list[str] = []
+    for entry in fields.listing(said, "settings.compute_capabilities"):
+        version = "{0}.{1}".format(*fields.capability(entry, "settings.compute_capabilities"))
+        names += named(version + ("+PTX" if str(entry).strip().upper().endswith("+PTX") else ""))
+    return {"compute_capabilities": tuple(names)}
+
+
+def choose_engine(release: Release, raw: Mapping[str, Any], gpus: Sequence[Gpu], environment: Mapping[str, str]) -> str:
+    """V0 or V1."""
+    asked = raw.get("engine")
+    if asked:
+        text = str(asked).strip().upper()
+        if text not in ("V0", "V1"):
+            raise InputError("settings.engine", "must be V0 or V1, not {0!r}".format(asked))
+        return text
+    default = at(eras.ENGINE, release.key)
+    flag = environment.get("VLLM_USE_V1")
+    if release.key > release_key(eras.V0_LAST):
+        return "V1"
+    if flag == "0":
+        return "V0"
+    if default == "V0":
+        return "V1" if flag == "1" and release.key >= release_key("0.6.4") else "V0"
+    lowest = min(gpu.capability for gpu in gpus)
+    if lowest < at(eras.V1_LOWEST_CAPABILITY, release.key):
+        return "V0"
+    if (
+        executor_of(raw.get("distributed_executor_backend")) == "mp"
+        and release.key < release_key("0.9.0")
+        and int(raw.get("pipeline_parallel_size") or 1) > 1
+    ):
+        return "V0"
+    kv = str(raw.get("kv_cache_dtype") or "auto")
+    if kv.startswith("fp8") and release.key < release_key("0.9.0") and lowest != (9, 0):
+        return "V0"
+    return "V1"
+
+
+def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
+    """Decide everything that the release would decide."""
+    raw = normalise(raw_settings)
+    if raw.get("vllm_version") is None:
+        raise InputError("settings.vllm_version", "is missing")
+    release = resolve_release(raw["vllm_version"], "settings.vllm_version")
+    key = release.key
+    warnings = list(release.warnings)
+    environment = {
+        str(k): str(v) for k, v in fields.mapping(raw.get("environment") or {}, "settings.environment").items()
+    }
+    tp = fields.whole(raw, ("tensor_parallel_size",), "settings", 1, 65536) or 1
+    pp = fields.whole(raw, ("pipeline_parallel_size",), "settings", 1, 65536) or 1
+    dp = fields.whole(raw, ("data_parallel_size",), "settings", 1, 65536) or 1
+    engine = choose_engine(release, raw, gpus, environment)
+    utilization = fields.number(raw, "gpu_memory_utilization", "settings", 0, 1)
+    if utilization == 0:
+        raise InputError("settings.gpu_memory_utilization", "must be more than 0 and at most 1")
+    weakest = min(gpu.total for gpu in gpus)
+    length_asked = raw.get("max_model_len")
+    auto_length = False
+    length = None
+    if length_asked is not None:
+        length = read_length(length_asked)
+        auto_length = length is None
+        if auto_length and key < release_key(eras.AUTO_MAX_MODEL_LEN_SINCE):
+            raise InputError(
+                "settings.max_model_len", "auto exists from vLLM {0} on".format(eras.AUTO_MAX_MODEL_LEN_SINCE)
+            )
+    max_model_len = length or model.context
+    sequences = fields.whole(raw, ("max_num_seqs",), "settings")
+    batched = fields.whole(raw, ("max_num_batched_tokens",), "settings")
+    chunked = raw.get("enable_chunked_prefill")
+    if engine == "V1":
+        small = any(n in gpu.name for gpu in gpus for n in at(eras.V1_TIERS_SMALL_NAMES, key))
+        tier_tokens, tier_seqs = 2048, 256
+        for least, tokens, seqs in at(eras.V1_TIERS_OFFLINE if raw.get("usage") == "offline" else eras.V1_TIERS, key):
+            if weakest >= least * eras.GIB and not (small and least):
+                tier_tokens, tier_seqs = tokens, seqs
+        chunked_on = fields.truth(chunked, "settings.enable_chunked_prefill", True)
+        final_batched = batched or (tier_tokens if chunked_on else max(tier_tokens, max_model_len))
+        final_seqs = sequences or tier_seqs
+        if not batched:
+            final_batched = max(min(final_batched, final_seqs * max_model_len), 1)
+        if not sequences:
+            final_seqs = min(final_seqs, final_batched)
+    else:
+        above = at(eras.V0_AUTO_CHUNKED_ABOVE, key)
+        lora = fields.truth(raw.get("enable_lora"), "settings.enable_lora")
+        sliding = any(layer.attention.window for layer in model.layers)
+        automatic = above is not None and max_model_len > above and not lora and not sliding and pp >= 1
+        chunked_on = fields.truth(chunked, "settings.enable_chunked_prefill", automatic)
+        with_chunks, floor = at(eras.V0_BATCHED_TOKENS, key)
+        final_batched = batched or (with_chunks if chunked_on and with_chunks else max(max_model_len, floor))
+        final_seqs = sequences or eras.V0_SEQS
+    block = fields.whole(raw, ("block_size",), "settings", 1, 2048) or 16
+    lora_slots = None
+    if fields.truth(raw.get("enable_lora"), "settings.enable_lora"):
+        lora_slots = (
+            fields.whole(raw, ("max_loras",), "settings") or 1,
+            fields.whole(raw, ("max_lora_rank",), "settings") or 16,
+        )
+    partition = environment.get("VLLM_PP_LAYER_PARTITION")
+    parts: tuple[int, ...] | None = None
+    if partition:
+        try:
+            parts = tuple(int(x) for x in partition.split(","))
+        except ValueError:
+            raise InputError(
+                "settings.environment.VLLM_PP_LAYER_PARTITION", "must be a comma list of layer counts"
+            ) from None
+    free = raw.get("free_memory_mib")
+    frees: tuple[int, ...] | None = None
+    if free is not None:
+        values = free if isinstance(free, (list, tuple)) else [free] * len(gpus)
+        frees = tuple(int(float(x) * MIB) for x in values)
+    graph_sizes = raw.get("cudagraph_capture_sizes")
+    dtype = DTYPES.get(str(raw.get("dtype") or "auto").lower().replace("torch.", ""))
+    if dtype is None:
+        raise InputError(
+            "settings.dtype", "must be auto, half, float16, bfloat16 or float32, not {0!r}".format(raw.get("dtype"))
+        )
+    kv_bytes = raw.get("kv_cache_memory_bytes")
+    return Settings(
+        release=release,
+        engine=engine,
+        tp=tp,
+        pp=pp,
+        dp=dp,
+        expert_parallel=fields.truth(raw.get("enable_expert_parallel"), "settings.enable_expert_parallel"),
+        nodes=_nodes(raw.get("nodes"), tp * pp),
+        executor=executor_of(raw.get("distributed_executor_backend")) or ("ray" if raw.get("worker_use_ray") else None),
+        dtype=dtype,
+        utilization=utilization if utilization is not None else at(eras.UTILIZATION, key),
+        max_model_len=max_model_len,
+        asked_max_model_len=length,
+        auto_max_model_len=auto_length,
+        batched_tokens=final_batched,
+        batched_tokens_asked=batched is not None,
+        sequences=final_seqs,
+        sequences_asked=sequences is not None,
+        chunked_prefill=chunked_on,
+        eager=fields.truth(raw.get("enforce_eager"), "settings.enforce_eager"),
+        kv_dtype=str(raw.get("kv_cache_dtype") or "auto"),
+        block_size=block,
+        blocks_override=fields.whole(raw, ("num_gpu_blocks_override",), "settings"),
+        kv_bytes=int(float(kv_bytes)) if kv_bytes is not None else None,
+        cpu_offload=fields.number(raw, "cpu_offload_gb", "settings", 0, 1e6) or 0.0,
+        quantization=str(raw["quantization"]) if raw.get("quantization") not in (None, "none") else None,
+        custom_all_reduce=not fields.truth(raw.get("disable_custom_all_reduce"), "settings.disable_custom_all_reduce"),
+        lora=lora_slots,
+        layer_partition=parts,
+        image_code=_image_code(raw),
+        free=frees,
+        graph_sizes=tuple(int(x) for x in graph_sizes) if isinstance(graph_sizes, (list, tuple)) else None,
+        environment=environment,
+        raw=raw,
+        warnings=tuple(warnings),
+    )

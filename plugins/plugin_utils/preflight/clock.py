@@ -1,0 +1,37 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How far the clocks of hosts are apart, from one question to each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def clock_offset(theirs: float, before: float, after: float) -> dict[str, float]:
+    """How far their clock is ahead of ours, if they looked at it at some moment between two looks at ours."""
+    return {
+        "offset_seconds": round(theirs - (before + after) / 2, 3),
+        "uncertainty_seconds": round((after - before) / 2, 3),
+    }
+
+
+def clocks_apart(clocks: Mapping[str, Mapping[str, float]], limit_seconds: float) -> tuple[str, dict[str, float]]:
+    """The host in the middle, and how far at least those are off from it that are off by more than the limit.
+
+    Ahead is positive. What the measurement itself may be wrong by is on the host's side.
+    """
+    if not clocks:
+        return "", {}
+    order = sorted(clocks, key=lambda host: (clocks[host]["offset_seconds"], host))
+    # Of two in the middle, the one that is nearer to the controller's clock.
+    middle = min(
+        order[(len(order) - 1) // 2], order[len(order) // 2], key=lambda host: abs(clocks[host]["offset_seconds"])
+    )
+    apart: dict[str, float] = {}
+    for host, clock in clocks.items():
+        off = clock["offset_seconds"] - clocks[middle]["offset_seconds"]
+        doubt = clock["uncertainty_seconds"] + clocks[middle]["uncertainty_seconds"]
+        least = abs(off) - doubt
+        if least > limit_seconds:
+            apart[host] = round(least if off > 0 else -least, 1)
+    return middle, apart

@@ -1,0 +1,112 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report at the end of a playbook, as lines of text."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import network_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_table
+
+
+def report_lines(
+    stages: Iterable[Mapping[str, Any]],
+    deployments: Mapping[str, Mapping[str, Any]],
+    plans: Mapping[str, Mapping[str, Any]],
+    serving: Mapping[str, Mapping[str, Any]],
+    language: str = "en",
+    collective: Mapping[str, Mapping[str, Any]] | None = None,
+    networks: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[str]:
+    """Lines of the report: each deployment with its network, its answer and its ranks' hosts, then the stages with their seconds."""
+    lines: list[str] = []
+    for name, deployment in sorted(deployments.items()):
+        head = deployment["head"]
+        figures = (collective or {}).get(head) or {}
+        lines += _deployment_head(name, deployment, (networks or {}).get(name) or {}, language)
+        lines += _deployment(name, plans.get(name) or {}, serving.get(head) or {}, language)
+        lines[-1:] = [*_collective(figures, language), ""]
+    return lines + _stages(list(stages), language)
+
+
+def _deployment_head(name: str, deployment: Mapping[str, Any], network: Mapping[str, Any], language: str) -> list[str]:
+    return [
+        message("report_deployment", language, deployment=name, hosts=", ".join(deployment["hosts"])),
+        *("  " + line for line in network_lines(network, language)),
+    ]
+
+
+def _deployment(name: str, plan: Mapping[str, Any], serving: Mapping[str, Any], language: str) -> list[str]:
+    lines: list[str] = []
+    settings: dict[str, Any] = plan.get("settings") or {}
+    if settings:
+        lines.append(
+            "  "
+            + message(
+                "report_plan",
+                language,
+                tensor=settings.get("tensor_parallel_size", 1),
+                pipeline=settings.get("pipeline_parallel_size", 1),
+                executor=plan.get("executor"),
+                tokens=(plan.get("predicted") or {}).get("kv_cache_tokens"),
+            )
+        )
+    if serving:
+        lines += [f"    {line}" for line in serving["ray_status"] if line.strip()]
+        lines += [
+            "  " + message("report_rank", language, rank=rank, host=host) for rank, host in enumerate(serving["ranks"])
+        ]
+        values = {key: serving[key] for key in ("url", "model", "prompt", "answer", "tokens")}
+        lines.append("  " + message("report_answer", language, **values))
+    elif plan:
+        lines += [f"  {line}" for line in plan_table({name: plan}).splitlines()]
+    return [*lines, ""]
+
+
+def _collective(found: Mapping[str, Any], language: str) -> list[str]:
+    """The all-reduce over all ranks: a line for each size, and what the link would carry."""
+    if not found:
+        return []
+    lines = [
+        "  " + message("report_collective", language, **{key: found[key] for key in ("ranks", "backend", "measured")})
+    ]
+    for row in found["results"]:
+        lines.append(
+            "    {0:>9}  {1:10.3f} ms  algbw {2:9.1f} MB/s  busbw {3:9.1f} MB/s".format(
+                _size(row["bytes"]),
+                row["seconds"] * 1e3,
+                row["algbw_bytes_per_second"] / 1e6,
+                row["busbw_bytes_per_second"] / 1e6,
+            )
+        )
+    mbps, via = found.get("link_mbps"), found.get("link")
+    # On one host only NCCL goes over the links between the GPUs.
+    if mbps and (not via or found["backend"] == "nccl"):
+        best = max(row["busbw_bytes_per_second"] for row in found["results"]) * 8 / 1e6
+        code = "report_fabric" if via else "report_link"
+        figures = {"percent": round(100 * best / mbps), "gigabits": "{0:g}".format(mbps / 1000)}
+        lines.append("    " + message(code, language, via=via, **figures))
+    return lines
+
+
+def _size(count: int) -> str:
+    """1 KiB, 16 MiB."""
+    for factor, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if count >= factor:
+            return "{0} {1}".format(count // factor, unit)
+    return "{0} B".format(count)
+
+
+def _stages(stages: list[Mapping[str, Any]], language: str) -> list[str]:
+    """The last stage is the report itself: it only marks when the one before it ended."""
+    if len(stages) < 2:
+        return []
+    lines = [message("report_stages", language)]
+    for stage, following in itertools.pairwise(stages):
+        lines.append(f"  {stage['name']:<24} {following['started'] - stage['started']:6.0f} s")
+    lines.append(f"  {message('report_total', language):<24} {stages[-1]['started'] - stages[0]['started']:6.0f} s")
+    return lines

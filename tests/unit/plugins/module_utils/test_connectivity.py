@@ -1,0 +1,214 @@
+"""The proof of the network, its two ends on this machine: every address of 127.0.0.0/8 is a host here."""
+
+from __future__ import annotations
+
+import http.server
+import itertools
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils import _connectivity as mesh
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+NETWORK = "127.0.0.0/8"
+ME, OTHER = {NETWORK: "127.0.0.2"}, {NETWORK: "127.0.0.3"}
+CONTROL = f"\0baremetal.llm.test.{os.getpid()}".encode()
+numbers = itertools.count()
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as channel:
+        channel.bind(("127.0.0.3", 0))
+        port: int = channel.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def control() -> Iterator[bytes]:
+    name = CONTROL + str(next(numbers)).encode()
+    yield name
+    mesh.stop_listener(name)
+
+
+def start(control: bytes, *ports: tuple[int, int], host: str = "gpu02", token: str = "t") -> dict[str, Any]:
+    wanted = [{"variable": f"port_{first}", "first": first, "last": last} for first, last in ports]
+    found = mesh.start_listener(host, token, OTHER, wanted, 20, control)
+    return {**found, "host": host, "addresses": OTHER, "mtus": {NETWORK: 65536}}
+
+
+def probe(peer: dict[str, Any], token: str = "t", **more: Any) -> dict[str, Any]:
+    reached = mesh.probe("gpu01", token, ME, [peer], {NETWORK: 65536}, timeout=1.0, **more)
+    found: dict[str, Any] = reached[NETWORK][peer["host"]]
+    return found
+
+
+def test_a_host_is_reached_heard_and_measured(control: bytes, free_port: int) -> None:
+    peer = start(control, (free_port, free_port))
+    found = probe(peer, stream_to=["gpu02"], stream_seconds=0.2)
+    assert found["failed"] == {}
+    assert found["stream"] == ""
+    assert found["mbps"] > 100
+    assert 0 < found["milliseconds"] < 1000
+    stopped = mesh.stop_listener(control)
+    assert stopped == {"host": "gpu02", "heard": {NETWORK: {"gpu01": 9000}}}
+    assert mesh.stop_listener(control) is None
+
+
+def test_nothing_is_left_behind(control: bytes, free_port: int) -> None:
+    peer = start(control, (free_port, free_port))
+    mesh.stop_listener(control)
+    for port in (free_port, peer["port"]):
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.3", port), 1)
+
+
+def test_it_ends_by_itself() -> None:
+    name = CONTROL + b"short"
+    peer = mesh.start_listener("gpu02", "t", OTHER, [], 0.3, name)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.3", peer["port"]), 1).close()
+        except ConnectionRefusedError:
+            return
+        time.sleep(0.05)
+    pytest.fail("it still listens")
+
+
+def test_another_start_replaces_what_an_interrupted_run_left(control: bytes, free_port: int) -> None:
+    start(control, (free_port, free_port), token="old")
+    peer = start(control, (free_port, free_port), token="new")
+    assert peer["taken"] == []
+    assert probe(peer, token="new")["failed"] == {}
+
+
+def test_another_run_s_token_is_a_stranger_s(control: bytes, free_port: int) -> None:
+    failed = probe(start(control, (free_port, free_port)), token="another")["failed"]
+    assert {entry["reason"] for entry in failed.values()} == {"stranger"}
+    assert len(failed) == 2
+
+
+def test_a_second_host_with_the_same_address_is_named(control: bytes) -> None:
+    peer = {**start(control, host="gpu03"), "host": "gpu02"}
+    assert probe(peer)["failed"]["dynamic"]["reason"] == "other:gpu03"
+
+
+def test_a_port_that_nobody_answers_on(control: bytes, free_port: int) -> None:
+    peer = start(control)
+    peer["held"] = {"ray_port": {NETWORK: {"port": free_port, "answers": True}}}
+    assert probe(peer)["failed"] == {"ray_port": {"port": free_port, "reason": "refused"}}
+
+
+def test_a_taken_port_is_told_with_its_holder(control: bytes) -> None:
+    with socket.create_server(("127.0.0.3", 0)) as server:
+        port = server.getsockname()[1]
+        peer = start(control, (port, port))
+    (taken,) = peer["taken"]
+    assert (taken["port"], taken["pid"], taken["variable"]) == (port, os.getpid(), f"port_{port}")
+    assert taken["program"]
+    assert peer["held"] == {f"port_{port}": {}}
+
+
+def test_in_a_range_the_next_free_port_does(control: bytes) -> None:
+    with socket.create_server(("127.0.0.3", 0)) as server:
+        first = server.getsockname()[1]
+        peer = start(control, (first, first + 50))
+    assert peer["taken"] == []
+    assert first < peer["held"][f"port_{first}"][NETWORK]["port"] <= first + 50
+
+
+def test_a_port_of_another_address_is_free(control: bytes) -> None:
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        port = server.getsockname()[1]
+        assert start(control, (port, port))["taken"] == []
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[str]:
+    """An engine that knows one container, of a deployment."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path == f"/containers/{'a' * 64}/json"
+            self.send_response(200 if known else 404)
+            self.end_headers()
+            labels = {mesh.LABEL: "tiny"} if known else {}
+            self.wfile.write(json.dumps({"Config": {"Labels": labels}}).encode())
+
+        def address_string(self) -> str:
+            return "engine"
+
+        def log_message(self, *_args: Any) -> None:
+            pass
+
+    class Server(http.server.HTTPServer):
+        address_family = socket.AF_UNIX
+
+        def server_bind(self) -> None:
+            self.socket.bind(str(tmp_path / "engine"))
+
+    server = Server(("", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield str(tmp_path / "engine")
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(("container", "deployment"), [("a" * 64, "tiny"), ("b" * 64, ""), ("", "")])
+def test_whose_container_holds_a_port(tmp_path: Path, engine: str, container: str, deployment: str) -> None:
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/tcp").write_text(
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+        "   0: 00000000:18EB 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 x 100 0 0 10 0\n"
+    )
+    (tmp_path / "42/fd").mkdir(parents=True)
+    (tmp_path / "42/fd/7").symlink_to("socket:[4711]")
+    (tmp_path / "42/comm").write_text("gcs_server\n")
+    (tmp_path / "42/cgroup").write_text(f"0::/system.slice/docker-{container}.scope\n")
+    assert mesh.holder("10.0.0.1", 6379, str(tmp_path), engine) == mesh.Holder(42, "gcs_server", deployment)
+    assert mesh.holder("10.0.0.1", 6380, str(tmp_path), engine) is None
+
+
+def test_listening_sockets_of_both_families() -> None:
+    six = "00000000000000000000000001000000" if os.sys.byteorder == "little" else "0" * 31 + "1"  # type: ignore[attr-defined]
+    text = f"head\n 0: {six}:0050 {six}:0000 0A 0:0 00:0 0 0 0 99 1\n 1: {six}:0051 {six}:0000 01 0:0 00:0 0 0 0 98 1\nbad\n"
+    assert mesh.listening_sockets(text) == [("::1", 80, "99")]
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.text())
+def test_any_table_of_sockets(text: str) -> None:
+    mesh.listening_sockets(text)
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.integers(2, 300), st.data())
+def test_streams_are_few_and_fair(count: int, data: st.DataObject) -> None:
+    hosts = [f"gpu{number}" for number in range(count)]
+    partners = {host: mesh.stream_partners(hosts, host) for host in hosts}
+    for host, others in partners.items():
+        assert len(others) == len(set(others)) == min(8, count - 1)
+        assert host not in others
+    step = data.draw(st.integers(0, min(8, count - 1) - 1))
+    # At each step everybody sends to one and receives from one.
+    assert sorted(others[step] for others in partners.values()) == sorted(hosts)
+
+
+def test_what_a_stranger_sends_does_not_end_it(control: bytes, free_port: int) -> None:
+    peer = start(control, (free_port, free_port))
+    for junk in (b"\n", b"[]\n", b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 3000, b'{"do": 1}\n'):
+        with socket.create_connection(("127.0.0.3", peer["port"]), 1) as channel:
+            channel.sendall(junk)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+            datagrams.sendto(junk, ("127.0.0.3", peer["port"]))
+    assert probe(peer)["failed"] == {}

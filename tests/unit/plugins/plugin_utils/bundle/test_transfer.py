@@ -1,0 +1,231 @@
+"""A bundle onto disks and off them again: split, spread, interrupted, damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.baremetal.llm.plugins.module_utils import _bundle as bundle
+from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_check as bundle_check
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import compatibility as guard
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import transfer as bundle_carry
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support import binaries as make
+
+FILES = {
+    "images/images.tar": os.urandom(2500),
+    "models/m/w.safetensors": os.urandom(1000),
+    "models/m/config.json": b"{}",
+}
+PARTS = [f"images/images.tar.part-{number:03d}" for number in range(3)]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    records = [bundle.make_record(str(folder), name, "model", {}) for name in FILES]
+    (folder / "manifest.yml").write_text(yaml.safe_dump({"schema": 1, "files": records}))
+    return folder
+
+
+@pytest.fixture
+def records(home: Path) -> list[bundle.Record]:
+    return bundle.check_manifest(yaml.safe_load((home / "manifest.yml").read_text()))
+
+
+@pytest.fixture
+def disk(home: Path, records: list[bundle.Record], tmp_path: Path) -> Path:
+    send(home, records, tmp_path / "disk")
+    return tmp_path / "disk"
+
+
+def send(
+    home: Path, records: list[bundle.Record], disk: Path, seen: dict[str, Any] | None = None, **options: Any
+) -> list[str]:
+    known = {} if seen is None else seen
+    return bundle_carry.export(str(home), records, str(disk), 1000, known, lambda size: None, **options)
+
+
+def receive(
+    records: list[bundle.Record], site: Path, *disks: Path, seen: dict[str, Any] | None = None, **options: Any
+) -> list[str]:
+    known = {} if seen is None else seen
+    return bundle_carry.bring_in([str(one) for one in disks], records, str(site), known, lambda size: None, **options)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**5).filter(lambda limit: limit == 0 or limit > 100))
+def test_parts_are_small_enough_and_make_up_the_whole(size: int, limit: int) -> None:
+    sizes = bundle_carry.part_sizes(size, limit)
+    assert sum(sizes) == (size if sizes else 0)
+    assert all(0 < one <= limit for one in sizes)
+    assert bool(sizes) == bool(limit and size > limit)
+
+
+def test_there_and_back(home: Path, records: list[bundle.Record], disk: Path, tmp_path: Path) -> None:
+    assert sorted(path.name for path in (disk / "images").iterdir()) == [Path(name).name for name in PARTS]
+    assert max(path.stat().st_size for path in disk.rglob("*.part-*")) == 1000
+    site = tmp_path / "site"
+    assert receive(records, site, disk) == list(FILES)
+    assert {name: (site / name).read_bytes() for name in FILES} == FILES
+    assert bundle_check.verify(str(site), records, {}) == {}
+
+
+def test_people_without_ansible_can_put_it_together(disk: Path) -> None:
+    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=disk, check=True)
+    subprocess.run("cat images.tar.part-* > images.tar", shell=True, cwd=disk / "images", check=True)
+    assert (disk / "images/images.tar").read_bytes() == FILES["images/images.tar"]
+
+
+def test_a_second_time_copies_nothing_either_way(home: Path, records: list[bundle.Record], tmp_path: Path) -> None:
+    sent: dict[str, Any] = {}
+    got: dict[str, Any] = {}
+    assert len(send(home, records, tmp_path / "d", sent)) == 5 + 3
+    assert send(home, records, tmp_path / "d", sent) == []
+    receive(records, tmp_path / "s", tmp_path / "d", seen=got)
+    assert receive(records, tmp_path / "s", tmp_path / "d", seen=got) == []
+    (tmp_path / "d" / PARTS[1]).write_bytes(b"half")
+    assert send(home, records, tmp_path / "d", sent) == [PARTS[1]]
+
+
+def test_check_mode_says_what_and_writes_nothing(
+    home: Path, records: list[bundle.Record], tmp_path: Path, disk: Path
+) -> None:
+    assert len(send(home, records, tmp_path / "d", check=True)) == 5
+    assert not (tmp_path / "d").exists()
+    assert receive(records, tmp_path / "s", disk, check=True) == list(FILES)
+    assert not (tmp_path / "s").exists()
+
+
+def test_parts_may_be_on_several_disks(records: list[bundle.Record], disk: Path, tmp_path: Path) -> None:
+    second = tmp_path / "second"
+    (second / "images").mkdir(parents=True)
+    shutil.move(str(disk / PARTS[2]), str(second / PARTS[2]))
+    with pytest.raises(bundle_carry.CarryError, match=PARTS[2]):
+        receive(records, tmp_path / "site", disk)
+    receive(records, tmp_path / "site", disk, second)
+    assert (tmp_path / "site/images/images.tar").read_bytes() == FILES["images/images.tar"]
+
+
+def test_all_that_is_missing_or_truncated_is_named_before_anything_is_copied(
+    records: list[bundle.Record], disk: Path, tmp_path: Path
+) -> None:
+    (disk / PARTS[0]).unlink()
+    (disk / "models/m/w.safetensors").write_bytes(b"short")
+    with pytest.raises(bundle_carry.CarryError) as caught:
+        receive(records, tmp_path / "site", disk)
+    assert PARTS[0] in str(caught.value)
+    assert "models/m/w.safetensors" in str(caught.value)
+    assert PARTS[1] not in str(caught.value)
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_damaged_part_is_named_and_the_rest_is_kept(records: list[bundle.Record], disk: Path, tmp_path: Path) -> None:
+    (disk / PARTS[1]).write_bytes(bytes(1000))
+    seen: dict[str, Any] = {}
+    with pytest.raises(bundle_carry.CarryError) as caught:
+        receive(records, tmp_path / "site", disk, seen=seen)
+    assert [line.strip() for line in str(caught.value).splitlines() if line.startswith("  ")] == [PARTS[1]]
+    assert not (tmp_path / "site/images/images.tar").exists()
+    assert (tmp_path / "site/models/m/w.safetensors").exists()
+    (disk / PARTS[1]).write_bytes(FILES["images/images.tar"][1000:2000])
+    assert receive(records, tmp_path / "site", disk, seen=seen) == ["images/images.tar"]
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        [],
+        {"images/images.tar": [{"path": "../../etc/shadow", "size": 1, "sha256": "0" * 64}]},
+        {"/etc/passwd": []},
+        {"a": [{"path": "a.part-000", "size": 1, "sha256": "0"}]},
+        {"a": [{"path": "a.part-000"}]},
+        "x",
+    ],
+)
+def test_a_list_of_parts_that_leads_out_is_refused(
+    records: list[bundle.Record], disk: Path, tmp_path: Path, listed: Any
+) -> None:
+    (disk / "parts.json").write_text(json.dumps(listed))
+    if listed == []:
+        listed = None
+    with pytest.raises(bundle.BundleError):
+        receive(records, tmp_path / "site", disk)
+
+
+def test_links_on_a_disk_are_not_followed(records: list[bundle.Record], disk: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(FILES["models/m/w.safetensors"])
+    (disk / "models/m/w.safetensors").unlink()
+    (disk / "models/m/w.safetensors").symlink_to(secret)
+    with pytest.raises(bundle_carry.CarryError, match=r"models/m/w\.safetensors"):
+        receive(records, tmp_path / "site", disk)
+
+
+def test_a_damaged_bundle_is_not_sent(home: Path, records: list[bundle.Record], tmp_path: Path) -> None:
+    (home / "models/m/w.safetensors").write_bytes(bytes(1000))
+    with pytest.raises(bundle_carry.CarryError, match="not what its manifest says"):
+        send(home, records, tmp_path / "disk")
+    assert not (tmp_path / "disk/models/m/w.safetensors").exists()
+
+
+def test_a_disk_that_is_too_small_is_told_first(
+    home: Path, records: list[bundle.Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle_carry.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 90, 10))
+    with pytest.raises(bundle_carry.CarryError, match=r"10 B free, and 3\.4 KiB are needed"):
+        send(home, records, tmp_path / "disk")
+
+
+OFFICIAL = "vllm/vllm-openai:v0.8.5.post1"  # what tests.support.binaries names the image of its archives
+
+
+def fetched(tmp_path: Path, *architectures: str) -> tuple[list[str], dict[str, Any]]:
+    """What the script of the lists leaves of an image that is built for these."""
+    library = make.library(architectures, times=3)
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images/image-001.tar").write_bytes(make.archive([make.layer(make.vllm_files(library, library))]))
+    return [str(tmp_path)], {"plan": {}, "images": [{"reference": OFFICIAL, "vllm_version": "0.8.5.post1"}]}
+
+
+def problems(found: list[dict[str, Any]], capability: str) -> str:
+    hosts = {"gpu1": {"vllm_image": OFFICIAL, "llm_gpus": [{"compute_capability": capability}]}}
+    images = [image for one in found for image in one["fields"]["images"]]
+    return str(guard.check_images({"chat": {"hosts": ["gpu1"], "head": "gpu1"}}, hosts, images))
+
+
+def test_images_of_a_script_are_looked_into_and_refused_like_any(tmp_path: Path) -> None:
+    found = bundle_carry.fetched_images(*fetched(tmp_path, "sm_75", "sm_80"))
+    (image,) = found[0]["fields"]["images"]
+    assert (found[0]["path"], found[0]["kind"]) == ("images/image-001.tar", "image")
+    assert (image["reference"], image["compute_capabilities"]) == (OFFICIAL, ["7.5", "8.0"])
+    assert "ray_version" not in image["contents"], "so Ray is added where a deployment runs with it"
+    assert problems(found, "8.0") == "[]"
+    refused = problems(found, "7.0")
+    assert "no code for its GPUs of compute capability 7.0" in refused
+    assert "up to 0.19.1" in refused, "what works is named"
+
+
+def test_an_image_that_the_script_could_not_save_is_named(tmp_path: Path) -> None:
+    folders, plan = fetched(tmp_path, "sm_70")
+    plan["images"].append({"reference": "a/b:1"})
+    with pytest.raises(bundle_carry.CarryError, match=r"a/b:1 are in no archive.*bundle_import"):
+        bundle_carry.fetched_images(folders, plan)
+
+
+def test_an_archive_that_was_cut_off_is_named(tmp_path: Path) -> None:
+    folders, plan = fetched(tmp_path, "sm_70")
+    archive = tmp_path / "images/image-001.tar"
+    archive.write_bytes(archive.read_bytes()[:-20000])
+    with pytest.raises(bundle_carry.CarryError, match=r"image-001\.tar cannot be read"):
+        bundle_carry.fetched_images(folders, plan)

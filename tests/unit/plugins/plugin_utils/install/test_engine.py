@@ -1,0 +1,90 @@
+"""What the roles docker and nvidia_container_toolkit refuse before they change a host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.baremetal.llm.plugins.filter.install_problems import install_problems as as_filter
+from ansible_collections.baremetal.llm.plugins.filter.refusal import refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import install_problems
+
+GOOD: dict[str, Any] = {
+    "prefix": "docker_",
+    "host": "gpu01",
+    "system": "Rocky 9.4",
+    "method": "static",
+    "bundle": "/srv/bundle",
+    "bundled": ["28.5.1"],
+    "wanted": "28.5.1",
+    "offline": True,
+    "repository": False,
+    "other_kind": False,
+    "switch_enabled": False,
+    "old_root": "/var/lib/docker",
+    "new_root": "/var/lib/docker",
+    "held": 0,
+    "root_change_enabled": False,
+    "flags": [],
+}
+MOVED = {"old_root": "/var/lib/docker", "new_root": "/data", "held": 3}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"method": "packages", "wanted": ""},
+        {"method": "present", "wanted": ""},
+        {"method": "repository", "offline": False, "repository": True},
+        {"other_kind": True, "switch_enabled": True},
+        {**MOVED, "held": 0},
+        {**MOVED, "root_change_enabled": True},
+    ],
+)
+def test_what_works(changed: dict[str, Any]) -> None:
+    assert install_problems({**GOOD, **changed}) == []
+    assert as_filter({**GOOD, **changed}) == ""
+
+
+@pytest.mark.parametrize(
+    ("changed", "codes"),
+    [
+        ({"wanted": "", "bundled": ["1.0", "2.0"]}, ["install_version_open"]),
+        ({"method": "bundle", "wanted": ""}, ["install_version_open"]),
+        ({"method": "repository", "repository": True}, ["install_repository_offline"]),
+        ({"method": "repository"}, ["install_repository_offline", "install_no_repository"]),
+        ({"other_kind": True}, ["engine_other_kind_static"]),
+        ({"other_kind": True, "method": "packages"}, ["engine_other_kind_package"]),
+        (MOVED, ["engine_root_moves"]),
+        ({"flags": ["/etc/systemd/system/docker.service.d/override.conf"]}, ["engine_runtime_flags"]),
+        (
+            {**MOVED, "other_kind": True, "wanted": ""},
+            ["install_version_open", "engine_other_kind_static", "engine_root_moves"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_what_does_not(changed: dict[str, Any], codes: list[str], lang: str) -> None:
+    found = install_problems({**GOOD, **changed}, lang)
+    assert [entry["code"] for entry in found] == codes
+    text = as_filter({**GOOD, **changed}, lang)
+    assert all(entry["what"] in text and entry["allowed"] in text and "gpu01" in entry["what"] for entry in found)
+
+
+def test_the_way_out_is_told() -> None:
+    text = as_filter({**GOOD, **MOVED})
+    assert "docker_data_root_change_enabled: true" in text
+    assert "rsync -aHAX /var/lib/docker/ /data/" in text
+
+
+def test_a_refusal_from_the_catalogue() -> None:
+    text = refusal("engine_wrong_version", "en", "docker_version: 1", "here", host="gpu01", found="2", wanted="1")
+    assert text.splitlines()[0] == "gpu01 runs Docker Engine 2, and 1 is wanted."
+    assert "docker_version: 1" in text
+    assert "gpu01" in refusal("engine_wrong_version", "zh", host="gpu01", found="2", wanted="1")
+    with pytest.raises(AnsibleFilterError, match="no 'nonsense'"):
+        refusal("nonsense")
+    with pytest.raises(AnsibleFilterError, match="wants a mapping"):
+        as_filter([])

@@ -1,0 +1,280 @@
+"""What the mesh found, judged: dead paths, dead directions, ports, MTUs, and the choice between networks."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import (
+    judge_mesh,
+    mesh_arguments,
+    network_html,
+    network_lines,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+A, B = "10.0.0.0/24", "10.0.1.0/24"
+
+
+def candidate(network: str, hosts: int = 3, mtu: int = 1500) -> dict[str, Any]:
+    prefix = network.rsplit(".", 1)[0]
+    return {
+        "network": network,
+        "interfaces": {
+            f"gpu{n}": {"interface": f"eth{n}", "address": f"{prefix}.{n}", "mtu": mtu, "speed_mbps": 0, "rdma": False}
+            for n in range(1, hosts + 1)
+        },
+    }
+
+
+def good(*networks: str, hosts: int = 3) -> dict[str, Any]:
+    """Results in which everybody reaches everybody."""
+    names = [f"gpu{n}" for n in range(1, hosts + 1)]
+    return {
+        me: {
+            "taken": [],
+            "reached": {
+                network: {
+                    peer: {"milliseconds": 0.2, "mbps": 9000.0, "failed": {}, "stream": ""}
+                    for peer in names
+                    if peer != me
+                }
+                for network in networks
+            },
+            "heard": {network: {peer: 1500 for peer in names if peer != me} for network in networks},
+        }
+        for me in names
+    }
+
+
+def cut(results: dict[str, Any], network: str, sender: str, receiver: str, *, tcp: str = "both") -> None:
+    """Packets from sender to receiver are lost. Connections need both directions, unless a firewall knows them."""
+    results[receiver]["heard"][network].pop(sender, None)
+    directions = [(sender, receiver)] + ([(receiver, sender)] if tcp == "both" else [])
+    for one, other in directions:
+        results[one]["reached"][network][other].update(
+            milliseconds=None, mbps=None, failed={"dynamic": {"port": 40000, "reason": "timeout"}}
+        )
+
+
+def codes(judged: dict[str, Any], network: str) -> list[str]:
+    return [found["code"] for entry in judged["networks"] if entry["network"] == network for found in entry["problems"]]
+
+
+def test_the_first_that_works_is_chosen() -> None:
+    judged = judge_mesh([candidate(A), candidate(B)], good(A, B))
+    assert (judged["network"], judged["problems"], judged["notes"]) == (A, [], [])
+    assert judged["interfaces"]["gpu2"]["address"] == "10.0.0.2"
+
+
+def test_one_that_carries_nothing_is_passed_over_and_that_is_said() -> None:
+    results = good(A, B)
+    for one, other in itertools.permutations(results, 2):
+        cut(results, A, one, other)
+    judged = judge_mesh([candidate(A), candidate(B)], results)
+    assert judged["network"] == B
+    (note,) = judged["notes"]
+    assert A in note
+    assert "passed over" in note
+    assert "gpu1 - gpu2" in note
+
+
+def test_the_one_in_use_is_kept_while_it_works() -> None:
+    judged = judge_mesh([candidate(A), candidate(B)], good(A, B), previous=B)
+    assert judged["network"] == B
+    assert A in judged["notes"][0]
+    results = good(A, B)
+    cut(results, B, "gpu1", "gpu2")
+    assert judge_mesh([candidate(A), candidate(B)], results, previous=B)["network"] == A
+
+
+@pytest.mark.parametrize("tcp", ["both", "one"])
+def test_a_dead_direction_is_named(tcp: str) -> None:
+    results = good(A)
+    cut(results, A, "gpu1", "gpu2", tcp=tcp)
+    judged = judge_mesh([candidate(A)], results)
+    (found,) = judged["problems"]
+    assert found["code"] == "mesh_one_way"
+    assert "gpu1 -> gpu2" in found["what"]
+    assert "gpu2 -> gpu1" not in found["what"]
+    assert "Nothing has been started" in judged["message"]
+
+
+def test_a_dead_path_is_told_once() -> None:
+    results = good(A)
+    cut(results, A, "gpu1", "gpu2")
+    cut(results, A, "gpu2", "gpu1")
+    (found,) = judge_mesh([candidate(A)], results)["problems"]
+    assert found["code"] == "mesh_no_path"
+    assert "gpu1 - gpu2." in found["what"]
+
+
+def test_a_blocked_port_is_told_with_its_pairs() -> None:
+    results = good(A)
+    for sender in ("gpu1", "gpu2"):
+        results[sender]["reached"][A]["gpu3"]["failed"] = {"ray_port": {"port": 6379, "reason": "timeout"}}
+    (found,) = judge_mesh([candidate(A)], results)["problems"]
+    assert found["code"] == "mesh_port_blocked"
+    assert "6379" in found["what"]
+    assert "gpu1 -> gpu3, gpu2 -> gpu3" in found["what"]
+
+
+def test_a_taken_port_is_told_where_it_counts() -> None:
+    results = good(A, B)
+    taken = {"variable": "ray_port", "port": 6379, "program": "redis-server", "pid": 42}
+    results["gpu1"]["taken"] = [{**taken, "address": "10.0.0.1"}]
+    judged = judge_mesh([candidate(A)], results)
+    (found,) = judged["problems"]
+    assert found["code"] == "mesh_port_taken"
+    assert "redis-server (42)" in found["what"]
+    assert "host_vars/gpu1.yml" in found["where"]
+    assert judge_mesh([candidate(A), candidate(B)], results)["network"] == B
+
+
+@pytest.mark.parametrize(("reason", "code"), [("other:gpu3", "mesh_other_host"), ("stranger", "mesh_stranger")])
+def test_somebody_else_answers(reason: str, code: str) -> None:
+    results = good(A)
+    results["gpu1"]["reached"][A]["gpu2"]["failed"] = {"dynamic": {"port": 40000, "reason": reason}}
+    assert codes(judge_mesh([candidate(A)], results), A) == [code]
+
+
+def test_data_that_does_not_get_through() -> None:
+    results = good(A)
+    results["gpu1"]["reached"][A]["gpu2"].update(mbps=None, stream="timeout")
+    results["gpu2"]["heard"][A]["gpu1"] = 1400
+    judged = judge_mesh([candidate(A)], results)
+    (found,) = judged["problems"]
+    assert found["code"] == "mesh_stream"
+    assert "1400" in found["what"]
+
+
+def test_mtus_that_differ_are_named_and_nothing_is_refused() -> None:
+    one = candidate(A)
+    one["interfaces"]["gpu3"]["mtu"] = 9000
+    judged = judge_mesh([one], good(A))
+    assert judged["network"] == A
+    assert "gpu1 1500 (eth1), gpu2 1500 (eth2), gpu3 9000 (eth3)" in judged["notes"][0]
+
+
+def test_a_path_that_takes_less_than_its_ends() -> None:
+    judged = judge_mesh([candidate(A, mtu=9000)], good(A))
+    assert "up to 1500 bytes" in judged["notes"][0]
+    assert "9000" in judged["notes"][0]
+
+
+def test_a_direction_that_is_much_slower() -> None:
+    results = good(A)
+    results["gpu1"]["reached"][A]["gpu2"]["mbps"] = 94.0
+    (note,) = judge_mesh([candidate(A)], results)["notes"]
+    assert "gpu1 -> gpu2 carries 94 Mbit/s" in note
+    assert "gpu2 -> gpu1 carries 9.0 Gbit/s" in note
+
+
+def test_a_host_that_told_nothing_is_not_reached() -> None:
+    results = good(A)
+    results["gpu3"] = {}
+    for me in ("gpu1", "gpu2"):
+        del results[me]["reached"][A]["gpu3"]
+        del results[me]["heard"][A]["gpu3"]
+    (found,) = judge_mesh([candidate(A)], results)["problems"]
+    assert found["code"] == "mesh_no_path"
+    assert "gpu1 - gpu3, gpu2 - gpu3" in found["what"]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_matrix_for_people(lang: str) -> None:
+    results = good(A, B)
+    cut(results, A, "gpu1", "gpu2")
+    judged = judge_mesh([candidate(A), candidate(B)], results, lang=lang)
+    text = "\n".join(network_lines(judged, lang))
+    assert A in text
+    assert "9.0 Gbit/s, 0.2 ms, MTU 1500" in text
+    assert "timeout" in text
+    page = network_html({"tiny": judged}, lang)
+    assert page.count("<table>") == 2
+    assert page.count('class="bad"') == 2
+
+
+@pytest.mark.parametrize(
+    ("hosts", "limit", "titles"),
+    [
+        (3, 3, ["network 10.0.0.0/24, proved", "网络 10.0.0.0/24，已验证"]),
+        (3, 2, ["not proved in this run: it was not about gpu3", "未验证：未包含 gpu3"]),
+        (3, 1, ["not proved in this run: it was not about gpu2, gpu3", "未验证：未包含 gpu2"]),
+        (1, 1, ["network 10.0.0.0/24, one host", "网络 10.0.0.0/24，单台主机"]),
+    ],
+)
+def test_what_was_not_part_of_the_run_is_not_proved(hosts: int, limit: int, titles: list[str]) -> None:
+    for lang, title in zip(("en", "zh"), titles, strict=True):
+        judged = judge_mesh([candidate(A, hosts)], good(A, hosts=limit), lang=lang)
+        lines = network_lines(judged, lang)
+        assert title in lines[0]
+        assert len(lines) == (1 if limit == 1 else limit + 2)
+        assert title in network_html({"tiny": judged}, lang)
+
+
+INFINIBAND = {"device": "mlx5_0", "port": 1, "active": True, "link_layer": "InfiniBand", "rate_gbps": 200.0, "gids": []}
+
+
+@pytest.mark.parametrize(
+    ("lang", "note"),
+    [
+        ("en", "InfiniBand is active on 2 of 3 hosts only, so all of them use sockets instead of RDMA; look at the ports of gpu3."),
+        ("zh", "请检查 gpu3 的端口"),
+    ],
+)  # fmt: skip
+def test_rdma_that_one_host_lacks_is_said(lang: str, note: str) -> None:
+    down = {**INFINIBAND, "active": False}
+    rdma = {"gpu1": [INFINIBAND], "gpu2": [INFINIBAND], "gpu3": [down]}
+    judged = judge_mesh([candidate(A)], good(A), lang=lang, rdma=rdma)
+    assert note in judged["notes"][0]
+    assert any(note in line for line in network_lines(judged, lang))
+    assert judged["problems"] == []
+    assert judged["interfaces"]["gpu1"]["speed_mbps"] == 0
+
+
+def test_where_all_have_rdma_its_ports_are_the_links() -> None:
+    rdma = {
+        "gpu1": [INFINIBAND, {**INFINIBAND, "device": "mlx5_1"}],
+        "gpu2": [INFINIBAND],
+        "gpu3": [{**INFINIBAND, "rate_gbps": None}],
+    }
+    slow = candidate(A)
+    for entry in slow["interfaces"].values():
+        entry["speed_mbps"] = 1000
+    judged = judge_mesh([slow], good(A), rdma=rdma)
+    assert judged["notes"] == []
+    assert [entry["speed_mbps"] for entry in judged["interfaces"].values()] == [400000, 200000, 1000]
+
+
+def test_many_hosts_are_summed_up() -> None:
+    judged = judge_mesh([candidate(A, 40)], good(A, hosts=40))
+    assert any("1560 of 1560 paths between 40 hosts work" in line for line in network_lines(judged))
+    assert max(len(line) for line in network_lines(judged)) < 160
+
+
+@given(st.sets(st.sampled_from(list(itertools.permutations(["gpu1", "gpu2", "gpu3"], 2)))))
+def test_any_set_of_dead_directions_is_refused_and_named(lost: set[tuple[str, str]]) -> None:
+    results = good(A)
+    for sender, receiver in lost:
+        cut(results, A, sender, receiver)
+    judged = judge_mesh([candidate(A)], results)
+    assert bool(judged["problems"]) == bool(lost)
+    told = " ".join(found["what"] for found in judged["problems"])
+    for sender, receiver in lost:
+        assert (f"{sender} -> {receiver}" in told) == ((receiver, sender) not in lost)
+        if (receiver, sender) in lost:
+            assert f"{min(sender, receiver)} - {max(sender, receiver)}" in told
+
+
+def test_what_a_host_is_told() -> None:
+    candidates = [candidate(A, 2), candidate(B, 2)]
+    told = mesh_arguments(
+        candidates, "gpu1", {"gpu1": {"port": 1, "held": {}}, "gpu2": {"port": 2, "held": {}}, "gpu9": {}}
+    )
+    assert told["addresses"] == {A: "10.0.0.1", B: "10.0.1.1"}
+    assert told["mtus"] == {A: 1500, B: 1500}
+    (peer,) = told["peers"]
+    assert (peer["host"], peer["port"], peer["addresses"][B]) == ("gpu2", 2, "10.0.1.2")

@@ -1,0 +1,175 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Command lines, releases, logs and reports."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failures import FAILURES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import OPTIONS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import diagnose_log
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.engine_log import parse_engine_log
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_html, plan_report, plan_table
+
+Model = Callable[[str], dict[str, Any]]
+
+
+def test_arguments() -> None:
+    assert vllm_arguments(
+        {"tensor_parallel_size": 2, "dtype": "half", "enforce_eager": True, "swap_space": 4.0}, "0.8.5.post1"
+    ) == [
+        "--tensor-parallel-size",
+        "2",
+        "--dtype",
+        "half",
+        "--enforce-eager",
+        "--swap-space",
+        "4",
+    ]
+    assert (
+        vllm_arguments({"enforce_eager": False, "quantization": None, "vllm_version": "x", "nodes": [1]}, "0.3.0") == []
+    )
+    assert vllm_arguments({"enable_prefix_caching": False}, "0.10.2") == ["--no-enable-prefix-caching"]
+    assert vllm_arguments({"enable_chunked_prefill": False}, "0.8.0") == ["--enable-chunked-prefill=False"]
+    assert vllm_arguments({"model": "/models/x"}, "0.8.5.post1") == ["--model", "/models/x"]
+    assert vllm_arguments({"model": "/models/x"}, "0.12.0") == ["/models/x"]
+    assert vllm_arguments({"served_model_name": ["a", "b"]}, "0.8.5.post1") == ["--served-model-name", "a", "b"]
+    assert vllm_arguments({"compilation_config": {"level": 3}}, "0.8.5.post1") == [
+        "--compilation-config",
+        '{"level":3}',
+    ]
+    assert vllm_arguments({"--max-model-len": 10}, "0.8.5.post1") == ["--max-model-len", "10"]
+
+
+def test_all_reduce_over_memory_that_cannot_be_read_is_off_unless_somebody_says_otherwise() -> None:
+    p2p = [{}, {"GPU0": {"GPU1": False}}]
+    assert vllm_arguments({}, "0.8.5.post1", p2p) == ["--disable-custom-all-reduce"]
+    assert vllm_arguments({"disable-custom-all-reduce": False}, "0.8.5.post1", p2p) == []
+    assert vllm_arguments({}, "0.8.5.post1", [{}, {"GPU0": {"GPU1": True}}]) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "version", "said"),
+    [
+        ({"nnodes": 2}, "0.8.5.post1", "first release that has it is 0.11.1"),
+        ({"swap_space": 4}, "0.33.0", "last release that has it is 0.17.1"),
+        ({"worker_use_ray": True}, "0.8.5.post1", "distributed-executor-backend ray"),
+        ({"worker_use_ray": True}, "0.32.0", "last release that has it is 0.6.6"),
+        ({"worker_use_ray": True}, "0.32.0", "use --distributed-executor-backend ray"),
+        ({"enable_prometheus": True}, "0.8.5.post1", "no vLLM release ever had"),
+        ({"max_modle_len": 1}, "0.8.5.post1", "did you mean max_model_len"),
+        ({"tensor_parallel_size": True}, "0.8.5.post1", "takes a value"),
+        ({"reasoning_parser": "x"}, "0.3.0", "0.7.3"),
+    ],
+)
+def test_unknown_options(options: dict[str, Any], version: str, said: str) -> None:
+    with pytest.raises(InputError, match=re.escape(said)):
+        vllm_arguments(options, version)
+
+
+def test_option_releases_are_releases() -> None:
+    for _, since, last, _ in OPTIONS.values():
+        assert since is None or release_key(since)
+        assert last is None or release_key(last)
+
+
+@pytest.mark.parametrize(
+    "gpu", ["Tesla V100-PCIE-16GB", "7.0", {"name": "Tesla V100-SXM2-32GB"}, {"compute_capability": 7.0}]
+)
+def test_a_v100_gets_the_last_release_that_serves_it_well(gpu: Any) -> None:
+    advice = recommended_release(gpu)
+    assert advice["vllm_version"] == "0.8.5.post1"
+    assert advice["driver_branch_last"] == "580"
+    assert advice["kernel_modules"] == "proprietary"
+    assert advice["cuda_last"].startswith("12")
+    assert advice["last_official_image"] == "0.19.1"
+    assert advice["dtype"] == "half"
+
+
+def test_newer_gpus_get_the_newest() -> None:
+    assert recommended_release("NVIDIA H200")["vllm_version"] == "0.33.0"
+    with pytest.raises(InputError, match=r"6\.0"):
+        recommended_release("Tesla P100-PCIE-16GB")
+
+
+LOGS = {
+    "bf16_unsupported": "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your Tesla T4 GPU has 7.5.",
+    "heads_not_divisible": "ValueError: Total number of attention heads (40) must be divisible by tensor parallel size (3).",
+    "not_divisible": "AssertionError: 151936 is not divisible by 3",
+    "no_cache_blocks": "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`",
+    "max_model_len_exceeds_kv_cache": "ValueError: The model's max seq len (29000) is larger than the maximum number of tokens that can be "
+    "stored in KV cache (23648).",
+    "out_of_memory": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.25 GiB. GPU 0 has 15.77 GiB",
+    "free_memory": "ValueError: Free memory on device (14.55/15.92 GiB) on startup is less than desired GPU memory utilization (0.92, 14.65 GiB).",
+    "architecture_unsupported": "has model type `qwen3` but Transformers does not recognize this architecture",
+    "no_kernel_image": "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+    "unknown_option": "api_server.py: error: unrecognized arguments: --enable-prometheus",
+    "driver_too_old_for_image": "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.4, please update your driver",
+    "quant_group_not_divisible": "RuntimeError: Worker failed with error 'size_k must divisible by BLOCK_SIZE_K'",
+    "max_model_len_too_long": "User-specified max_model_len (131072) is greater than the derived max_model_len (32768)",
+}
+
+
+@pytest.mark.parametrize("code", sorted(LOGS))
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_diagnosis(code: str, lang: str) -> None:
+    findings = diagnose_log("INFO all is well\n" + LOGS[code], lang)
+    assert code in [finding["code"] for finding in findings]
+    found = next(finding for finding in findings if finding["code"] == code)
+    assert found["line"] == 2
+    assert found["evidence"] == LOGS[code]
+    assert "?" not in found["cause"]
+
+
+def test_every_failure_speaks_both_languages() -> None:
+    codes = [row[0] for row in FAILURES]
+    assert len(codes) == len(set(codes))
+    for code, pattern, cause, remedy in FAILURES:
+        assert set(cause) == set(remedy) == {"en", "zh"}, code
+        re.compile(pattern)
+    assert diagnose_log("INFO Application startup complete.") == []
+    with pytest.raises(InputError, match="lang"):
+        diagnose_log("", "fr")
+
+
+def test_engine_logs_of_several_ranks() -> None:
+    log = """(EngineCore_0 pid=1) INFO Initializing a V1 LLM engine (v0.25.1) with config: x
+(Worker_TP0 pid=5) INFO Model loading took 7.16 GiB and 2.123 seconds
+(Worker_TP1 pid=6) INFO Model loading took 7.16 GiB and 2.1 seconds
+(Worker_TP0 pid=5) INFO Available KV cache memory: 116.68 GiB
+(EngineCore_0 pid=1) INFO GPU KV cache size: 4,369,536 tokens
+(EngineCore_0 pid=1) INFO GPU KV cache size: 4,369,520 tokens
+(EngineCore_0 pid=1) INFO Maximum concurrency for 4,096 tokens per request: 1066.78x"""
+    truth = parse_engine_log(log)
+    assert len(truth["ranks"]) == 2
+    assert truth["kv_cache_tokens"] == 4369520
+    assert truth["max_concurrency"] == 1066.78
+    assert truth["vllm_version"] == "0.25.1"
+    assert parse_engine_log("")["complete"] is False
+
+
+def test_reports(model: Model, v100: dict[str, Any]) -> None:
+    nodes = [{"host": "gpu<1>", "gpus": [v100]}, {"host": "gpu02", "gpus": [v100]}]
+    plan = plan_deployment(model("Qwen__Qwen2.5-14B"), nodes, {"vllm_version": "0.8.5.post1", "max_model_len": 2048})
+    page = plan_html({"qwen": plan})
+    assert page.count("<svg") == 2
+    assert "<script" not in page
+    assert "http" not in page
+    assert "gpu&lt;1&gt;" in page
+    assert "--max-model-len 2048" in page
+    table = plan_table(plan)
+    assert "weights" in table
+    assert "--max-model-len 2048" in table
+    assert json.loads(plan_report({"qwen": plan}, "json"))["qwen"]["ok"] is True
+    with pytest.raises(InputError, match="format"):
+        plan_report(plan, "pdf")

@@ -1,0 +1,195 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules that stop a start, each on the case that people meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import plan_inputs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import (
+    predict_start,
+    valid_pp_sizes,
+    valid_tp_sizes,
+)
+
+Model = Callable[[str], dict[str, Any]]
+
+
+def code(predicted: dict[str, Any]) -> str | None:
+    return predicted["error"]["code"] if predicted["error"] else None
+
+
+def gpu(capability: str = "8.0", gib: int = 80) -> dict[str, Any]:
+    return {"name": "GPU", "memory_mib": gib * 1024, "compute_capability": capability}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("Qwen__Qwen2.5-14B", {"tensor_parallel_size": 3}, "heads_not_divisible"),
+        ("Qwen__Qwen2.5-1.5B-Instruct", {"tensor_parallel_size": 6}, "vocab_not_divisible"),
+        ("Qwen__Qwen2.5-7B-Instruct", {"tensor_parallel_size": 7}, "vocab_not_divisible"),
+        ("Qwen__Qwen3-30B-A3B-FP8", {"tensor_parallel_size": 8}, "quant_group_not_divisible"),
+        ("Qwen__Qwen2.5-7B-Instruct", {"tensor_parallel_size": 16}, "heads_not_divisible"),
+        ("Qwen__Qwen3-8B", {"vllm_version": "0.3.0"}, "architecture_not_supported"),
+        ("openai__gpt-oss-20b", {"vllm_version": "0.8.5.post1"}, "architecture_not_supported"),
+        ("meta-llama__Llama-3.1-8B", {"pipeline_parallel_size": 2, "vllm_version": "0.5.0"}, "pp_not_supported"),
+        ("meta-llama__Llama-3.1-8B", {"pipeline_parallel_size": 33}, "layers_fewer_than_stages"),
+        ("meta-llama__Llama-3.1-8B", {"enforce_eagre": True}, "unknown_option"),
+        ("meta-llama__Llama-3.1-8B", {"swap_space": 4, "vllm_version": "0.25.1"}, "unknown_option"),
+        ("meta-llama__Llama-3.1-8B", {"quantization": "nonsense"}, "quantization_not_supported"),
+        ("meta-llama__Llama-3.1-8B", {"quantization": "gguf", "vllm_version": "0.33.0"}, "quantization_not_supported"),
+        ("meta-llama__Meta-Llama-3.1-70B", {}, "out_of_memory_loading"),
+        (
+            "meta-llama__Llama-3.1-8B",
+            {"max_model_len": 4096, "max_num_batched_tokens": 1024, "vllm_version": "0.7.3"},
+            "batched_tokens_too_few",
+        ),
+        ("meta-llama__Llama-3.1-8B", {"data_parallel_size": 2}, "world_size_exceeds_gpus"),
+    ],
+)
+def test_refusals(model: Model, name: str, settings: dict[str, Any], expected: str) -> None:
+    wishes = dict({"vllm_version": "0.10.2"}, **settings)
+    world = wishes.get("tensor_parallel_size", 1) * wishes.get("pipeline_parallel_size", 1)
+    predicted = predict_start(model(name), [gpu()] * world, wishes)
+    assert code(predicted) == expected
+    assert predicted["error"]["message"]
+    assert predicted["error"]["remedy"]
+
+
+def test_more_ranks_than_gpus(model: Model) -> None:
+    predicted = predict_start(model("Qwen__Qwen3-8B"), [gpu()], {"vllm_version": "0.10.2", "tensor_parallel_size": 2})
+    assert code(predicted) == "world_size_exceeds_gpus"
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "expected"),
+    [
+        ("0.10.2", {}, None),
+        ("0.12.0", {}, "world_size_exceeds_gpus"),
+        ("0.12.0", {"distributed_executor_backend": "ray"}, None),
+        ("0.12.0", {"distributed_executor_backend": "mp"}, None),
+        ("0.10.2", {"distributed_executor_backend": "mp"}, "world_size_exceeds_gpus"),
+    ],
+)
+def test_executors_across_nodes(model: Model, version: str, settings: dict[str, Any], expected: str | None) -> None:
+    wishes = dict(settings, vllm_version=version, tensor_parallel_size=2, pipeline_parallel_size=2, nodes=[2, 2])
+    assert code(predict_start(model("Qwen__Qwen3-8B"), [gpu()] * 4, wishes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "dtype", "expected", "served"),
+    [
+        ("0.8.5.post1", "auto", "dtype_not_supported", "float16"),
+        ("0.8.5.post1", "half", None, "float16"),
+        ("0.10.2", "auto", None, "float16"),
+        ("0.10.2", "bfloat16", "dtype_not_supported", "float16"),
+    ],
+)
+def test_bfloat16_on_a_v100(model: Model, version: str, dtype: str, expected: str | None, served: str) -> None:
+    predicted = predict_start(
+        model("Qwen__Qwen2-0.5B"), [gpu("7.0", 16)], {"vllm_version": version, "dtype": dtype, "max_model_len": 4096}
+    )
+    assert code(predicted) == expected
+    assert predicted["dtype"] == served
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("0.3.0", None),
+        ("0.8.5.post1", None),
+        ("0.9.2", "gpu_not_supported"),
+        ("0.10.1.1", "gpu_not_supported"),
+        ("0.10.2", None),
+        ("0.19.1", None),
+        ("0.20.0", "gpu_not_supported"),
+        ("0.33.0", "gpu_not_supported"),
+    ],
+)
+def test_official_images_on_a_v100(model: Model, version: str, expected: str | None) -> None:
+    wishes = {
+        "vllm_version": version,
+        "dtype": "half",
+        "max_model_len": 2048,
+        "max_num_seqs": 16,
+        "gpu_memory_utilization": 0.8,
+    }
+    assert code(predict_start(model("Qwen__Qwen2-0.5B"), [gpu("7.0", 16)], wishes)) == expected
+
+
+def test_slow_kernels_are_warned_about(model: Model) -> None:
+    wishes = {"dtype": "half", "max_model_len": 2048}
+    for version, warned in (("0.8.5.post1", False), ("0.10.2", True), ("0.19.1", True)):
+        predicted = predict_start(model("Qwen__Qwen2-0.5B"), [gpu("7.0", 16)], dict(wishes, vllm_version=version))
+        assert any("V100" in warning for warning in predicted["warnings"]) is warned
+    old_engine = {"vllm_version": "0.10.2", "environment": {"VLLM_USE_V1": "0"}}
+    assert predict_start(model("Qwen__Qwen2-0.5B"), [gpu("7.0", 16)], dict(wishes, **old_engine))["warnings"] == []
+
+
+def test_a_self_built_image_decides_by_its_own_code(model: Model) -> None:
+    wishes = {
+        "vllm_version": "0.33.0",
+        "dtype": "half",
+        "max_model_len": 2048,
+        "max_num_seqs": 16,
+        "gpu_memory_utilization": 0.8,
+    }
+    small = model("Qwen__Qwen2-0.5B")
+    assert code(predict_start(small, [gpu("7.0", 16)], dict(wishes, compute_capabilities=["7.0"]))) is None
+    assert (
+        code(predict_start(small, [gpu("8.6", 16)], dict(wishes, compute_capabilities=["7.0"]))) == "gpu_not_supported"
+    )
+    assert code(predict_start(small, [gpu("8.6", 16)], dict(wishes, compute_capabilities=["8.0"]))) is None
+    assert code(predict_start(small, [gpu("12.0", 16)], dict(wishes, compute_capabilities=["9.0"]))) is not None
+    assert code(predict_start(small, [gpu("12.0", 16)], dict(wishes, compute_capabilities=["9.0+PTX"]))) is None
+    assert code(predict_start(small, [gpu("8.6", 16)], dict(wishes, compute_capabilities=[]))) == "gpu_not_supported"
+
+
+@pytest.mark.parametrize("capability", ["7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0"])
+@pytest.mark.parametrize(
+    "built_for",
+    [
+        {"vllm": ["sm_70", "sm_80"], "torch": ["sm_70", "sm_80", "compute_80"]},
+        {"vllm": ["sm_80", "compute_80"], "torch": ["sm_90", "compute_75"]},
+        {"vllm": ["sm_90a", "sm_120f"], "torch": ["sm_90", "sm_120"]},
+        {"vllm": [], "torch": ["sm_80"]},
+    ],
+)
+def test_planner_and_guard_judge_an_image_alike(model: Model, capability: str, built_for: dict[str, list[str]]) -> None:
+    image = {
+        "reference": "mine:1",
+        "contents": {"libraries": {name: {"built_for": x} for name, x in built_for.items()}},
+    }
+    manifest = {"files": [{"path": "images.tar", "images": [image]}]}
+    hostvars = {"a": {"vllm_version": "0.33.0", "vllm_image": "mine:1", "llm_gpus": [gpu(capability, 16)]}}
+    asked = plan_inputs({"hosts": ["a"], "head": "a"}, hostvars, manifest)
+    wishes = {"dtype": "half", "max_model_len": 2048, "max_num_seqs": 16, "gpu_memory_utilization": 0.8}
+    planned = code(predict_start(model("Qwen__Qwen2-0.5B"), asked["nodes"][0]["gpus"], {**wishes, **asked["request"]}))
+    assert planned == ("gpu_not_supported" if image_problems("chat", image, [capability]) else None)
+
+
+def test_awq_needs_turing(model: Model) -> None:
+    config = dict(
+        model("Qwen__Qwen2.5-7B-Instruct"), quantization_config={"quant_method": "awq", "bits": 4, "group_size": 128}
+    )
+    wishes = {"vllm_version": "0.8.5.post1", "dtype": "half", "max_model_len": 4096}
+    assert code(predict_start(config, [gpu("7.0", 16)], wishes)) == "quantization_not_supported"
+    assert code(predict_start(config, [gpu("7.5", 16)], wishes)) is None
+
+
+def test_less_is_free_than_asked_for(model: Model) -> None:
+    wishes = {"vllm_version": "0.12.0", "free_memory_mib": 20000, "max_model_len": 4096}
+    assert code(predict_start(model("Qwen__Qwen3-8B"), [gpu()], wishes)) == "free_memory_below_utilization"
+
+
+def test_sizes(model: Model) -> None:
+    assert valid_tp_sizes(model("Qwen__Qwen2.5-14B"), 8, "0.8.5.post1") == [1, 2, 4, 8]
+    assert valid_tp_sizes(model("Qwen__Qwen2.5-7B-Instruct"), 8, "0.8.5.post1") == [1, 2, 4]
+    assert valid_tp_sizes(model("Qwen__Qwen2.5-7B-Instruct"), 8, "0.8.5.post1", "awq") == [1, 2, 4]
+    assert valid_pp_sizes(model("Qwen__Qwen2.5-14B"), 3, "0.5.0") == [1]
+    assert valid_pp_sizes(model("Qwen__Qwen2.5-14B"), 3, "0.8.5.post1") == [1, 2, 3]

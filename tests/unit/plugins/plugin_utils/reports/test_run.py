@@ -1,0 +1,88 @@
+"""The report at the end of a playbook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
+
+SERVING: dict[str, Any] = {
+    "url": "http://10.0.0.1:8000",
+    "model": "tiny",
+    "prompt": "Hello",
+    "answer": " world",
+    "tokens": 1,
+    "ranks": ["b", "a"],
+    "ray_status": ["Active:", "", " 2.0/2.0 GPU"],
+}
+PLAN = {
+    "settings": {"tensor_parallel_size": 1, "pipeline_parallel_size": 2},
+    "executor": "ray",
+    "predicted": {"kv_cache_tokens": 1000},
+}
+STAGES = [{"name": "plan", "started": 10.0}, {"name": "serve", "started": 12.0}, {"name": "report", "started": 73.4}]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_it_shows_answer_ranks_and_ray_status(language: str) -> None:
+    text = "\n".join(
+        report_lines(STAGES, {"d": {"hosts": ["a", "b"], "head": "a"}}, {"d": PLAN}, {"a": SERVING}, language)
+    )
+    for part in ("' world'", "2.0/2.0 GPU", "http://10.0.0.1:8000", "1000"):
+        assert part in text
+
+
+def test_a_stage_lasts_until_the_next_begins() -> None:
+    lines = report_lines(STAGES, {}, {}, {})
+    assert [line.split() for line in lines[1:]] == [
+        ["plan", "2", "s"],
+        ["serve", "61", "s"],
+        ["all", "of", "it", "63", "s"],
+    ]
+
+
+def test_a_deployment_that_does_not_serve_yet_is_named_all_the_same() -> None:
+    lines = report_lines([], {"d": {"hosts": ["a", "b"], "head": "a"}}, {}, {})
+    assert lines == ["Deployment d on a, b", ""]
+
+
+def test_the_all_reduce_is_compared_with_the_link() -> None:
+    found = {
+        "backend": "gloo",
+        "ranks": 2,
+        "measured": "today",
+        "link_mbps": 10000,
+        "results": [
+            {
+                "bytes": size,
+                "seconds": 0.001,
+                "algbw_bytes_per_second": rate,
+                "busbw_bytes_per_second": rate,
+            }
+            for size, rate in ((1024, 1e6), (16 << 20, 625e6))
+        ],
+    }
+    text = "\n".join(report_lines([], {"d": {"hosts": ["a"], "head": "a"}}, {}, {}, collective={"a": found}))
+    assert "16 MiB" in text
+    assert "1.000 ms" in text
+    assert "625.0 MB/s" in text
+    assert "at best 50 % of the slowest link's 10 Gbit/s" in text
+
+
+@pytest.mark.parametrize(("backend", "compared"), [("nccl", True), ("gloo", False)])
+def test_on_one_host_nccl_is_compared_with_what_joins_the_gpus(backend: str, compared: bool) -> None:
+    # Measured on two H200 of one host with roles/vllm/files/collective.py.
+    rate = 268435456 / 0.000904443099999952
+    row = {"bytes": 256 << 20, "seconds": 0.000904443, "algbw_bytes_per_second": rate, "busbw_bytes_per_second": rate}
+    found = {
+        "backend": backend,
+        "ranks": 2,
+        "measured": "today",
+        "link": "NVLink x18",
+        "link_mbps": 3600000,
+        "results": [row],
+    }
+    text = "\n".join(report_lines([], {"d": {"hosts": ["a"], "head": "a"}}, {}, {}, collective={"a": found}))
+    assert "256 MiB" in text
+    assert ("at best 66 % of the 3600 Gbit/s of NVLink x18" in text) == compared
