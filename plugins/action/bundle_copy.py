@@ -11,8 +11,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, human_bytes, inside, select
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 display = Display()
 SLOW_BYTES = 64 << 20

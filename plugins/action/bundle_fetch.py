@@ -26,7 +26,6 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     walk,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import images as bundle_images
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import (
     FetchError,
@@ -46,6 +45,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources impor
     run_command,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import ToolkitError, repack
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import reason
 
 display = Display()
 PARALLEL = 4

@@ -17,8 +17,8 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import
     verify,
     write_checks,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 
 display = Display()
 

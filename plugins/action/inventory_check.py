@@ -22,7 +22,6 @@ from ansible.parsing.vault import b_HEADER, is_encrypted
 from ansible.plugins.action import ActionBase
 from ansible.template import Templar
 from ansible.vars.manager import VariableManager
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import language, message, names, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import preload
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import (
     COMMAND_LINE,
@@ -34,6 +33,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check impo
     is_unresolved,
     prefix_of,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, names, render
 
 try:  # where a value comes from and whether it was encrypted: since ansible-core 2.19, and not promised to stay
     from ansible._internal._datatag._tags import Origin, VaultedValue

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import language as known_language
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language as known_language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import (
     agree_interfaces,
     interfaces_from_facts,

@@ -55,8 +55,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import compatibility as guard
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, render
 
 _READ = ("llm_gpus", "vllm_image", "vllm_version", "nvidia_driver_method", "nvidia_driver_version")
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import language as known_language
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install import engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language as known_language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, render
 
 DOCUMENTATION = r"""
 name: install_problems

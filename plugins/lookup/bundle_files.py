@@ -40,8 +40,8 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import BundleError, Record
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import read_manifest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 
 class LookupModule(LookupBase):

@@ -14,8 +14,8 @@ from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility 
     lowest_driver,
     older,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference, stands_for
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import image_serves, recommended_release

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     human_seconds,
     sha256_of,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import Refused
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
 ATTEMPTS = 5
 TIMEOUT_SECONDS = 60

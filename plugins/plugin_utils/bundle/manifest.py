@@ -15,7 +15,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     Record,
     check_manifest,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 
 @functools.lru_cache(maxsize=8)

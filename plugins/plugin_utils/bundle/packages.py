@@ -14,7 +14,7 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import Refused
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
 
 class System(NamedTuple):

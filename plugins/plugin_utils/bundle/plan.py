@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_compress as bundle_compress
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS, system_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install import driver
@@ -24,6 +23,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages imp
     missing_packages,
     package_plan,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.request import OpenerDirector
 
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import Refused
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import packages
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import mirrored, remote_size
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import needed_model_files, split_source
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
 TOOLKIT_URL = "https://github.com/NVIDIA/nvidia-container-toolkit/releases/download/v{0}/nvidia-container-toolkit_{0}_deb_amd64.tar.gz"
 

@@ -28,8 +28,8 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     walk,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import ArchiveError, complete, read_archive
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import Refused
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, target_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
 PARTS_NAME = "parts.json"
 SUMS_NAME = "SHA256SUMS"

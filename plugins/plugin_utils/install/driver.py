@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 # Since R560 NVIDIA's installer prefers the open kernel modules, and takes an option for the kind.
 # https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/kernel-modules.html

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message, names, problem, shown
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 
 
 def install_problems(found: Mapping[str, Any], lang: str = "en") -> list[dict[str, str]]:

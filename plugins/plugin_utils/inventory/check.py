@@ -20,9 +20,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems, planned_driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import stands_for
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 
 ROOT_GROUP = "llm_deployments"
 SERVICE_GROUPS = ("llm_gateway", "llm_monitoring")

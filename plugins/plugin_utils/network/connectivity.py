@@ -8,7 +8,7 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message, names, problem, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import rdma_lacking, rdma_of
 
 _MATRIX_HOSTS = 8

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import cidr_fault
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface

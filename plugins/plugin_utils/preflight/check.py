@@ -15,8 +15,14 @@ from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import oldest
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message, names, problem, render, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems, planned_driver
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
+    message,
+    names,
+    problem,
+    render,
+    shown,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import (
     agree_interfaces,
     interfaces_from_facts,

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import network_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_table
 

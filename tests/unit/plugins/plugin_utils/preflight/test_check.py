@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import MESSAGES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import CODES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import CHECKS, check_hosts, report_lines
 from hypothesis import given
 from hypothesis import strategies as st
@@ -386,8 +386,8 @@ def test_an_inventory_may_say_what_a_finding_means() -> None:
 
 def test_every_check_has_its_words_and_every_word_is_used() -> None:
     for code in CHECKS:
-        assert code in MESSAGES
-        assert code + "_allowed" in MESSAGES
+        assert code in CODES
+        assert code + "_allowed" in CODES
     assert {case[0] for case in PLANTED} <= set(CHECKS)
 
 

@@ -7,10 +7,11 @@ import string
 from pathlib import Path
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils import _messages as messages
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import (
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages import catalogue
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
+    CODES,
     LANGUAGES,
-    MESSAGES,
+    TEXTS,
     Refused,
     language,
     message,
@@ -21,25 +22,29 @@ from ansible_collections.baremetal.llm.plugins.module_utils._messages import (
     shown,
 )
 
-REPOSITORY = Path(__file__).resolve().parents[4]
+REPOSITORY = Path(__file__).resolve().parents[5]
 
 
 def placeholders(text: str) -> set[str]:
     return {field for _text, field, _spec, _conversion in string.Formatter().parse(text) if field is not None}
 
 
-@pytest.mark.parametrize("code", sorted(MESSAGES))
+def test_both_files_have_the_same_codes_in_the_same_order() -> None:
+    assert list(TEXTS["en"]) == list(TEXTS["zh"])
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
 def test_both_languages_say_it_with_the_same_values(code: str) -> None:
-    texts = MESSAGES[code]
-    assert set(texts) == set(LANGUAGES)
-    assert all(text.strip() for text in texts.values())
-    assert placeholders(texts["en"]) == placeholders(texts["zh"])
-    assert "" not in placeholders(texts["en"]), "placeholders have names"
+    english, chinese = TEXTS["en"][code], TEXTS["zh"][code]
+    assert english.strip()
+    assert chinese.strip()
+    assert placeholders(english) == placeholders(chinese)
+    assert "" not in placeholders(english), "placeholders have names"
 
 
-@pytest.mark.parametrize("code", sorted(code for code in MESSAGES if code + "_allowed" in MESSAGES))
+@pytest.mark.parametrize("code", sorted(code for code in CODES if code + "_allowed" in CODES))
 def test_a_problem_says_four_things(code: str) -> None:
-    fields = placeholders(MESSAGES[code]["en"]) | placeholders(MESSAGES[code + "_allowed"]["en"])
+    fields = placeholders(TEXTS["en"][code]) | placeholders(TEXTS["en"][code + "_allowed"])
     for lang in LANGUAGES:
         entry = problem(code, lang, value="x", where="y", **dict.fromkeys(fields, "z"))
         assert list(entry) == ["code", "what", "value", "where", "allowed"]
@@ -48,16 +53,16 @@ def test_a_problem_says_four_things(code: str) -> None:
 
 
 def test_every_text_of_what_is_allowed_belongs_to_a_problem() -> None:
-    allowed = [code for code in MESSAGES if code.endswith("_allowed") and code != "label_allowed"]
-    assert [code for code in allowed if code[: -len("_allowed")] not in MESSAGES] == []
+    allowed = [code for code in CODES if code.endswith("_allowed") and code != "label_allowed"]
+    assert [code for code in allowed if code[: -len("_allowed")] not in CODES] == []
 
 
 def test_every_message_is_said_somewhere() -> None:
     """A code stands as a text in the source, whole or in the parts that it is put together from."""
     files = [path for folder in ("plugins", "roles", "playbooks") for path in (REPOSITORY / folder).rglob("*.*")]
-    sources = [path for path in files if path.suffix in (".py", ".yml") and path != Path(messages.__file__).resolve()]
-    functions = Path(messages.__file__).read_text(encoding="utf-8").split("\ndef ", 1)[1]
-    text = "".join([functions, *(path.read_text(encoding="utf-8") for path in sources)])
+    texts = Path(catalogue.__file__).resolve().parent
+    sources = [path for path in files if path.suffix == ".py" or (path.suffix == ".yml" and path.parent != texts)]
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
     said = set(re.findall(r"""["']([a-z0-9_]+)["']""", text))
 
     def is_said(code: str) -> bool:
@@ -69,7 +74,7 @@ def test_every_message_is_said_somewhere() -> None:
 
     assert len(sources) > 200
     assert not is_said("nobody_says_this")
-    assert [code for code in MESSAGES if not is_said(code)] == []
+    assert [code for code in sorted(CODES) if not is_said(code)] == []
 
 
 def test_chinese_is_chinese() -> None:
