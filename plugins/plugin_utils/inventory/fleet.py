@@ -1,0 +1,81 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of all hosts as a role would see them, for action plugins that decide for all hosts at once.
+
+This is the part that talks to Ansible: what it hands over is plain data.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.template import Templar
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+
+ROLES = Path(__file__).resolve().parents[3] / "roles"
+
+
+def role_defaults(loader: Any, roles: Path = ROLES) -> dict[str, Any]:
+    """The defaults of every role, as templates that Ansible trusts."""
+    defaults: dict[str, Any] = {}
+    for path in sorted(roles.glob("*/defaults/main.yml")):
+        defaults |= loader.load_from_file(str(path)) or {}
+    return defaults
+
+
+class HostVariables(Mapping[str, Any]):
+    """The variables of one host: what the inventory and earlier tasks set, else the default of the role that owns it.
+
+    A value is evaluated when it is asked for, once.
+    """
+
+    def __init__(self, loader: Any, raw: Mapping[str, Any]) -> None:
+        self._raw = raw
+        self._templar = Templar(loader=loader, variables=dict(raw))
+        self._known: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._known:
+            self._known[name] = plain(self._templar.template(self._raw[name]))
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._raw
+
+
+class Fleet(Mapping[str, HostVariables]):
+    """All hosts of the inventory by name, ``localhost`` among them."""
+
+    def __init__(self, loader: Any, task_vars: Mapping[str, Any]) -> None:
+        self._loader = loader
+        self._hostvars = task_vars["hostvars"]
+        self.playing: list[str] = [str(host) for host in task_vars.get("ansible_play_hosts") or []]
+        self.selected: list[str] = [str(host) for host in task_vars.get("ansible_play_hosts_all") or []]
+        self.groups: dict[str, list[str]] = plain(task_vars.get("groups") or {})
+
+    @functools.cached_property
+    def _defaults(self) -> dict[str, Any]:
+        return role_defaults(self._loader)
+
+    @functools.cache  # noqa: B019: as long as the task lives
+    def _host(self, name: str) -> HostVariables:
+        raw = self._hostvars.raw_get(name)
+        return HostVariables(self._loader, {**self._defaults, **raw, "hostvars": self._hostvars})
+
+    def __getitem__(self, name: str) -> HostVariables:
+        return self._host(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._hostvars)
+
+    def __len__(self) -> int:
+        return len(self._hostvars)
