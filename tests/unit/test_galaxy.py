@@ -1,0 +1,123 @@
+"""What Ansible Galaxy shows of the collection: its metadata and a README.md for each role."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.docs_commands import blocks
+
+ROOT = Path(__file__).resolve().parents[2]
+ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
+PUBLIC = [role for role in ROLES if role.name != "common"]
+# Words in a README.md that begin like a variable and are none.
+GROUPS = {"llm_deployments", "llm_gateway", "llm_monitoring"}
+TAGS = {f"{role.name}_{step}" for role in ROLES for step in ("install", "configure", "validate")}
+VARIABLE = re.compile(rf"(?<![\w./])(?:{'|'.join(['llm', *(role.name for role in ROLES)])})_\w+")
+# Written by tools in a checkout, so absent from a clean one.
+OUTPUTS = {"build", "changelogs/.plugin-cache.yaml"}
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def galaxy() -> dict[str, Any]:
+    found: dict[str, Any] = read(ROOT / "galaxy.yml")
+    return found
+
+
+def variables() -> set[str]:
+    """Every variable that the argument_specs of a role describe."""
+    specs = [entry for role in ROLES for entry in read(role / "meta/argument_specs.yml")["argument_specs"].values()]
+    return {name for entry in specs for name in entry.get("options") or {}}
+
+
+def examples(role: Path) -> list[str]:
+    return re.findall(r"^```yaml\n(.*?)^```$", (role / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_the_action_group_holds_every_module() -> None:
+    group = read(ROOT / "meta/runtime.yml")["action_groups"]["llm"]
+    assert group == sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py"))
+
+
+def test_galaxy_accepts_the_tags() -> None:
+    tags = galaxy()["tags"]
+    assert len(tags) <= 20
+    assert tags == sorted(set(tags))
+    assert [tag for tag in tags if not re.fullmatch(r"[a-z][a-z0-9_]*", tag)] == []
+
+
+def test_every_ignored_path_exists() -> None:
+    paths = {entry for entry in galaxy()["build_ignore"] if not re.search(r"[*?]|^\.", entry)}
+    assert {path for path in paths - OUTPUTS if not (ROOT / path).exists()} == set()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["README.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/index.md"],
+)
+def test_the_tarball_holds_the_front_pages(path: str) -> None:
+    assert (ROOT / path).is_file()
+    assert [entry for entry in galaxy()["build_ignore"] if fnmatch.fnmatch(path, entry)] == []
+
+
+def test_the_readme_has_the_sections_that_galaxy_expects() -> None:
+    headings = re.findall(r"^## (.+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    wanted = ["Requirements", "Installation", "Use cases", "Testing", "Support", "Release notes", "License"]
+    assert [heading for heading in headings if heading in wanted] == wanted
+
+
+@pytest.mark.parametrize("role", PUBLIC, ids=lambda role: role.name)
+def test_a_role_has_a_short_readme(role: Path) -> None:
+    lines = (role / "README.md").read_text().splitlines()
+    assert lines[0] == f"# {role.name}"
+    assert 20 <= len(lines) <= 60
+
+
+@pytest.mark.parametrize("role", PUBLIC, ids=lambda role: role.name)
+def test_the_variables_in_a_readme_exist(role: Path) -> None:
+    named = set(VARIABLE.findall((role / "README.md").read_text())) - {path.name for path in ROLES} - GROUPS - TAGS
+    assert named
+    assert named - variables() == set()
+
+
+@pytest.mark.parametrize("role", PUBLIC, ids=lambda role: role.name)
+def test_the_links_in_a_readme_resolve(role: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", (role / "README.md").read_text())
+    assert [target for target in targets if not (role / target).resolve().exists()] == []
+
+
+@pytest.mark.parametrize("role", PUBLIC, ids=lambda role: role.name)
+def test_a_readme_shows_commands_only_as_text(role: Path) -> None:
+    """Blocks of commands are for README.md and docs/, whose blocks tests run."""
+    assert blocks(role / "README.md") == []
+
+
+def test_the_example_playbooks_are_valid(tmp_path: Path) -> None:
+    playbooks = []
+    for role in PUBLIC:
+        found = [text for text in examples(role) if isinstance(yaml.safe_load(text), list)]
+        assert found, f"{role.name} has no example playbook"
+        for number, text in enumerate(found):
+            playbook = tmp_path / f"{role.name}_{number}.yml"
+            playbook.write_text(text)
+            playbooks.append(str(playbook))
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible-playbook", "--syntax-check", "-i", "gpu01,", *playbooks],
+        cwd=ROOT,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
