@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language as known_language
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import network_html, network_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports import network as core
 
 DOCUMENTATION = r"""
 name: network_report
@@ -46,19 +45,13 @@ _value:
 """
 
 
-def network_report(proofs: Any, format: str = "text", language: str = "en") -> str:
+def network_report(checks: Any, format: str = "text", language: str = "en") -> str:
     """The filter; see the documentation above."""
-    if not isinstance(proofs, Mapping) or format not in ("text", "html", "json"):
-        raise AnsibleFilterError("network_report wants a mapping of deployment to proof, and text, html or json")
-    lang = known_language(language)
-    if format == "html":
-        return network_html(proofs, lang)
-    if format == "json":
-        return json.dumps(proofs, indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
-    lines = []
-    for name, proof in sorted(proofs.items()):
-        lines += [str(name), *("  " + line for line in network_lines(proof, lang))]
-    return "\n".join(lines)
+    if not isinstance(checks, Mapping) or format not in core.FORMATS:
+        raise AnsibleFilterError(
+            "network_report wants a mapping of deployment to connectivity check, and text, html or json"
+        )
+    return core.network_report(checks, format, known_language(language))
 
 
 class FilterModule:

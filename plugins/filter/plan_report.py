@@ -9,10 +9,12 @@ name: plan_report
 author: The baremetal.llm authors (@baremetal-llm)
 short_description: Write plans as a table, a page or JSON
 version_added: 0.1.0
+extends_documentation_fragment:
+  - baremetal.llm.language
 description:
   - Writes one plan of C(plan_deployment), or a dictionary of them by the name of their deployment, for people.
   - The page is one file without script or request, with a stacked memory bar for each GPU.
-positional: format
+positional: format, language
 options:
   _input:
     description: A plan, or plans by name.
@@ -43,12 +45,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language as known_language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports import plan as core
 
 
 @refusing
-def plan_report(plans: Any, format: Any = "table") -> str:
-    return core.plan_report(plans, format)
+def plan_report(plans: Any, format: Any = "table", language: Any = "en") -> str:
+    return core.plan_report(plans, format, known_language(language))
 
 
 class FilterModule:

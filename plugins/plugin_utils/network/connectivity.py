@@ -1,17 +1,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who reaches whom: what the mesh of a deployment found, judged, and told as text and as a page."""
+"""Who reaches whom: what the connectivity check of a deployment found, and which network carries the cluster."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import rdma_lacking, rdma_of
 
-_MATRIX_HOSTS = 8
 # One direction of a pair that carries so many times less than the other is worth a word.
 _RATES_DIFFER = 5
 _SURE_FAILURES = ("stranger",)
@@ -293,113 +291,3 @@ def mesh_arguments(
             if name != host and found.get("port")
         ],
     }
-
-
-def _cell(path: Mapping[str, Any], lang: str) -> str:
-    """A path in few words."""
-    if path["failed"] or path["stream"]:
-        reasons = sorted({entry["reason"] for entry in path["failed"].values()} | {path["stream"]} - {""})
-        ports = sorted({str(entry["port"]) for key, entry in path["failed"].items() if key != "dynamic"})
-        if "dynamic" in path["failed"] or not ports:
-            return message("mesh_cell_dead", lang, reason=", ".join(reasons))
-        return message("mesh_cell_ports", lang, ports=", ".join(ports), reason=", ".join(reasons))
-    parts = [rate(path["mbps"]) or message("mesh_cell_open", lang), "{0:.1f} ms".format(path["milliseconds"] or 0)]
-    if path["mtu"]:
-        parts.append("MTU {0}".format(path["mtu"]))
-    return ", ".join(parts)
-
-
-def _rows(entry: Mapping[str, Any], lang: str) -> list[list[str]]:
-    """The matrix of one network: a row for each host that sends, a column for each that receives."""
-    hosts = list(entry["paths"])
-    rows = [[message("mesh_corner", lang), *hosts]]
-    for sender in hosts:
-        cells = ["-" if other == sender else _cell(entry["paths"][sender][other], lang) for other in hosts]
-        rows.append(["{0} ({1})".format(sender, entry["interfaces"][sender]["interface"]), *cells])
-    return rows
-
-
-def _summary(entry: Mapping[str, Any], lang: str) -> str:
-    """For more hosts than a screen has columns."""
-    paths = [path for others in entry["paths"].values() for path in others.values()]
-    rates = sorted(path["mbps"] for path in paths if path["mbps"])
-    return message(
-        "mesh_summary",
-        lang,
-        hosts=len(entry["paths"]),
-        good=sum(1 for path in paths if not path["failed"]),
-        all=len(paths),
-        low=rate(rates[0]) if rates else "?",
-        high=rate(rates[-1]) if rates else "?",
-    )
-
-
-def _title(proof: Mapping[str, Any], entry: Mapping[str, Any], lang: str) -> str:
-    """What became of a network: a run that is limited to some hosts proves nothing about the others."""
-    missing = [host for host in entry["interfaces"] if host not in entry["paths"]]
-    codes: list[tuple[str, bool]] = [
-        ("mesh_network_other", entry["network"] != proof["network"]),
-        ("mesh_network_alone", len(entry["interfaces"]) == 1),
-        ("mesh_network_unproved", bool(missing)),
-        ("mesh_network_chosen", True),
-    ]
-    code = next(code for code, true in codes if true)
-    return message(code, lang, network=entry["network"], hosts=names(missing, lang))
-
-
-def network_lines(proof: Mapping[str, Any], lang: str = "en") -> list[str]:
-    """The proof of a deployment's network for a terminal."""
-    lines: list[str] = []
-    for entry in proof.get("networks") or ():
-        if not entry["paths"]:
-            continue
-        lines.append(_title(proof, entry, lang))
-        if len(entry["paths"]) < 2 or (entry["network"] != proof["network"] and entry["works"]):
-            continue  # a matrix of nothing, or of what nobody uses
-        if len(entry["paths"]) > _MATRIX_HOSTS:
-            lines.append("  " + _summary(entry, lang))
-            continue
-        rows = _rows(entry, lang)
-        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-        lines += [
-            "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
-            for row in rows
-        ]
-    return lines + ["  " + note for note in proof.get("notes") or ()]
-
-
-_STYLE = (
-    "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse;margin:1em 0}"
-    "td,th{border:1px solid #bbb;padding:.3em .6em;text-align:left}.bad{background:#fdd}.no{background:#eee}"
-)
-
-
-def network_html(proofs: Mapping[str, Mapping[str, Any]], lang: str = "en") -> str:
-    """The proofs of all deployments as a page that needs nothing else."""
-    out = [
-        '<!DOCTYPE html><html lang="{0}"><head><meta charset="utf-8"><title>Network</title>'.format(lang),
-        "<style>{0}</style></head><body>".format(_STYLE),
-    ]
-    for deployment, proof in sorted(proofs.items()):
-        out.append("<h1>{0}</h1>".format(html.escape(deployment)))
-        for entry in proof.get("networks") or ():
-            out.append("<h2>{0}</h2><table>".format(html.escape(_title(proof, entry, lang))))
-            for index, row in enumerate(_rows(entry, lang)):
-                tag = "td" if index else "th"
-                cells = []
-                for column, cell in enumerate(row):
-                    bad = ""
-                    if index and column and cell != "-":
-                        path = list(list(entry["paths"].values())[index - 1].values())
-                        found = path[column - 1 if column < index else column - 2]
-                        bad = ' class="bad"' if found["failed"] or found["stream"] else ""
-                    elif cell == "-":
-                        bad = ' class="no"'
-                    cells.append("<{0}{1}>{2}</{0}>".format(tag, bad, html.escape(cell)))
-                out.append("<tr>{0}</tr>".format("".join(cells)))
-            out.append("</table>")
-            texts = [found["what"] for found in entry["problems"]] + entry["warnings"]
-            out.append("<ul>{0}</ul>".format("".join("<li>{0}</li>".format(html.escape(text)) for text in texts)))
-        out.append("".join("<p>{0}</p>".format(html.escape(note)) for note in proof.get("notes") or ()))
-    out.append("</body></html>\n")
-    return "".join(out)

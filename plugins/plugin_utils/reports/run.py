@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import network_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.network import network_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_table
 
 
@@ -63,7 +63,7 @@ def _deployment(name: str, plan: Mapping[str, Any], serving: Mapping[str, Any], 
         values = {key: serving[key] for key in ("url", "model", "prompt", "answer", "tokens")}
         lines.append("  " + message("report_answer", language, **values))
     elif plan:
-        lines += [f"  {line}" for line in plan_table({name: plan}).splitlines()]
+        lines += [f"  {line}" for line in plan_table({name: plan}, language).splitlines()]
     return [*lines, ""]
 
 

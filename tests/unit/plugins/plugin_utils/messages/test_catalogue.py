@@ -61,7 +61,9 @@ def test_every_message_is_said_somewhere() -> None:
     """A code stands as a text in the source, whole or in the parts that it is put together from."""
     files = [path for folder in ("plugins", "roles", "playbooks") for path in (REPOSITORY / folder).rglob("*.*")]
     texts = Path(catalogue.__file__).resolve().parent
-    sources = [path for path in files if path.suffix == ".py" or (path.suffix == ".yml" and path.parent != texts)]
+    sources = [
+        path for path in files if path.suffix in (".py", ".j2") or (path.suffix == ".yml" and path.parent != texts)
+    ]
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     said = set(re.findall(r"""["']([a-z0-9_]+)["']""", text))
 
