@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.baremetal.llm.plugins.action.inventory_check import known_variables
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
 
 from tests.run import scenarios
 from tests.support import docs_commands

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import cidr_fault
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import cidr_fault
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -11,7 +11,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # Who connects
 MEMBERS, CLIENTS, COLLECTORS, ITSELF = "members", "clients", "collectors", "itself"

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import yaml
 from ansible.parsing.vault import VaultLib, VaultSecret
-from ansible_collections.baremetal.llm.plugins.action import inventory_check as plugin
 from ansible_collections.baremetal.llm.plugins.modules import inventory_check as documentation
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import REQUIRED, SHARED, prefix_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import REQUIRED, SHARED
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.spelling import prefix_of
 
 from tests.support.inventory_check import look
 
@@ -111,7 +112,7 @@ class Workplace:
                 f"collections/ansible_collections/baremetal/llm/roles/{role}/meta/argument_specs.yml",
                 json.dumps({"argument_specs": {"main": {"options": options}}}),
             )
-        self.known = plugin.known_variables(str(collection / "roles"))
+        self.known = known_variables(str(collection / "roles"))
         self.write("ansible.cfg", "")
         self.playbook()
         self.write("inventory/hosts.yml", HOSTS)
@@ -439,18 +440,18 @@ def test_hosts_added_while_running(workplace: Workplace) -> None:
 
 
 def test_the_owner_of_a_variable_describes_it(workplace: Workplace) -> None:
-    known = plugin.known_variables(str(workplace.root / "collections/ansible_collections/baremetal/llm/roles"))
+    known = known_variables(str(workplace.root / "collections/ansible_collections/baremetal/llm/roles"))
     assert known["vllm_port"]["type"] == "int"
     assert set(known) == {name for options in SPECS.values() for name in options}
 
 
 def test_without_roles_nothing_is_known(tmp_path: Path) -> None:
-    assert plugin.known_variables(str(tmp_path / "nowhere")) == {}
+    assert known_variables(str(tmp_path / "nowhere")) == {}
 
 
 @pytest.mark.skipif(not (REPOSITORY / "roles").is_dir(), reason="no role is there yet")
 def test_the_roles_describe_every_variable_that_is_checked() -> None:
-    known = plugin.known_variables()
+    known = known_variables()
     checked = {*REQUIRED, *SHARED, *SPECS["common"], "vllm_options"}
     assert sorted(checked - set(known)) == []
     # What roles hand to the internal role is no variable of an inventory.

@@ -7,17 +7,16 @@ import string
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import (
-    COMMAND_LINE,
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.bundle import same_release
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import COMMAND_LINE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.spelling import looks_like, nearest_variable
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import (
     UNRESOLVED,
     Unresolved,
-    check_inventory,
     cidr_fault,
     is_true,
     is_unresolved,
-    looks_like,
-    nearest_variable,
-    same_release,
 )
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,0 +1,28 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The argument specs of the roles: every variable that this collection knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROLES = Path(__file__).absolute().parents[3] / "roles"
+
+
+def known_variables(roles: str | Path = ROLES) -> dict[str, dict[str, Any]]:
+    """The options of every entry point of every role of this collection."""
+    known: dict[str, dict[str, Any]] = {}
+    owners: dict[str, str] = {}
+    for path in sorted(Path(roles).glob("*/meta/argument_specs.y*ml")):
+        role = path.parts[-3]
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        for entry_point in (content.get("argument_specs") or {}).values():
+            for name, spec in ((entry_point or {}).get("options") or {}).items():
+                # A role may ask for a variable of another one: the owner's word about it counts.
+                if name not in known or (name.startswith(role + "_") and owners[name] != role):
+                    known[name] = spec or {}
+                    owners[name] = role
+    return known

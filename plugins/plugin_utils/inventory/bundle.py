@@ -1,0 +1,188 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether the bundle holds what the deployments need, where nothing is fetched."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import yaml
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME, SCHEMA
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems, planned_driver
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import stands_for
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, is_unresolved, mappings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, shown
+
+
+class _Held(NamedTuple):
+    """What the bundle of a deployment holds."""
+
+    directory: str
+    files: list[Mapping[str, Any]]
+
+    @property
+    def models(self) -> list[str]:
+        return sorted({str(file["model"]) for file in self.files if file.get("kind") == "model" and file.get("model")})
+
+    @property
+    def images(self) -> list[Mapping[str, Any]]:
+        return [image for file in self.files if file.get("kind") == "image" for image in mappings(file.get("images"))]
+
+    @property
+    def drivers(self) -> list[Any]:
+        return [file.get("version") for file in self.files if file.get("kind") == "driver"]
+
+
+def read_manifest(directory: str) -> dict[str, Any]:
+    """``{manifest, error}`` of a bundle. What is wrong with what was read is judged later."""
+    try:
+        with open(os.path.join(directory, MANIFEST_NAME), encoding="utf-8") as stream:
+            # An empty file is a broken manifest, not a missing one.
+            return {"manifest": yaml.safe_load(stream) or {}, "error": None}
+    except (FileNotFoundError, NotADirectoryError):
+        return {"manifest": None, "error": None}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        return {"manifest": None, "error": " ".join(str(error).split())[:200]}
+
+
+def read_bundles(
+    hosts: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]], full_path: Callable[[str], str]
+) -> dict[str, dict[str, Any]]:
+    """The manifests of all bundle directories that the inventory names."""
+    default = known.get("llm_bundle_dir", {}).get("default")
+    named = dict.fromkeys(
+        directory
+        for directory in (variables.get("llm_bundle_dir") or default for variables in hosts.values())
+        if isinstance(directory, str) and not is_unresolved(directory)
+    )
+    return {directory: read_manifest(full_path(os.path.expanduser(directory))) for directory in named}
+
+
+def bundle_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any]]) -> Problems:
+    """A directory that is missing or of no use once, then what each deployment does not find in its own."""
+    said: set[str] = set()
+    for deployment, members in inventory.deployments.items():
+        if not members:
+            continue
+        head = inventory.head(members)
+        if not is_true(inventory.get(head, "llm_offline")) or inventory.is_open(head, "llm_bundle_dir"):
+            continue
+        wanted = inventory.get(head, "llm_bundle_dir")
+        directory = "" if wanted is None else str(wanted)
+        bundle = bundles.get(directory, {})
+        useless = _directory_problem(inventory, head, directory, bundle)
+        if not useless:
+            held = _Held(directory, mappings(bundle["manifest"].get("files")))
+            yield from _model_problems(inventory, deployment, head, held)
+            yield from _image_problems(inventory, deployment, head, held)
+        elif directory not in said:
+            said.add(directory)
+            yield useless
+
+
+def _directory_problem(
+    inventory: Inventory, head: str, directory: str, bundle: Mapping[str, Any]
+) -> dict[str, str] | None:
+    where = inventory.where("llm_bundle_dir", head)
+    if not directory:
+        return inventory.problem("bundle_dir_missing", where=where)
+    text = inventory.text(directory)
+    fault = _manifest_fault(bundle, inventory.lang)
+    if fault:
+        return inventory.problem("bundle_unreadable", value=text, where=where, reason=fault, schema=SCHEMA)
+    if bundle.get("manifest") is None:
+        path = posixpath.join(directory, MANIFEST_NAME)
+        return inventory.problem("bundle_missing", value=text, where=where, path=path)
+    return None
+
+
+def _manifest_fault(bundle: Mapping[str, Any], lang: str) -> str:
+    """Why a bundle's manifest is of no use, in words; nothing if it can be used or if there is none."""
+    manifest = bundle.get("manifest")
+    if bundle.get("error"):
+        return " ".join(str(bundle["error"]).split())
+    if manifest is None:
+        return ""
+    if not isinstance(manifest, Mapping):
+        return message("bundle_not_a_mapping", lang)
+    if manifest.get("schema") != SCHEMA:
+        return message("bundle_schema", lang, found=shown(manifest.get("schema"), lang))
+    return ""
+
+
+def _model_problems(inventory: Inventory, deployment: str, head: str, held: _Held) -> Problems:
+    model = inventory.get(head, "vllm_model")
+    if not isinstance(model, str) or not model or model.startswith("/") or "://" in model:
+        return
+    if model not in held.models:
+        yield inventory.problem(
+            "bundle_without_model",
+            value=inventory.text(model),
+            where=inventory.where("vllm_model", head, deployment),
+            deployment=deployment,
+            path=held.directory,
+            models=inventory.names(held.models),
+        )
+
+
+def _image_problems(inventory: Inventory, deployment: str, head: str, held: _Held) -> Problems:
+    version = inventory.get(head, "vllm_version")
+    version = version if isinstance(version, str) else ""
+    if inventory.get(head, "vllm_image"):
+        yield from _named_image_problems(inventory, deployment, head, held, version)
+    elif version and not inventory.is_open(head, "vllm_image"):
+        match = [image for image in held.images if same_release(version, str(image.get("vllm_version") or ""))]
+        if match:
+            yield from _compatibility_problems(inventory, deployment, head, match[0], held)
+        else:
+            releases = [str(image["vllm_version"]) for image in held.images if image.get("vllm_version")]
+            yield inventory.problem(
+                "bundle_without_version",
+                value=inventory.text(version),
+                where=inventory.where("vllm_version", head, deployment),
+                deployment=deployment,
+                path=held.directory,
+                images=inventory.names(releases),
+            )
+
+
+def _named_image_problems(inventory: Inventory, deployment: str, head: str, held: _Held, version: str) -> Problems:
+    wanted = inventory.get(head, "vllm_image")
+    image = next((image for image in held.images if stands_for(image, str(wanted))), None)
+    place = {"value": inventory.text(wanted), "where": inventory.where("vllm_image", head, deployment)}
+    if image is None:
+        references = inventory.names([image.get("reference") for image in held.images])
+        yield inventory.problem(
+            "bundle_without_image", **place, deployment=deployment, path=held.directory, images=references
+        )
+        return
+    found = image.get("vllm_version")
+    if version and found and not same_release(version, found):
+        yield inventory.problem("image_of_other_version", **place, deployment=deployment, found=found, wanted=version)
+    yield from _compatibility_problems(inventory, deployment, head, image, held)
+
+
+def _compatibility_problems(
+    inventory: Inventory, deployment: str, head: str, image: Mapping[str, Any], held: _Held
+) -> Problems:
+    """Whether the image holds code for the GPUs that are declared; those that are found are looked at later."""
+    declared = [gpu for host in inventory.deployments[deployment] for gpu in mappings(inventory.get(host, "llm_gpus"))]
+    driver = {name: inventory.get(head, name) for name in ("nvidia_driver_method", "nvidia_driver_version")}
+    yield from image_problems(
+        deployment,
+        image,
+        [gpu.get("compute_capability") for gpu in declared],
+        planned_driver(driver, held.drivers),
+        inventory.where("vllm_image" if inventory.get(head, "vllm_image") else "vllm_version", head, deployment),
+        inventory.lang,
+    )
+
+
+def same_release(wanted: Any, found: Any) -> bool:
+    """Whether an image's release is the wanted one. A build's local part (+cpu, +cu128) matters only if it is asked for."""
+    one, other = str(wanted), str(found)
+    return one == other or ("+" not in one and one == other.split("+", 1)[0])

@@ -1,0 +1,88 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An inventory as plain data, and what every rule asks of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import Unresolved, is_unresolved
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
+
+ROOT_GROUP = "llm_deployments"
+SERVICE_GROUPS = ("llm_gateway", "llm_monitoring")
+# As an origin: set on the command line.
+COMMAND_LINE = "-e"
+
+Problems = Iterator[dict[str, str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Inventory:
+    """Hosts with their variables, groups, and where each variable is set."""
+
+    hosts: Mapping[str, Mapping[str, Any]]
+    groups: Mapping[str, Mapping[str, Sequence[str]]]
+    known: Mapping[str, Mapping[str, Any]]
+    origins: Mapping[str, Mapping[str, str]]
+    # Patterns of names that are somebody else's.
+    foreign: Sequence[str]
+    lang: str
+
+    @functools.cached_property
+    def deployments(self) -> dict[str, list[str]]:
+        """The hosts of each deployment: of each child group of llm_deployments."""
+        children = self.groups.get(ROOT_GROUP, {}).get("children") or ()
+        return {group: self.members(group) for group in dict.fromkeys(children)}
+
+    @functools.cached_property
+    def checked_hosts(self) -> list[str]:
+        """The hosts that are ours: another machine of the same inventory may call its variables what it likes."""
+        ours = [host for members in self.deployments.values() for host in members] or list(self.hosts)
+        ours += [host for group in SERVICE_GROUPS for host in self.members(group)]
+        return [host for host in dict.fromkeys(ours) if host in self.hosts]
+
+    def members(self, group: str) -> list[str]:
+        return list(dict.fromkeys(self.groups.get(group, {}).get("hosts") or ()))
+
+    def get(self, host: str, name: str) -> Any:
+        """A variable's value, or the default of the argument specs; None where there is none or it is not known yet."""
+        value = self.hosts.get(host, {}).get(name)
+        if value is None:
+            value = self.known.get(name, {}).get("default")
+        return None if is_unresolved(value) else value
+
+    def is_open(self, host: str, name: str) -> bool:
+        return is_unresolved(self.hosts.get(host, {}).get(name))
+
+    def head(self, members: Sequence[str]) -> str:
+        wanted = (self.get(host, "ray_head_host") for host in members)
+        return next((host for host in wanted if isinstance(host, str) and host in members), members[0])
+
+    def where(self, name: str, host: str, deployment: str = "") -> str:
+        """Where a variable is set, or where it should be."""
+        origin = self.origins.get(host, {}).get(name)
+        if origin:
+            return message("where_command_line", self.lang) if origin == COMMAND_LINE else origin
+        if not deployment:
+            deployment = next((group for group, members in self.deployments.items() if host in members), "")
+        if name in ("llm_gpus", "ansible_host"):
+            return message("where_host", self.lang, host=host)
+        if name.startswith(("vllm_", "ray_")) and deployment:
+            return message("where_group", self.lang, group=deployment)
+        if name.startswith("llm_"):
+            return message("where_group", self.lang, group="all")
+        return message("where_inventory", self.lang)
+
+    def text(self, value: Any) -> str:
+        """A value as it may be printed."""
+        return value.text if isinstance(value, Unresolved) else shown(value, self.lang)
+
+    def names(self, items: Sequence[Any]) -> str:
+        return names(items, self.lang)
+
+    def problem(self, code: str, value: str = "", where: str = "", **values: Any) -> dict[str, str]:
+        return problem(code, self.lang, value=value, where=where, **values)

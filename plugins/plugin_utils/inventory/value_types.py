@@ -1,0 +1,128 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with the value of a variable, by its argument spec and its name."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+
+_VERSION = re.compile(r"\d+(\.\d+)+([-.]?(a|b|rc|post|dev)\d+)*(\+[A-Za-z0-9.]+)?")
+
+
+class Fault(NamedTuple):
+    """What is wrong with one value, before it is known on how many hosts."""
+
+    code: str
+    text: str
+    values: dict[str, Any]
+
+
+Faults = Iterator[Fault]
+
+
+class _Range(NamedTuple):
+    ending: str  # of the name
+    low: float
+    high: float | None = None
+    low_is_excluded: bool = False
+
+
+_RANGES = (
+    _Range("vllm_gpu_memory_utilization", 0, 1, low_is_excluded=True),
+    _Range("vllm_max_model_len", 1),
+    _Range("vllm_max_num_seqs", 1),
+    _Range("vllm_max_num_batched_tokens", 1),
+    _Range("_parallel_size", 1),
+    _Range("_port", 1, 65535),
+    _Range("_percent", 0, 100),
+    _Range("_seconds", 0),
+    _Range("_bytes", 0),
+    _Range("_gib", 0),
+    _Range("_mib", 0),
+    _Range("_retries", 0),
+)
+
+
+def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str, Any]) -> Faults:
+    """What is wrong with the value of a known variable, or of a part of it (``name`` is then its path)."""
+    kind = str(spec.get("type") or "str")
+    text = inventory.text(value)
+    if name.endswith("_version") and kind == "str" and isinstance(value, (int, float)):
+        yield Fault("version_not_quoted", text, {"name": name})
+        return
+    if not has_type(kind, value):
+        expected = message("type_" + kind, inventory.lang)
+        if spec.get("choices"):
+            expected += ": " + ", ".join(str(item) for item in spec["choices"])
+        yield Fault("wrong_type", text, {"name": name, "expected": expected})
+        return
+    if name == "vllm_version" and value != "" and not _VERSION.fullmatch(str(value)):
+        yield Fault("version_malformed", text, {"name": name})
+    if spec.get("choices"):
+        yield from _choice_faults(inventory, name, value if kind == "list" else [value], spec)
+    if kind in ("int", "float"):
+        yield from _range_faults(inventory, name, value)
+    if kind == "list" and spec.get("elements"):
+        inner = {"type": spec["elements"], "options": spec.get("options")}
+        for index, item in enumerate(value):
+            yield from value_faults(inventory, f"{name}[{index}]", item, inner)
+    if kind == "dict" and isinstance(spec.get("options"), Mapping):
+        yield from _key_faults(inventory, name, value, spec["options"])
+    if name == "vllm_options":
+        yield from _engine_option_faults(inventory, value)
+
+
+def _choice_faults(inventory: Inventory, name: str, items: Sequence[Any], spec: Mapping[str, Any]) -> Faults:
+    choices = spec["choices"]
+    texts = [str(item) for item in choices]
+    for item in items:
+        if item in choices or str(item) in texts or (spec.get("type") == "bool" and has_type("bool", item)):
+            continue
+        values = {"name": name, "choices": ", ".join(texts)}
+        near = difflib.get_close_matches(str(item).lower(), texts, n=1, cutoff=0.6)
+        if near:
+            yield Fault("not_a_choice_near", inventory.text(item), {**values, "nearest": near[0]})
+        else:
+            yield Fault("not_a_choice", inventory.text(item), values)
+
+
+def _range_faults(inventory: Inventory, name: str, value: Any) -> Faults:
+    limits = next((limits for limits in _RANGES if name.endswith(limits.ending)), None)
+    if limits is None:
+        return
+    number, low, high = float(value), limits.low, math.inf if limits.high is None else limits.high
+    if low <= number <= high and not (limits.low_is_excluded and number == low):
+        return
+    code = "range_from" if limits.high is None else "range_above" if limits.low_is_excluded else "range_between"
+    text = message(code, inventory.lang, low=low, high=limits.high)
+    yield Fault("out_of_range", inventory.text(value), {"name": name, "range": text})
+
+
+def _key_faults(inventory: Inventory, name: str, value: Mapping[Any, Any], options: Mapping[str, Any]) -> Faults:
+    keys = ", ".join(options)
+    for key, item in value.items():
+        if key not in options:
+            yield Fault("unknown_key", inventory.text(item), {"name": name, "key": key, "keys": keys})
+        elif item is not None and not options[key].get("no_log"):
+            yield from value_faults(inventory, f"{name}.{key}", item, options[key])
+    for key, inner in options.items():
+        if inner.get("required") and value.get(key) is None:
+            yield Fault("missing_key", inventory.text(value), {"name": name, "key": key, "keys": keys})
+
+
+def _engine_option_faults(inventory: Inventory, value: Mapping[Any, Any]) -> Faults:
+    for key in sorted(str(item) for item in value):
+        plain = key.lstrip("-").replace("-", "_")
+        text = f"{key}: {inventory.text(value.get(key))}"
+        if "vllm_" + plain in inventory.known:
+            yield Fault("option_has_variable", text, {"key": key, "variable": "vllm_" + plain})
+        elif plain != key:
+            yield Fault("option_spelling", text, {"key": key, "suggestion": plain})
