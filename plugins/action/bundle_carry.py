@@ -10,11 +10,12 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME, BundleError, Progress, walk
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME, BundleError, walk
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks, write_checks
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import transfer as carry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, target_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import ToolkitError, repack
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, reason
 

@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, human_bytes, inside, select
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 display = Display()
@@ -75,7 +76,7 @@ class ActionModule(ActionBase):
             module_args={**arguments, "files": files, "phase": phase},
             task_vars=task_vars,
         )
-        return answer
+        return explained(answer, arguments.get("language"))
 
     def _send(self, options: dict[str, Any], files: list[dict[str, Any]], incoming: str, task_vars: Any) -> None:
         """Send each file under a number: names of the bundle never reach the host's file system unchecked."""

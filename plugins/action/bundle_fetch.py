@@ -18,7 +18,6 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     STATE_DIR,
     BundleError,
-    Progress,
     fingerprint,
     human_bytes,
     inside,
@@ -38,6 +37,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import PackageError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import split_source
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import (
     Settings,
     SourceError,

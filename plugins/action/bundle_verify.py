@@ -10,14 +10,15 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle import BundleError, Progress
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import BundleError
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import (
-    describe_faults,
     read_checks,
     verify,
     write_checks,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.faults import describe_faults, fault_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 
 display = Display()
@@ -45,7 +46,7 @@ class ActionModule(ActionBase):
         seen = dict(before)
         progress = Progress(f"verify {bundle}", total, display.display)
         try:
-            faults = verify(bundle, records, seen, options["content"], add=progress.add)
+            faults = fault_names(verify(bundle, records, seen, options["content"], add=progress.add), lang)
         except (OSError, BundleError) as error:
             raise AnsibleActionFail(message("bundle_not_read", lang, bundle=bundle, reason=error)) from error
         if seen != before and not self._task.check_mode:

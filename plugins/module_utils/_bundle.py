@@ -8,9 +8,9 @@ import collections
 import hashlib
 import os
 import posixpath
-import threading
-import time
 from typing import Any, Callable, Dict, Iterable, Mapping
+
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 
 SCHEMA = 1
 MANIFEST_NAME = "manifest.yml"
@@ -23,16 +23,14 @@ STATE_DIR = ".state"
 Record = Dict[str, Any]
 
 
-class BundleError(Exception):
-    """A manifest that cannot be used; the text names the file and what is wrong with it."""
+class BundleError(CodedError):
+    """A manifest that cannot be used."""
 
 
 def safe_path(path: str) -> str:
     """Return path if it stays inside the bundle: relative, normal, no way up. Raise BundleError otherwise."""
     if path in ("", ".") or posixpath.isabs(path) or posixpath.normpath(path) != path or path.split("/")[0] == "..":
-        raise BundleError(
-            f"{MANIFEST_NAME}: path {path!r} does not stay inside the bundle; allowed: a plain relative path"
-        )
+        raise BundleError("manifest_path_outside", path=repr(path))
     return path
 
 
@@ -40,32 +38,34 @@ def check_manifest(manifest: Any) -> list[Record]:
     """Return the records of a parsed manifest, or raise BundleError with everything that is wrong with it."""
     if not isinstance(manifest, Mapping) or manifest.get("schema") != SCHEMA:
         found = manifest.get("schema") if isinstance(manifest, Mapping) else manifest
-        raise BundleError(f"{MANIFEST_NAME}: schema {found!r} is not known; allowed: {SCHEMA}. Make the bundle again.")
-    problems: list[str] = []
+        raise BundleError("manifest_schema", found=repr(found), allowed=SCHEMA)
+    problems: list[BundleError] = []
     records: list[Record] = []
     for number, record in enumerate(manifest.get("files") or [], start=1):
         try:
             records.append(_check_record(record))
         except BundleError as error:
-            problems.append(f"file {number}: {error}")
+            problems.append(BundleError("manifest_file", number=number, reason=error))
     listed = collections.Counter(record["path"] for record in records)
-    problems += [f"{path} is listed twice" for path, count in sorted(listed.items()) if count > 1]
+    problems += [BundleError("manifest_listed_twice", path=path) for path, count in sorted(listed.items()) if count > 1]
     if problems:
-        raise BundleError("\n".join(problems))
+        raise BundleError("manifest_problems", problems=problems)
     return records
 
 
 def _check_record(record: Any) -> Record:
     if not isinstance(record, Mapping):
-        raise BundleError(f"{record!r} is no mapping of path, kind, size and sha256")
+        raise BundleError("manifest_no_record", found=repr(record))
     safe_path(str(record.get("path") or ""))
     if record.get("kind") not in KINDS:
-        raise BundleError(f"{record['path']}: kind {record.get('kind')!r} is not known; allowed: {', '.join(KINDS)}")
+        raise BundleError(
+            "manifest_kind", path=record["path"], found=repr(record.get("kind")), allowed=", ".join(KINDS)
+        )
     if not isinstance(record.get("size"), int) or record["size"] < 0:
-        raise BundleError(f"{record['path']}: size {record.get('size')!r} is no number of bytes")
+        raise BundleError("manifest_size", path=record["path"], found=repr(record.get("size")))
     digest = record.get("sha256")
     if not isinstance(digest, str) or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
-        raise BundleError(f"{record['path']}: sha256 {digest!r} is no SHA-256 in hexadecimal")
+        raise BundleError("manifest_sha256", path=record["path"], found=repr(digest))
     return dict(record)
 
 
@@ -125,7 +125,7 @@ def make_record(
     """The manifest's record of a file that lies in the bundle. What `seen` (path -> last check) knows is not read again."""
     full = inside(root, path)
     if full is None:
-        raise BundleError(f"{path} in {root} is a link or lies behind one; the bundle has to hold the file itself")
+        raise BundleError("manifest_link", path=path, bundle=root)
     mark = fingerprint(full)
     last = (seen or {}).get(path) or {}
     digest = last["sha256"] if last.get("mark") == mark else sha256_of(full)
@@ -161,49 +161,3 @@ def fingerprint(path: str) -> list[int]:
     """What changes when a file is written, replaced or brought from elsewhere, whatever its modification time says."""
     status = os.stat(path)
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-
-
-class Progress:
-    """Bytes done of bytes to do, told at most once in `every` seconds. Threads may share it."""
-
-    def __init__(
-        self,
-        what: str,
-        total: int,
-        say: Callable[[str], None],
-        every: float = 10,
-        clock: Callable[[], float] | None = None,
-    ) -> None:
-        self.what, self.total, self.say, self.every = what, total, say, every
-        self.clock = clock or time.monotonic
-        self.done = 0
-        self.started = self.told = self.clock()
-        self._lock = threading.Lock()
-
-    def add(self, size: int) -> None:
-        with self._lock:
-            self.done += size
-            now = self.clock()
-            if now - self.told < self.every:
-                return
-            self.told = now
-            line = self.line(now)
-        self.say(line)
-
-    def line(self, now: float) -> str:
-        """verify: 12.3 GiB of 412.0 GiB (3 %), 210.5 MiB/s, 32 min left."""
-        rate = self.done / max(now - self.started, 0.001)
-        left = human_seconds((self.total - self.done) / rate) if rate and self.total > self.done else human_seconds(0)
-        share = 100 * self.done // self.total if self.total else 100
-        return (
-            f"{self.what}: {human_bytes(self.done)} of {human_bytes(self.total)} ({share} %), "
-            f"{human_bytes(int(rate))}/s, {left} left"
-        )
-
-
-def human_seconds(seconds: float) -> str:
-    """45 s, 12 min, 3 h 20 min."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     inside,
     sha256_of,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded
 
 
 def read_checks(path: str, bundle: str) -> dict[str, Any]:
@@ -53,13 +53,13 @@ def verify(
     content: bool = True,
     threads: int = 0,
     add: Callable[[int], None] = lambda size: None,
-) -> dict[str, list[str]]:
-    """Compare a bundle with its manifest's records. Returns what is wrong, by kind of fault, each file by name.
+) -> dict[str, list[Any]]:
+    """Compare a bundle with its manifest's records. Returns what is wrong, by kind of fault: a file's path, or a message that has it.
 
     `seen` (path -> last check) is brought up to date: a file that was right and was not touched since is not read again.
     Without `content` only presence and sizes are compared. `add` is told how many bytes are done.
     """
-    faults: dict[str, list[str]] = {"missing": [], "link": [], "size": [], "corrupt": [], "swapped": [], "extra": []}
+    faults: dict[str, list[Any]] = {"missing": [], "link": [], "size": [], "corrupt": [], "swapped": [], "extra": []}
     to_read: list[tuple[Record, str]] = []
     for record in records:
         full = inside(root, record["path"])
@@ -68,7 +68,9 @@ def verify(
         elif not os.path.isfile(full):
             faults["missing"].append(record["path"])
         elif os.path.getsize(full) != record["size"]:
-            faults["size"].append(f"{record['path']} ({os.path.getsize(full)} instead of {record['size']} bytes)")
+            faults["size"].append(
+                coded("fault_size_of", path=record["path"], found=os.path.getsize(full), wanted=record["size"])
+            )
         else:
             last = seen.get(record["path"]) or {}
             if content and (last.get("mark") != fingerprint(full) or last.get("sha256") != record["sha256"]):
@@ -89,7 +91,7 @@ def verify(
                 continue
             seen.pop(path, None)
             if found in owners:
-                faults["swapped"].append(f"{path} (holds what belongs to {owners[found]})")
+                faults["swapped"].append(coded("fault_swapped_with", path=path, other=owners[found]))
             else:
                 faults["corrupt"].append(path)
     for path in set(seen) - {record["path"] for record in records}:
@@ -111,13 +113,3 @@ def extra_files(root: str, records: Iterable[Record]) -> list[str]:
             if path not in known and not any(other.startswith(path + "/") for other in known):
                 found.append(path)
     return sorted(found)
-
-
-def describe_faults(bundle: str, faults: Mapping[str, list[str]], lang: str = "en") -> str:
-    """The faults as text: every file by name, and what to do. Nothing if only extra files were found: they do no harm."""
-    if not set(faults) - {"extra"}:
-        return ""
-    lines = [message("faults_header", lang, bundle=bundle)]
-    for fault, names in faults.items():
-        lines += [message("fault_" + fault, lang) + ":"] + [f"  {name}" for name in names]
-    return "\n".join([*lines, message("faults_remedy", lang)])

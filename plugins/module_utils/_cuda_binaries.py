@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from typing import Any, NamedTuple, Protocol
 from typing import Counter as Counts
-from typing import NamedTuple, Protocol
+
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
 
 CHUNK_BYTES = 1 << 20
 # Limits on what a file may make us keep: a name's length, and how many different sets of architectures its containers have.
@@ -45,8 +47,8 @@ class Stream(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-class BinaryError(Exception):
-    """A file that cannot be read as what it claims to be; the text says why."""
+class BinaryError(CodedError):
+    """A file that cannot be read as what it claims to be."""
 
 
 class Code(NamedTuple):
@@ -98,7 +100,7 @@ class _Window:
             return False
         piece = self.stream.read(min(CHUNK_BYTES, self.size - self.read))
         if not piece:
-            raise BinaryError("ends after {0} of {1} bytes".format(self.read, self.size))
+            raise BinaryError("binary_short", read=self.read, size=self.size)
         self.buffer, self.at = self.buffer[self.at :] + piece, 0
         self.read += len(piece)
         return True
@@ -109,16 +111,14 @@ def read_code(stream: Stream, size: int) -> Code:
     window = _Window(stream, size)
     header = window.peek(_ELF.size)
     if header[:4] != b"\x7fELF":
-        raise BinaryError("is no ELF file")
+        raise BinaryError("binary_no_elf")
     if len(header) < _ELF.size:
-        raise BinaryError("ends within its header")
+        raise BinaryError("binary_no_header")
     _magic, wide, order, _version, _abi, machine, sections, _flags, each, count = _ELF.unpack(header)
     if (wide, order) != (2, 1):
-        raise BinaryError("is no 64-bit little-endian ELF file")
+        raise BinaryError("binary_other_elf")
     if sections + each * count > size:
-        raise BinaryError(
-            "is cut off: its section table ends at {0}, the file at {1}".format(sections + each * count, size)
-        )
+        raise BinaryError("binary_cut_off", table=sections + each * count, size=size)
     if machine == _EM_CUDA:
         return Code(1, {"sm_{0}".format(_cubin_architecture(header)): 1})
     return _count(_containers(window))
@@ -132,7 +132,7 @@ def _containers(window: _Window) -> Counts[frozenset[str]]:
         if architectures:
             found[frozenset(architectures)] += 1
             if len(found) > _MOST_SETS:
-                raise BinaryError("is damaged: more than {0} different sets of architectures".format(_MOST_SETS))
+                raise BinaryError("binary_many_sets", most=_MOST_SETS)
     return found
 
 
@@ -177,11 +177,9 @@ def _container(window: _Window) -> set[str] | None:
         here = window.position
         head = window.peek(_ENTRY.size) if left >= _ENTRY.size else b""
         entry = _ENTRY.unpack(head) if head else None
-        fault = _fault(entry, left) if entry else "{0} bytes are left over".format(left)
+        fault = _fault(entry, left) if entry else coded("binary_left_over", count=left)
         if not entry or fault:
-            raise BinaryError(
-                "is damaged: the fat binary at {0} has a bad entry at {1}: {2}".format(start, here, fault)
-            )
+            raise BinaryError("binary_bad_entry", start=start, here=here, fault=fault)
         kind, header, payload, compressed, architecture, flags = entry
         name = "{0}{1}".format(architecture, "".join(text for bit, text in _SUFFIXES if flags & bit))
         if kind == _PTX:
@@ -195,26 +193,25 @@ def _container(window: _Window) -> set[str] | None:
     return names
 
 
-def _fault(entry: tuple[int, ...], left: int) -> str:
+def _fault(entry: tuple[int, ...], left: int) -> dict[str, Any] | None:
+    """What is wrong with an entry, as a message."""
     _kind, header, payload, _compressed, architecture, _flags = entry
     if not _ENTRY.size <= header <= _LONGEST_HEADER:
-        return "its header has {0} bytes".format(header)
+        return coded("binary_entry_header", count=header)
     if header + payload > left:
-        return "it has {0} bytes where {1} are left".format(header + payload, left)
+        return coded("binary_entry_size", count=header + payload, left=left)
     if not 10 <= architecture < 1000:
-        return "its architecture is {0}".format(architecture)
-    return ""
+        return coded("binary_entry_architecture", found=architecture)
+    return None
 
 
 def _check_cubin(head: bytes, architecture: int, where: int) -> None:
     """What the entry says and what the code in it says have to agree."""
     if head[:4] != b"\x7fELF" or len(head) < _ELF.size:
-        raise BinaryError("is damaged: the entry at {0} is no cubin".format(where))
+        raise BinaryError("binary_no_cubin", where=where)
     inside = _cubin_architecture(head)
     if inside != architecture:
-        raise BinaryError(
-            "is damaged: the entry at {0} is for sm_{1}, the code in it for sm_{2}".format(where, architecture, inside)
-        )
+        raise BinaryError("binary_other_cubin", where=where, said=architecture, found=inside)
 
 
 def _cubin_architecture(head: bytes) -> int:

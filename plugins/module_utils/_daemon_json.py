@@ -7,16 +7,16 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping
 
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
 
 _KINDS = {list: "list", str: "str", int: "number", float: "number", bool: "bool", type(None): "null"}
 
 
-class DaemonJsonError(Exception):
-    """The file cannot be merged with anything; the text says why, for people."""
+class DaemonJsonError(CodedError):
+    """The file cannot be merged with anything."""
 
 
-def parse(text: str, path: str, lang: str = "en") -> dict[str, Any]:
+def parse(text: str, path: str) -> dict[str, Any]:
     """The content of a daemon.json. An empty file is an empty object, as it is for the engine."""
     if not text.strip():
         return {}
@@ -25,20 +25,17 @@ def parse(text: str, path: str, lang: str = "en") -> dict[str, Any]:
     except json.JSONDecodeError as error:
         line = text.splitlines()[error.lineno - 1] if error.lineno <= len(text.splitlines()) else ""
         raise DaemonJsonError(
-            message(
-                "daemon_json_not_json",
-                lang,
-                path=path,
-                line=error.lineno,
-                column=error.colno,
-                reason=error.msg,
-                shown=f"{error.lineno:6} | {line}",
-            )
+            "daemon_json_not_json",
+            path=path,
+            line=error.lineno,
+            column=error.colno,
+            reason=error.msg,
+            shown=f"{error.lineno:6} | {line}",
         ) from error
     if not isinstance(content, dict):
         start = text[: len(text) - len(text.lstrip())].count("\n") + 1
-        found = message("daemon_json_" + _KINDS[type(content)], lang)
-        raise DaemonJsonError(message("daemon_json_not_an_object", lang, path=path, line=start, found=found))
+        found = coded("daemon_json_" + _KINDS[type(content)])
+        raise DaemonJsonError("daemon_json_not_an_object", path=path, line=start, found=found)
     return content
 
 

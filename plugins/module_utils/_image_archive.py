@@ -19,6 +19,7 @@ import zlib
 from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, Union
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _cuda_compatibility as cuda_compatibility
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_binaries import (
     CHUNK_BYTES,
     BinaryError,
@@ -62,8 +63,8 @@ _DAMAGE = (tarfile.TarError, ValueError, OverflowError, EOFError, OSError, zlib.
 Fact = Union[Code, str]
 
 
-class ArchiveError(Exception):
-    """An archive that cannot be read; the text names the part and says why."""
+class ArchiveError(CodedError):
+    """An archive that cannot be read."""
 
 
 class _Layer(NamedTuple):
@@ -97,9 +98,7 @@ class _Forward(io.RawIOBase):
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is None or size < 0 or size > _LONGEST_READ:
-            raise ArchiveError(
-                "a header of {0} bytes is longer than the {1} that are allowed".format(size, _LONGEST_READ)
-            )
+            raise ArchiveError("archive_header", size=size, most=_LONGEST_READ)
         pieces, left = [self._start[:size]], size - len(self._start[:size])
         self._start = self._start[size:]
         while left:
@@ -118,7 +117,7 @@ class _Forward(io.RawIOBase):
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         count = offset if whence == io.SEEK_CUR else offset - self._at
         if whence == io.SEEK_END or count < 0:
-            raise ArchiveError("a size in it points backwards")
+            raise ArchiveError("archive_backwards")
         ahead = min(count, len(self._start))
         self._start, count = self._start[ahead:], count - ahead
         self._at += ahead
@@ -161,9 +160,7 @@ def _plain(stream: Any) -> _Forward:
     if start == b"\x28\xb5\x2f\xfd":
         reader = _zstd()
         if reader is None:
-            raise ArchiveError(
-                "it is compressed with zstd; install the Python library zstandard for {0}".format("this Python")
-            )
+            raise ArchiveError("archive_zstd")
         return _Forward(reader(forward))
     return forward
 
@@ -182,7 +179,7 @@ def _members(stream: _Forward) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInf
 def _body(archive: tarfile.TarFile, member: tarfile.TarInfo) -> BinaryIO:
     body = archive.extractfile(member)
     if body is None:
-        raise ArchiveError("{0} has no content".format(member.name))
+        raise ArchiveError("archive_no_content", name=member.name)
     return body  # type: ignore[return-value]
 
 
@@ -207,7 +204,7 @@ def read_layer(stream: Any) -> _Layer:
             # Whatever it is, it replaces what lay here.
             layer.facts[path] = _facts(path, archive, member)
         if len(layer.facts) + len(layer.removed) + len(layer.emptied) > _MOST_FILES:
-            raise ArchiveError("more than {0} files to remember".format(_MOST_FILES))
+            raise ArchiveError("archive_many_files", most=_MOST_FILES)
     return layer
 
 
@@ -230,9 +227,9 @@ def _facts(path: str, archive: tarfile.TarFile, member: tarfile.TarInfo) -> dict
         try:
             return {library: read_code(_body(archive, member), member.size)}
         except BinaryError as error:
-            raise ArchiveError("{0} {1}".format(path, error)) from error
+            raise ArchiveError("archive_binary", path=path, reason=error) from error
     if member.size > _LONGEST_TEXT:
-        raise ArchiveError("{0} has {1} bytes".format(path, member.size))
+        raise ArchiveError("archive_large_text", path=path, size=member.size)
     text = _body(archive, member).read().decode("utf-8", "replace")
     if _TORCH_VERSION.search(path):
         found = re.search(r"""^cuda\b[^=]*=\s*['"]([\d.]+)['"]""", text, re.MULTILINE)
@@ -252,7 +249,7 @@ def _facts(path: str, archive: tarfile.TarFile, member: tarfile.TarInfo) -> dict
 
 def read_archive(stream: Any) -> list[dict[str, Any]]:
     """The images of an archive with all that is known of each. Raise ArchiveError if it cannot be read."""
-    part = "the archive"
+    part = ""  # the archive itself
     layers: dict[str, _Layer] = {}
     texts: dict[str, bytes] = {}
     links: dict[str, str] = {}
@@ -269,18 +266,22 @@ def read_archive(stream: Any) -> list[dict[str, Any]]:
                 elif _is_layer(body):
                     layers[part] = read_layer(body)
             if len(links) + len(texts) + len(layers) > _MOST_FILES:
-                raise ArchiveError("more than {0} parts".format(_MOST_FILES))
-            part = "the archive"
+                raise ArchiveError("archive_many_parts", most=_MOST_FILES)
+            part = ""
         return [_image(image, layers, links) for image in _images(texts)]
     except ArchiveError as error:
-        raise ArchiveError("{0}: {1}".format(part, error) if part != "the archive" else str(error)) from error
+        if not part:
+            raise
+        raise ArchiveError("archive_part", part=part, reason=error) from error
     except _DAMAGE as error:
-        raise ArchiveError("{0} is damaged or cut off: {1}".format(part, error)) from error
+        if not part:
+            raise ArchiveError("archive_damaged", reason=error) from error
+        raise ArchiveError("archive_part_damaged", part=part, reason=error) from error
 
 
 def _text(body: _Forward, size: int, so_far: int) -> bytes:
     if size > _LONGEST_TEXT or so_far + size > _MOST_TEXT:
-        raise ArchiveError("{0} bytes of text are more than is allowed".format(size))
+        raise ArchiveError("archive_much_text", size=size)
     return body.read(size)
 
 
@@ -301,11 +302,11 @@ class _Description(NamedTuple):
 
 def _json(texts: Mapping[str, bytes], name: str) -> Any:
     if name not in texts:
-        raise ArchiveError("{0} is missing".format(name))
+        raise ArchiveError("archive_missing", name=name)
     try:
         return json.loads(texts[name].decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise ArchiveError("{0} is no JSON: {1}".format(name, error)) from error
+        raise ArchiveError("archive_no_json", name=name, reason=error) from error
 
 
 def _images(texts: Mapping[str, bytes]) -> Iterator[_Description]:
@@ -323,9 +324,9 @@ def _images(texts: Mapping[str, bytes]) -> Iterator[_Description]:
         elif "index.json" in texts:
             yield from _oci_images(texts, _json(texts, "index.json"), [], 0)
         else:
-            raise ArchiveError("it has neither manifest.json nor index.json, so it is no archive of images")
+            raise ArchiveError("archive_no_index")
     except (KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError("its list of images is malformed: {0!r}".format(error)) from error
+        raise ArchiveError("archive_malformed_index", reason=repr(error)) from error
 
 
 def _oci_images(texts: Mapping[str, bytes], index: Any, references: list[str], depth: int) -> Iterator[_Description]:
@@ -360,7 +361,7 @@ def _image(said: _Description, layers: Mapping[str, _Layer], links: Mapping[str,
     for name in said.layers:
         layer = layers.get(name) or layers.get(links.get(name, ""))
         if layer is None:
-            raise ArchiveError("the layer {0} is missing, or is no tar archive".format(name))
+            raise ArchiveError("archive_no_layer", name=name)
         _apply(layer, files)
     digest = re.search(r"[0-9a-f]{64}", said.config_name)
     settings = said.config.get("config") or {}
@@ -445,7 +446,7 @@ def complete(records: Iterable[Mapping[str, Any]], images: Sequence[Mapping[str,
     for record in records:
         found = next((image for image in images if record["reference"] in image["references"]), None)
         if found is None:
-            raise ArchiveError("the image {0} is not in it".format(record["reference"]))
+            raise ArchiveError("archive_no_image", reference=record["reference"])
         contents = {name: value for name, value in found.items() if name not in ("references", "id")}
         said = {name: value for name, value in record.items() if value is not None and name != "contents"}
         promoted = {name: contents[name] for name in _PROMOTED if name in contents}

@@ -31,6 +31,9 @@ extends_documentation_fragment:
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
+  action:
+    description: Has a part that runs on the controller, and says there what went wrong.
+    support: full
   check_mode:
     description: Says whether it would be compressed, and does not.
     support: full
@@ -63,7 +66,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_compress import compress, writer
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import failure
 
 
 def main() -> None:
@@ -78,18 +81,16 @@ def main() -> None:
     )
     source, dest, name = (module.params[option] for option in ("source", "dest", "compression"))
     if writer(name) is None:
-        module.fail_json(msg=missing_required_lib("zstandard"))
+        module.fail_json(**failure("as_given", reason=missing_required_lib("zstandard")))
     there = os.path.exists(source)
     if not there and not os.path.exists(dest) and not module.check_mode:
-        module.fail_json(msg=f"Neither {source} nor {dest} is there.")
+        module.fail_json(**failure("compress_nothing", source=source, dest=dest))
     if there and not module.check_mode:
         try:
             compress(source, dest, name)
             os.unlink(source)
         except OSError as error:
-            module.fail_json(
-                msg=message("compress_failed", module.params["language"], source=source, dest=dest, reason=error)
-            )
+            module.fail_json(**failure("compress_failed", source=source, dest=dest, reason=error))
     sizes = {"size": os.path.getsize(dest)} if os.path.exists(dest) else {}
     module.exit_json(changed=there, **sizes)
 

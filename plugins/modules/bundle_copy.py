@@ -104,7 +104,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, is_right, sha256_of, stamp
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded, failure
 
 STATE_NAME = ".bundle-state.json"
 INCOMING = ".incoming"
@@ -120,10 +120,6 @@ def read_state(dest: str) -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
-def refuse(module: AnsibleModule, code: str, **values: Any) -> None:
-    module.fail_json(msg=message(code, module.params["language"], **values))
-
-
 def check(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
     """Say which files the host lacks, and make room where the connection's user may put them."""
     state = read_state(dest)
@@ -136,14 +132,8 @@ def check(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None
         needed = sum(file["size"] for file in files if file["path"] in missing)
         free = status.f_bavail * status.f_frsize
         if needed > free:
-            refuse(
-                module,
-                "no_room",
-                folder=dest,
-                variable="llm_host_dir",
-                free=human_bytes(free),
-                needed=human_bytes(needed),
-            )
+            sizes = {"free": human_bytes(free), "needed": human_bytes(needed)}
+            module.fail_json(**failure("no_room", folder=dest, variable="llm_host_dir", **sizes))
     module.exit_json(changed=bool(missing), missing=missing, incoming=incoming)
 
 
@@ -155,7 +145,7 @@ def commit(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> Non
         arrived, final = file["arrived"], os.path.join(dest, file["path"])
         digest = sha256_of(arrived)
         if digest != file["sha256"]:
-            wrong.append({"path": file["path"], "found": digest, "wanted": file["sha256"]})
+            wrong.append(coded("copy_digest", path=file["path"], found=digest, wanted=file["sha256"]))
             os.unlink(arrived)
             continue
         os.makedirs(os.path.dirname(final), mode=0o755, exist_ok=True)
@@ -169,8 +159,7 @@ def commit(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> Non
         json.dump(state, stream, indent=1, sort_keys=True)
     os.replace(noted + ".new", noted)
     if wrong:
-        lines = ["  " + message("copy_digest", module.params["language"], **entry) for entry in wrong]
-        refuse(module, "copy_damaged", files="\n".join(lines))
+        module.fail_json(**failure("copy_damaged", files=wrong))
     module.exit_json(changed=True)
 
 
@@ -196,7 +185,7 @@ def main() -> None:
     try:
         (check if module.params["phase"] == "check" else commit)(module, dest, files)
     except OSError as error:
-        refuse(module, "not_writable", folder=dest, reason=error, variable="llm_host_dir")
+        module.fail_json(**failure("not_writable", folder=dest, reason=error, variable="llm_host_dir"))
 
 
 if __name__ == "__main__":

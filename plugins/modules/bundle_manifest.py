@@ -49,6 +49,9 @@ extends_documentation_fragment:
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
+  action:
+    description: Has a part that runs on the controller, and says there what went wrong.
+    support: full
   check_mode:
     description: Says whether the bundle would change, and changes nothing.
     support: full
@@ -103,7 +106,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     walk,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks, write_checks
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import failure
 
 try:
     import yaml
@@ -155,7 +158,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     if not HAS_YAML:
-        module.fail_json(msg=missing_required_lib("PyYAML"))
+        module.fail_json(**failure("as_given", reason=missing_required_lib("PyYAML")))
     bundle = module.params["bundle"]
     seen = read_checks(module.params["checks"], bundle) if module.params["checks"] else {}
     changed, records = False, []
@@ -165,8 +168,7 @@ def main() -> None:
         if not found and module.check_mode and not artefact["source"]:
             changed = True  # it would have been fetched by now
         elif not found:
-            said = message("artefact_missing", module.params["language"], source=source, kind=artefact["kind"])
-            module.fail_json(msg=said)
+            module.fail_json(**failure("artefact_missing", source=source, kind=artefact["kind"]))
         for full, below in found:
             path = safe_path(os.path.join(artefact["path"], below) if os.path.isdir(source) else artefact["path"])
             if artefact["source"]:
@@ -175,7 +177,7 @@ def main() -> None:
                 try:
                     records.append(make_record(bundle, path, artefact["kind"], artefact["fields"], seen))
                 except BundleError as error:
-                    module.fail_json(msg=str(error))
+                    module.fail_json(**failure(error.code, **error.values))
     manifest_path = os.path.join(bundle, MANIFEST_NAME)
     old: dict[str, Any] = {}
     if os.path.exists(manifest_path):

@@ -33,6 +33,9 @@ extends_documentation_fragment:
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
+  action:
+    description: Has a part that runs on the controller, and says there what went wrong.
+    support: full
   check_mode:
     description: Can run in check mode and tells then what it would change.
     support: full
@@ -73,6 +76,7 @@ import tempfile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import failure
 from ansible_collections.baremetal.llm.plugins.module_utils._daemon_json import DaemonJsonError, merge, parse, render
 
 
@@ -94,11 +98,11 @@ def main() -> None:
             with open(path, encoding="utf-8") as stream:
                 text = stream.read()
         except (OSError, UnicodeDecodeError) as error:
-            module.fail_json(msg=f"{path}: {error}")
+            module.fail_json(**failure("daemon_json_unreadable", path=path, reason=error))
     try:
-        current = parse(text, path, module.params["language"])
+        current = parse(text, path)
     except DaemonJsonError as error:
-        module.fail_json(msg=str(error), path=path)
+        module.fail_json(**failure(error.code, **error.values), path=path)
     merged = merge(current, module.params["options"])
     keys = sorted(key for key in {**current, **merged} if current.get(key) != merged.get(key))
     after = text if merged == current else render(merged)

@@ -37,6 +37,10 @@ extends_documentation_fragment:
   - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
+attributes:
+  action:
+    description: Has a part that runs on the controller, and says there what went wrong.
+    support: full
 requirements:
   - "the Python library docker, for O(reference)"
   - "the Python library zstandard or Python 3.14, for what is compressed with zstd"
@@ -75,14 +79,13 @@ import os
 from typing import Any, Iterator
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import failure
 from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import (
     ArchiveError,
     complete,
     read_archive,
     remembered,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils._image_report import report
-from ansible_collections.baremetal.llm.plugins.module_utils._messages import message
 
 try:
     import docker
@@ -114,14 +117,14 @@ def look(module: AnsibleModule) -> list[dict[str, Any]]:
         with open(path, "rb") as stream:
             return read_archive(stream)
     if not HAS_DOCKER:
-        module.fail_json(msg=missing_required_lib("docker"))
+        module.fail_json(**failure("as_given", reason=missing_required_lib("docker")))
     try:
         # The engine reads a layer from its disk before it sends the next piece.
         client = docker.from_env(timeout=600)
         image = client.images.get(reference)
         found = read_archive(Pieces(image.save()))
     except docker.errors.DockerException as error:
-        module.fail_json(msg=message("image_nowhere", module.params["language"], reference=reference, reason=error))
+        module.fail_json(**failure("image_nowhere", reference=reference, reason=error))
     return [{**one, "references": [reference]} for one in found]
 
 
@@ -145,8 +148,8 @@ def main() -> None:
         completed = complete(records, images)
     except (OSError, ArchiveError) as error:
         where = os.path.abspath(module.params["path"]) if module.params["path"] else module.params["reference"]
-        module.fail_json(msg=message("image_unreadable", module.params["language"], path=where, reason=error))
-    module.exit_json(changed=False, images=completed or images, text=report(images, module.params["language"]))
+        module.fail_json(**failure("image_unreadable", path=where, reason=error))
+    module.exit_json(changed=False, images=completed or images)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,9 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     CHUNK_BYTES,
     human_bytes,
-    human_seconds,
     sha256_of,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import human_seconds
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
 ATTEMPTS = 5

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import image_addresses
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import SourceError
 
 

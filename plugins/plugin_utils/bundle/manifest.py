@@ -31,7 +31,7 @@ def read_manifest(bundle: str) -> list[Record]:
     try:
         return [dict(record) for record in _parsed(path, os.stat(path).st_mtime_ns)]
     except (OSError, yaml.YAMLError) as error:
-        raise BundleError(str(error)) from error
+        raise BundleError("as_given", reason=error) from error
 
 
 def load_records(bundle: str, lang: str = "en") -> list[Record]:

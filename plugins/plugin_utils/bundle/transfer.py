@@ -175,7 +175,7 @@ def read_parts(folders: Sequence[str]) -> Parts:
                         raise ValueError("a part without checksum")
                 found[name] = pieces
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise BundleError(f"{path} is no list of parts ({error}). Copy the disk again.") from error
+            raise BundleError("carry_no_list", path=path, reason=error) from error
     return found
 
 
@@ -270,7 +270,7 @@ def read_plan(folders: Sequence[str]) -> dict[str, Any]:
                 for file in one.get("files", []):
                     safe_path(file["path"])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise BundleError(f"{path} is no plan of a bundle ({error}). Copy the disk again.") from error
+            raise BundleError("carry_no_plan", path=path, reason=error) from error
         return dict(found)
     return {}
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 
 LANGUAGES = ("en", "zh")
 
@@ -37,8 +38,24 @@ def language(value: Any) -> str:
 
 
 def message(code: str, lang: str = "en", **values: Any) -> str:
-    """The text of a code in a language, its placeholders filled in."""
-    return TEXTS[language(lang)][code].format(**values)
+    """The text of a code in a language, its placeholders filled in. A value may be a message itself, or a list of messages."""
+    return TEXTS[language(lang)][code].format(**{name: spoken(value, lang) for name, value in values.items()})
+
+
+def _is_coded(value: Any) -> bool:
+    """Whether a value is a message without its text: an error, or what modules return of one."""
+    return isinstance(value, CodedError) or (isinstance(value, Mapping) and set(value) == {"code", "values"})
+
+
+def spoken(value: Any, lang: str = "en") -> Any:
+    """A value of a message; what is a message itself as its text."""
+    if isinstance(value, CodedError):
+        return reason(value, lang)
+    if _is_coded(value):
+        return message(value["code"], lang, **value["values"])
+    if isinstance(value, (list, tuple)) and value and all(map(_is_coded, value)):
+        return "\n".join(spoken(one, lang) for one in value)
+    return value
 
 
 def names(items: Sequence[Any], lang: str = "en", limit: int = _NAMES_SHOWN) -> str:
@@ -98,15 +115,13 @@ def render(problems: Sequence[Mapping[str, str]], lang: str = "en", header: str 
     return "\n".join(lines)
 
 
-class Refused(Exception):
+class Refused(CodedError):
     """Why something cannot be done, as a code of the catalogue: whoever catches it knows in which language to say so."""
 
-    def __init__(self, code: str, **values: Any) -> None:
-        super().__init__(message(code, **values))
-        self.code = code
-        self.values = values
+    def __str__(self) -> str:
+        return reason(self)
 
 
 def reason(error: Exception, lang: str = "en") -> str:
     """The text of an error, in the language if the catalogue has it. What others raise is as they wrote it."""
-    return message(error.code, lang, **error.values) if isinstance(error, Refused) else str(error)
+    return message(error.code, lang, **error.values) if isinstance(error, CodedError) else str(error)

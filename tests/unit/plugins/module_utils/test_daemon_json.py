@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils._daemon_json import DaemonJsonError, merge, parse, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import reason
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.support.messages import refused
 
 PATH = "/etc/docker/daemon.json"
 JSON = st.recursive(
@@ -41,25 +44,26 @@ def test_nothing_is_an_empty_object(text: str) -> None:
 def test_what_is_no_json_is_refused_with_its_line(text: str, line: int, shown: str) -> None:
     with pytest.raises(DaemonJsonError) as caught:
         parse(text, PATH)
-    assert f"{PATH} is no valid JSON: line {line}, column" in str(caught.value)
-    assert f"{line:6} | " in str(caught.value)
-    assert shown in str(caught.value)
-    assert "Nothing was changed" in str(caught.value)
+    text = reason(caught.value)
+    assert f"{PATH} is no valid JSON: line {line}, column" in text
+    assert f"{line:6} | " in text
+    assert shown in text
+    assert "Nothing was changed" in text
 
 
 @pytest.mark.parametrize(
     ("text", "kind"), [("[]", "a list"), ("\n\n3", "a number"), ("null", "null"), ("true", "true")]
 )
 def test_what_is_no_object_is_refused(text: str, kind: str) -> None:
-    with pytest.raises(DaemonJsonError, match=f"holds {kind}"):
+    with refused(DaemonJsonError, f"holds {kind}"):
         parse(text, PATH)
 
 
 def test_messages_are_in_chinese_too() -> None:
-    with pytest.raises(DaemonJsonError, match="第 1 行"):
-        parse("{", PATH, "zh")
-    with pytest.raises(DaemonJsonError, match="列表"):
-        parse("[]", PATH, "zh")
+    with refused(DaemonJsonError, "第 1 行", "zh"):
+        parse("{", PATH)
+    with refused(DaemonJsonError, "列表", "zh"):
+        parse("[]", PATH)
 
 
 def test_other_keys_stay_and_mappings_are_merged() -> None:

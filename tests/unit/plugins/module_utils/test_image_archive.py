@@ -14,11 +14,12 @@ import pytest
 import zstandard
 from ansible_collections.baremetal.llm.plugins.module_utils import _image_archive as image_archive
 from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import ArchiveError, read_archive
-from ansible_collections.baremetal.llm.plugins.module_utils._image_report import report
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.image_report import report
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import binaries as make
+from tests.support.messages import refused
 
 DATA = Path(__file__).parents[3] / "data" / "cuda"
 PACKAGES = "usr/local/lib/python3.12/dist-packages"
@@ -70,7 +71,7 @@ def test_every_layout_and_compression(layout: str, layer: Any, whole: Any, strea
 def test_zstd_is_read_where_there_is_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = b"\x28\xb5\x2f\xfd" + make.layer(FILES)
     monkeypatch.setattr(image_archive, "_zstd", lambda: None)
-    with pytest.raises(ArchiveError, match="install the Python library zstandard"):
+    with refused(ArchiveError, "install the Python library zstandard"):
         one(layer)
     # What a reader has to do, not how: here it takes away the first bytes.
     monkeypatch.setattr(image_archive, "_zstd", lambda: lambda stream: io.BytesIO(stream.read(len(layer))[4:]))
@@ -212,7 +213,7 @@ LAYER = make.layer(FILES)
     ],
 )
 def test_an_archive_that_cannot_be_read_is_refused_and_the_part_named(content: bytes, said: str) -> None:
-    with pytest.raises(ArchiveError, match=said):
+    with refused(ArchiveError, said):
         read(content)
 
 
@@ -220,7 +221,7 @@ def test_a_header_without_end_costs_no_memory() -> None:
     member = tarfile.TarInfo("././@PaxHeader")
     member.type, member.size = tarfile.XHDTYPE, 1 << 35
     content = member.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)
-    with make.at_most(4 << 20), pytest.raises(ArchiveError, match="longer than"):
+    with make.at_most(4 << 20), refused(ArchiveError, "longer than"):
         read(content)
 
 
@@ -270,7 +271,7 @@ def test_what_the_inventory_says_stands_where_nothing_contradicts_it() -> None:
 
 
 def test_a_record_of_an_image_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ArchiveError, match="the image mine:1 is not in it"):
+    with refused(ArchiveError, "the image mine:1 is not in it"):
         image_archive.complete([{"reference": "mine:1"}], [one(make.layer(FILES))])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
 
 COLLECTIONS = Path(__file__).resolve().parents[4] / ".collections"
 MODULE = "ansible_collections.baremetal.llm.plugins.modules.docker_daemon_config"
@@ -77,8 +78,10 @@ def test_check_mode_shows_and_writes_nothing(tmp_path: Path) -> None:
 def test_a_broken_file_is_left_as_it_is(tmp_path: Path, language: str, words: str) -> None:
     path = tmp_path / "daemon.json"
     path.write_text('{"a": 1\n"b": 2}')
-    result = run(path, OPTIONS, language=language)
+    result = run(path, OPTIONS)
     assert result["failed"]
+    assert result["msg"] == result["code"] == "daemon_json_not_json", "the module knows no language"
+    result = explained(result, language)
     assert words in result["msg"]
     assert str(path) in result["msg"]
     assert path.read_text() == '{"a": 1\n"b": 2}'

@@ -1,0 +1,30 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Modules fail with a code and values. Their action plugins make the text of it, in the language of the task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action.normal import ActionModule as NormalAction
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+
+
+def explained(result: dict[str, Any], lang: Any) -> dict[str, Any]:
+    """A module's result with the text of its failure. What fails without a code, as a wrong argument does, stays as it is."""
+    if not result.get("failed") or "code" not in result:
+        return result
+    # Ansible has noted the code as what went wrong; without that note it makes one of the text.
+    kept = {name: value for name, value in result.items() if name != "exception"}
+    return {**kept, "msg": message(result["code"], lang, **result["values"])}
+
+
+class SpeakingAction(NormalAction):  # type: ignore[misc,unused-ignore]
+    """Runs the module of the action's name and explains its failure."""
+
+    @property
+    def language(self) -> Any:
+        return self._task.args.get("language", "en")
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        return explained(super().run(tmp, task_vars), self.language)
