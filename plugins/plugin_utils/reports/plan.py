@@ -33,7 +33,6 @@ class Rank(NamedTuple):
 
     host: str
     number: int
-    gpu: str
     memory_gib: float | None
     parts: Mapping[str, Any]
 
@@ -84,7 +83,7 @@ def _ranks(plan: Mapping[str, Any]) -> list[Rank]:
     ranks = []
     for number, parts in enumerate(_predicted(plan).get("ranks") or []):
         gpu = gpus.get(number) or {}
-        ranks.append(Rank(hosts.get(number, "-"), number, str(gpu.get("name") or "-"), gpu.get("memory_gib"), parts))
+        ranks.append(Rank(hosts.get(number, "-"), number, gpu.get("memory_gib"), parts))
     return ranks
 
 
@@ -117,9 +116,8 @@ def _verdict(plan: Mapping[str, Any], language: str) -> str:
     error = _predicted(plan).get("error")
     if plan.get("ok") or not error:
         return _outcome(plan.get("ok"), language)
-    values = {key: error[key] for key in ("code", "message", "remedy")}
     return message(
-        "plan_does_not_start_because", language, error=values.pop("code"), why=values.pop("message"), **values
+        "plan_does_not_start_because", language, error=error["code"], why=error["message"], remedy=error["remedy"]
     )
 
 

@@ -76,19 +76,15 @@ def _collective(found: Mapping[str, Any], language: str) -> list[str]:
     ]
     for row in found["results"]:
         lines.append(
-            "    {0:>9}  {1:10.3f} ms  algbw {2:9.1f} MB/s  busbw {3:9.1f} MB/s".format(
-                _size(row["bytes"]),
-                row["seconds"] * 1e3,
-                row["algbw_bytes_per_second"] / 1e6,
-                row["busbw_bytes_per_second"] / 1e6,
-            )
+            f"    {_size(row['bytes']):>9}  {row['seconds'] * 1e3:10.3f} ms"
+            f"  algbw {row['algbw_bytes_per_second'] / 1e6:9.1f} MB/s  busbw {row['busbw_bytes_per_second'] / 1e6:9.1f} MB/s"
         )
     mbps, via = found.get("link_mbps"), found.get("link")
     # On one host only NCCL goes over the links between the GPUs.
     if mbps and (not via or found["backend"] == "nccl"):
         best = max(row["busbw_bytes_per_second"] for row in found["results"]) * 8 / 1e6
         code = "report_fabric" if via else "report_link"
-        figures = {"percent": round(100 * best / mbps), "gigabits": "{0:g}".format(mbps / 1000)}
+        figures = {"percent": round(100 * best / mbps), "gigabits": f"{mbps / 1000:g}"}
         lines.append("    " + message(code, language, via=via, **figures))
     return lines
 
@@ -97,8 +93,8 @@ def _size(count: int) -> str:
     """1 KiB, 16 MiB."""
     for factor, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if count >= factor:
-            return "{0} {1}".format(count // factor, unit)
-    return "{0} B".format(count)
+            return f"{count // factor} {unit}"
+    return f"{count} B"
 
 
 def _stages(stages: list[Mapping[str, Any]], language: str) -> list[str]:
