@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Hosts, amount
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
 
 
 def clock_offset(theirs: float, before: float, after: float) -> dict[str, float]:
@@ -35,3 +38,11 @@ def clocks_apart(clocks: Mapping[str, Mapping[str, float]], limit_seconds: float
         if least > limit_seconds:
             apart[host] = round(least if off > 0 else -least, 1)
     return middle, apart
+
+
+def clock_findings(hosts: Hosts, everybody: Sequence[str]) -> Findings:
+    clocks = {host: hosts.found(host, "host").get("clock") for host in everybody}
+    limit = amount(hosts.limits.get("clock_limit_seconds"))
+    middle, apart = clocks_apart({host: clock for host, clock in clocks.items() if clock}, limit)
+    for host, seconds in apart.items():
+        yield hosts.finding("clock_differs", [host], value=f"{seconds:+.1f} s", host=host, middle=middle, limit=limit)

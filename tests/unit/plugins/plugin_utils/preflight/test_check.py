@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import CODES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import CHECKS, check_hosts, report_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.report import report_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import CHECKS
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,0 +1,64 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The network between the hosts of a deployment, and the names that they have in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import (
+    agree_interfaces,
+    interfaces_from_facts,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts, whole_number
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
+
+
+def agreement(hosts: Hosts, deployment: Deployment) -> dict[str, Any]:
+    """The interfaces that the hosts agree on, as ``agree_interfaces`` returns them."""
+    return agree_interfaces(
+        {host: interfaces_from_facts(hosts.facts[host]) for host in deployment.seen},
+        network=hosts.first(deployment.seen, "network"),
+        wanted={host: hosts.get(host, "interface") for host in deployment.seen},
+        lang=hosts.lang,
+    )
+
+
+def interface_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, Any]) -> Findings:
+    for entry in agreed["problems"]:
+        if entry["code"] in ("interface_missing", "interface_unusable"):
+            entry = {**entry, "value": f"llm_cluster_interface: {entry['value']}"}
+        yield hosts.judged(entry, entry["hosts"])
+    yield from _mtu_findings(hosts, deployment, agreed["interfaces"])
+
+
+def _mtu_findings(hosts: Hosts, deployment: Deployment, interfaces: dict[str, Any]) -> Findings:
+    """TCP finds its way between hosts with different ones, only slower; something is set up wrongly all the same."""
+    found: dict[int, list[str]] = {}
+    for host in deployment.seen:
+        for entry in interfaces_from_facts(hosts.facts[host]) if interfaces.get(host) else []:
+            if entry["name"] == interfaces[host]["interface"] and whole_number(entry["mtu"]):
+                found.setdefault(whole_number(entry["mtu"]), []).append(host)
+    if len(found) > 1:
+        said = [f"{mtu}: {hosts.names(mine)}" for mtu, mine in sorted(found.items())]
+        where = message("where_hosts_network", hosts.lang)
+        mine = sorted(host for members in found.values() for host in members)
+        yield hosts.finding("mtu_differs", mine, value="; ".join(said), where=where, deployment=deployment.name)
+
+
+def name_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findings:
+    """That it stands for 127.0.1.1 is fine, as Debian has it: Ray and vLLM are told their addresses."""
+    name = hosts.found(host, "host").get("name")
+    if not name:
+        return
+    addresses = [str(item) for item in name.get("addresses") or ()]
+    own = {
+        address.split("/")[0] for entry in interfaces_from_facts(hosts.facts[host]) for address in entry["addresses"]
+    }
+    values = {"host": host, "name": name["name"]}
+    if not addresses:
+        nothing = message("nothing_there", hosts.lang)
+        yield hosts.finding("host_name_unknown", [host], value=nothing, **values)
+    elif not any(item in own or item.startswith("127.") or item == "::1" for item in addresses):
+        yield hosts.finding("host_name_elsewhere", [host], value=hosts.names(addresses), **values)

@@ -1,0 +1,57 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who else is on a host: on the ports, as a service of the same kind, on the GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
+
+# Containers of this collection. What they hold, they may.
+_OURS = "llm-"
+
+
+def _is_ours(entry: Mapping[str, Any]) -> bool:
+    return str(entry.get("container") or "").startswith(_OURS)
+
+
+def _process(entry: Mapping[str, Any], lang: str) -> str:
+    if not entry.get("pid"):
+        return message("process_unknown", lang)
+    code = "process_container" if entry.get("container") else "process_text"
+    name = str(entry.get("process") or "")
+    return message(code, lang, name=name, pid=entry["pid"], container=entry.get("container"))
+
+
+def port_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings:
+    """Ports that the deployment needs on this host and another process holds."""
+    executor = str(hosts.get(host, "executor") or "auto").replace("auto", "ray")
+    listeners = [entry for entry in hosts.found(host, "host").get("listeners") or () if not _is_ours(entry)]
+    for port in deployment_ports(hosts.get(host, "ports") or {}, executor if len(deployment.members) > 1 else "none"):
+        if port.head_only and host != deployment.head:
+            continue
+        for entry in listeners:
+            if port.first <= entry["port"] <= port.last:
+                value, variable = _process(entry, hosts.lang), port.variable
+                yield hosts.finding(
+                    "port_taken", [host], value, variable, host=host, port=entry["port"], variable=variable
+                )
+
+
+def process_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findings:
+    """Other services of the same kind, and what computes on the GPUs beside them."""
+    found = hosts.found(host, "host")
+    services = [entry for entry in found.get("services") or () if not _is_ours(entry)]
+    if services:
+        said = [f"{entry['service']}: {_process(entry, hosts.lang)}" for entry in services]
+        yield hosts.finding("service_foreign", [host], value=hosts.names(said, 4), host=host)
+    known = {entry["pid"] for entry in services}
+    on_gpus = [entry for entry in found.get("gpu_processes") or () if not _is_ours(entry)]
+    busy = [_process(entry, hosts.lang) for entry in on_gpus if entry["pid"] not in known]
+    if busy:
+        yield hosts.finding("gpu_busy", [host], value=hosts.names(busy, 4), host=host)

@@ -1,0 +1,75 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a finding means: what refuses and what only warns is said in one table, and an inventory may say otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+ERROR, WARNING, IGNORE = "error", "warning", "ignore"
+
+# What a rule yields: a problem of the catalogue with its severity, the variable that moves its limit, and its hosts.
+Finding = dict[str, Any]
+Findings = Iterator[Finding]
+
+
+class Check(NamedTuple):
+    """What a finding means, and the variable that moves its limit, where there is one."""
+
+    severity: str
+    limit: str = ""
+
+
+CHECKS: dict[str, Check] = {
+    # System
+    "system_not_supported": Check(ERROR, "preflight_supported_systems"),
+    "architecture_not_supported": Check(ERROR, "preflight_supported_architectures"),
+    "kernel_too_old": Check(ERROR, "preflight_kernel_minimum"),
+    "selinux_labels": Check(WARNING),
+    "clock_differs": Check(ERROR, "preflight_clock_limit_seconds"),
+    # Room
+    "disk_too_small": Check(ERROR, "preflight_disk_reserve_gib"),
+    "memory_too_small": Check(ERROR, "preflight_memory_reserve_gib"),
+    "memory_below_weights": Check(WARNING),
+    "shm_too_small": Check(WARNING, "ray_object_store_memory_gib"),
+    # GPUs and driver
+    "no_gpu_found": Check(ERROR),
+    "image_without_cuda": Check(ERROR),
+    "image_without_code": Check(ERROR),
+    "image_needs_driver": Check(ERROR),
+    "gpu_count_differs": Check(ERROR, "llm_gpus"),
+    "gpu_differs": Check(ERROR, "llm_gpus"),
+    "too_few_gpus_found": Check(ERROR, "vllm_tensor_parallel_size"),
+    "gpu_lost": Check(ERROR),
+    "gpu_problem": Check(ERROR),
+    "unknown_pci_device": Check(WARNING, "llm_gpus"),
+    "nvidia_smi_failed": Check(WARNING, "nvidia_driver_method"),
+    "nvidia_smi_unreadable": Check(WARNING, "nvidia_driver_method"),
+    "driver_mismatch": Check(WARNING, "nvidia_driver_method"),
+    "driver_differs": Check(ERROR, "nvidia_driver_method"),
+    "gpu_ecc_errors": Check(ERROR, "preflight_ecc_uncorrected_limit"),
+    "gpu_memory_worn": Check(ERROR),
+    "gpu_reset_pending": Check(WARNING),
+    "gpu_throttled": Check(WARNING),
+    "gpu_link_narrow": Check(WARNING),
+    # Network
+    "interface_missing": Check(ERROR, "llm_cluster_interface"),
+    "interface_unusable": Check(ERROR, "llm_cluster_interface"),
+    "interface_outside_network": Check(ERROR, "llm_cluster_interface"),
+    "network_malformed": Check(ERROR, "llm_cluster_network"),
+    "no_shared_network": Check(ERROR, "llm_cluster_network"),
+    "no_shared_network_wanted": Check(ERROR, "llm_cluster_interface"),
+    "not_in_network": Check(ERROR, "llm_cluster_network"),
+    "network_ipv6": Check(ERROR, "llm_cluster_network"),
+    "same_address": Check(ERROR),
+    "mtu_differs": Check(WARNING),
+    "host_name_unknown": Check(WARNING),
+    "host_name_elsewhere": Check(WARNING),
+    # Others on the host
+    "port_taken": Check(ERROR),
+    "service_foreign": Check(ERROR),
+    "gpu_busy": Check(ERROR),
+    # The inventory's own word about this table
+    "check_unknown": Check(ERROR, "preflight_severities"),
+}
