@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,10 +24,13 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     inside,
     safe_path,
     sha256_of,
-    walk,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import ArchiveError, complete, read_archive
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, target_of
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks, write_checks
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import script
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import require_room, write_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import read_manifest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
 PARTS_NAME = "parts.json"
@@ -38,10 +40,51 @@ MIB = 1 << 20
 # path of a file -> its parts in order, each {path, size, sha256}
 Parts = dict[str, list[dict[str, Any]]]
 Add = Callable[[int], None]
+Say = Callable[[str], None]
 
 
-class CarryError(Refused):
-    """A journey that cannot go on; the text names every file that stands in the way."""
+def send(options: Mapping[str, Any], say: Say, check: bool) -> dict[str, Any]:
+    """Export a bundle, as the action plugin bundle_carry is asked to."""
+    target, checks = options["export"], options["checks"]
+    records = _records(options["bundle"])
+    seen = read_checks(checks, target)
+    progress = Progress(f"export to {target}", sum(record["size"] for record in records), say)
+    try:
+        carried = export(options["bundle"], records, target, options["split_mib"] * MIB, seen, progress.add, check)
+    finally:
+        if not check:
+            write_checks(checks, target, seen)
+    return {"carried": carried, "artefacts": []}
+
+
+def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dict[str, Any]:
+    """Import a bundle, or what the script of the lists has fetched, as the action plugin bundle_carry is asked to."""
+    bundle, folders, checks = options["bundle"], options["sources"], options["checks"]
+    home = next((one for one in folders if os.path.isfile(os.path.join(one, MANIFEST_NAME))), None)
+    plan = script.read_plan(folders) if home is None else {}
+    if home is None and not plan:
+        raise Refused("carry_no_source", folders=", ".join(folders), manifest=MANIFEST_NAME, plan=PLAN_NAME)
+    records = _records(home) if home else script.fetched_records(folders, plan)
+    seen = read_checks(checks, bundle)
+    progress = Progress(f"import to {bundle}", sum(record["size"] for record in records), say)
+    try:
+        carried = bring_in(folders, records, bundle, seen, progress.add, check)
+        artefacts = [] if home else script.adopt(folders, plan, bundle, warn, options["language"], check)
+    finally:
+        if not check:
+            write_checks(checks, bundle, seen)
+    if home and not check:
+        with open(os.path.join(home, MANIFEST_NAME), encoding="utf-8") as stream:
+            if write_text(os.path.join(bundle, MANIFEST_NAME), stream.read()):
+                carried.append(MANIFEST_NAME)
+    return {"carried": carried, "artefacts": artefacts}
+
+
+def _records(bundle: str) -> list[Record]:
+    try:
+        return read_manifest(bundle)
+    except BundleError as error:
+        raise Refused("bundle_unusable", bundle=bundle, reason=error) from error
 
 
 def part_sizes(size: int, limit: int) -> list[int]:
@@ -86,16 +129,16 @@ def export(
     changed = [name for _record, name, _start, _size in todo]
     if check:
         return changed
-    _make_room(target, sum(size for _record, _name, _start, size in todo), "bundle_export")
+    require_room(target, sum(size for _record, _name, _start, size in todo), "bundle_export")
     for record, name, start, size in todo:
         source = inside(bundle, record["path"])
         if source is None or not os.path.isfile(source):
-            raise CarryError("bundle_not_a_file", path=record["path"], bundle=bundle)
+            raise Refused("bundle_not_a_file", path=record["path"], bundle=bundle)
         full = os.path.join(target, name)
         digest = _copy([(source, start, size)], full, add)
         if name == record["path"] and digest != record["sha256"]:
             os.unlink(full)
-            raise CarryError("carry_differs", path=name, bundle=bundle)
+            raise Refused("carry_differs", path=name, bundle=bundle)
         seen[name] = {"sha256": digest, "mark": fingerprint(full)}
     parts: Parts = {
         path: [{"path": name, "size": size, "sha256": seen[name]["sha256"]} for name, size in pieces]
@@ -112,19 +155,6 @@ def _same(full: str, size: int, known: Mapping[str, Any] | None) -> bool:
     return os.path.isfile(full) and os.path.getsize(full) == size and (known or {}).get("mark") == fingerprint(full)
 
 
-def write_text(path: str, text: str) -> bool:
-    try:
-        with open(path, encoding="utf-8") as stream:
-            if stream.read() == text:
-                return False
-    except OSError:
-        pass
-    with open(path + ".new", "w", encoding="utf-8") as stream:
-        stream.write(text)
-    os.replace(path + ".new", path)
-    return True
-
-
 def _copy(pieces: Sequence[tuple[str, int, int]], target: str, add: Add) -> str:
     """Write pieces (file, start, size) one after the other to target, under its name only when complete. Returns the SHA-256."""
     os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -137,7 +167,7 @@ def _copy(pieces: Sequence[tuple[str, int, int]], target: str, add: Add) -> str:
                 while left:
                     piece = stream.read(min(CHUNK_BYTES, left))
                     if not piece:
-                        raise CarryError("carry_short", path=path, missing=human_bytes(left))
+                        raise Refused("carry_short", path=path, missing=human_bytes(left))
                     out.write(piece)
                     digest.update(piece)
                     add(len(piece))
@@ -146,15 +176,6 @@ def _copy(pieces: Sequence[tuple[str, int, int]], target: str, add: Add) -> str:
         os.fsync(out.fileno())
     os.replace(target + ".new", target)
     return digest.hexdigest()
-
-
-def _make_room(folder: str, needed: int, variable: str) -> None:
-    os.makedirs(folder, exist_ok=True)
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise CarryError(
-            "no_room", folder=folder, variable=variable, free=human_bytes(free), needed=human_bytes(needed)
-        )
 
 
 def read_parts(folders: Sequence[str]) -> Parts:
@@ -184,14 +205,14 @@ def bring_in(
 ) -> list[str]:
     """Copy what a bundle lacks from the folders (disks), parts put together, everything checked. Returns what was brought.
 
-    CarryError names all files that are on none of the disks, and all parts that are damaged.
+    Refused names all files that are on none of the disks, and all parts that are damaged.
     """
     parts = read_parts(folders)
     todo, missing = [], []
     for record in records:
         full = inside(bundle, record["path"])
         if full is None:
-            raise CarryError("bundle_link", path=record["path"], bundle=bundle)
+            raise Refused("bundle_link", path=record["path"], bundle=bundle)
         if _same(full, record["size"], seen.get(record["path"])) and seen[record["path"]]["sha256"] == record["sha256"]:
             add(record["size"])
             continue
@@ -199,10 +220,10 @@ def bring_in(
         missing += lacking
         todo.append((record, full, pieces))
     if missing:
-        raise CarryError("carry_missing", folders=", ".join(folders), files=_lines(missing))
+        raise Refused("carry_missing", folders=", ".join(folders), files=_lines(missing))
     if check:
         return [record["path"] for record, _full, _pieces in todo]
-    _make_room(bundle, sum(record["size"] for record, _full, _pieces in todo), "llm_bundle_dir")
+    require_room(bundle, sum(record["size"] for record, _full, _pieces in todo), "llm_bundle_dir")
     wrong = []
     for record, full, pieces in todo:
         digest = _copy(pieces, full, add)
@@ -212,7 +233,7 @@ def bring_in(
         os.unlink(full)
         wrong += _damaged(record, pieces, parts)
     if wrong:
-        raise CarryError("carry_damaged", files=_lines(wrong))
+        raise Refused("carry_damaged", files=_lines(wrong))
     return [record["path"] for record, _full, _pieces in todo]
 
 
@@ -254,68 +275,3 @@ def _damaged(record: Record, pieces: Sequence[tuple[str, int, int]], parts: Part
         if wrong:
             return wrong
     return [record["path"]]
-
-
-def read_plan(folders: Sequence[str]) -> dict[str, Any]:
-    """What the script of the lists was told to fetch, and left beside what it fetched. Nothing if no folder has it."""
-    for folder in folders:
-        path = os.path.join(folder, PLAN_NAME)
-        if not os.path.exists(path):
-            continue
-        try:
-            with open(path, encoding="utf-8") as stream:
-                found = json.load(stream)
-            for one in found["plan"].values():
-                safe_path(one["item"]["path"])
-                for file in one.get("files", []):
-                    safe_path(file["path"])
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise BundleError("carry_no_plan", path=path, reason=error) from error
-        return dict(found)
-    return {}
-
-
-def fetched_records(folders: Sequence[str], plan: Mapping[str, Any]) -> list[Record]:
-    """A record of each file that the script had to fetch. Where nobody published a checksum, the one that it has."""
-    records = []
-    for one in plan["plan"].values():
-        for file in one.get("files", []):
-            if not file.get("urls"):
-                continue
-            record = {"path": target_of(file), "size": file.get("size"), "sha256": file.get("sha256")}
-            full = next(filter(None, (inside(folder, record["path"]) for folder in folders)), None)
-            if full and os.path.isfile(full):
-                record["size"] = os.path.getsize(full) if record["size"] is None else record["size"]
-                record["sha256"] = record["sha256"] or sha256_of(full)
-            records.append({**record, "size": record["size"] or 0})
-    return records
-
-
-def fetched_images(folders: Sequence[str], plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The archives of images that the script has saved, each with its images as a manifest records them: what they hold included.
-
-    CarryError names the images that the plan wants and no archive holds.
-    """
-    said = {str(image["reference"]): image for image in plan["images"]}
-    found: list[dict[str, Any]] = []
-    for folder in folders:
-        images = os.path.join(folder, "images")
-        for full, below in walk(images) if os.path.isdir(images) else []:
-            if not below.endswith(".tar"):
-                continue
-            try:
-                with open(full, "rb") as stream:
-                    inside_it = read_archive(stream)
-            except ArchiveError as error:
-                raise CarryError("carry_archive", path=full, reason=error) from error
-            records = [
-                {**said.get(reference, {}), "reference": reference, "id": image["id"]}
-                for image in inside_it
-                for reference in image["references"]
-            ]
-            fields = {"images": complete(records, inside_it)}
-            found.append({"source": full, "path": f"images/{below}", "kind": "image", "fields": fields})
-    there = {image["reference"] for one in found for image in one["fields"]["images"]}
-    if set(said) - there:
-        raise CarryError("carry_no_images", images=", ".join(sorted(set(said) - there)), folders=", ".join(folders))
-    return found

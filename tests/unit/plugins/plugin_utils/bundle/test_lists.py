@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import lists as bundle_lists
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import transfer as bundle_carry
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import script, transfer
 
 from tests.support.messages import refused
 
@@ -147,10 +147,10 @@ def test_the_script_fetches_and_the_site_takes_it_in(lists: Path, tmp_path: Path
     assert run(lists, out).returncode == 0
     assert Quiet.tokens == []  # a second run fetches nothing
 
-    said = bundle_carry.read_plan([str(out)])
-    records = bundle_carry.fetched_records([str(out)], said)
+    said = script.read_plan([str(out)])
+    records = script.fetched_records([str(out)], said)
     site, seen = tmp_path / "site", {}
-    bundle_carry.bring_in([str(out)], records, str(site), seen, lambda size: None)
+    transfer.bring_in([str(out)], records, str(site), seen, lambda size: None)
     assert (site / "driver/x.run").read_bytes() == CONTENT["x.run"]
     assert (site / "models/m/config.json").read_bytes() == b"{}"
 
@@ -185,9 +185,9 @@ def test_what_fails_is_named_and_the_rest_is_fetched(lists: Path, tmp_path: Path
 
 def test_a_plan_that_leads_out_is_refused(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text('{"plan": {"1": {"item": {"path": "../x"}}}, "images": []}')
-    with refused(bundle_carry.BundleError, "does not stay inside"):
-        bundle_carry.read_plan([str(tmp_path)])
+    with refused(script.BundleError, "does not stay inside"):
+        script.read_plan([str(tmp_path)])
     (tmp_path / "plan.json").write_text("[]")
-    with refused(bundle_carry.BundleError, "is no plan"):
-        bundle_carry.read_plan([str(tmp_path)])
-    assert bundle_carry.read_plan([str(tmp_path / "nowhere")]) == {}
+    with refused(script.BundleError, "is no plan"):
+        script.read_plan([str(tmp_path)])
+    assert script.read_plan([str(tmp_path / "nowhere")]) == {}

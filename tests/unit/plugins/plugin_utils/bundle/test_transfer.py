@@ -13,12 +13,10 @@ import pytest
 import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils import _bundle as bundle
 from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_check as bundle_check
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import compatibility as guard
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import transfer as bundle_carry
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import transfer
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 from hypothesis import given
 from hypothesis import strategies as st
-
-from tests.support import binaries as make
 
 FILES = {
     "images/images.tar": os.urandom(2500),
@@ -54,19 +52,19 @@ def send(
     home: Path, records: list[bundle.Record], disk: Path, seen: dict[str, Any] | None = None, **options: Any
 ) -> list[str]:
     known = {} if seen is None else seen
-    return bundle_carry.export(str(home), records, str(disk), 1000, known, lambda size: None, **options)
+    return transfer.export(str(home), records, str(disk), 1000, known, lambda size: None, **options)
 
 
 def receive(
     records: list[bundle.Record], site: Path, *disks: Path, seen: dict[str, Any] | None = None, **options: Any
 ) -> list[str]:
     known = {} if seen is None else seen
-    return bundle_carry.bring_in([str(one) for one in disks], records, str(site), known, lambda size: None, **options)
+    return transfer.bring_in([str(one) for one in disks], records, str(site), known, lambda size: None, **options)
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**5).filter(lambda limit: limit == 0 or limit > 100))
 def test_parts_are_small_enough_and_make_up_the_whole(size: int, limit: int) -> None:
-    sizes = bundle_carry.part_sizes(size, limit)
+    sizes = transfer.part_sizes(size, limit)
     assert sum(sizes) == (size if sizes else 0)
     assert all(0 < one <= limit for one in sizes)
     assert bool(sizes) == bool(limit and size > limit)
@@ -111,7 +109,7 @@ def test_parts_may_be_on_several_disks(records: list[bundle.Record], disk: Path,
     second = tmp_path / "second"
     (second / "images").mkdir(parents=True)
     shutil.move(str(disk / PARTS[2]), str(second / PARTS[2]))
-    with pytest.raises(bundle_carry.CarryError, match=PARTS[2]):
+    with pytest.raises(Refused, match=PARTS[2]):
         receive(records, tmp_path / "site", disk)
     receive(records, tmp_path / "site", disk, second)
     assert (tmp_path / "site/images/images.tar").read_bytes() == FILES["images/images.tar"]
@@ -122,7 +120,7 @@ def test_all_that_is_missing_or_truncated_is_named_before_anything_is_copied(
 ) -> None:
     (disk / PARTS[0]).unlink()
     (disk / "models/m/w.safetensors").write_bytes(b"short")
-    with pytest.raises(bundle_carry.CarryError) as caught:
+    with pytest.raises(Refused) as caught:
         receive(records, tmp_path / "site", disk)
     assert PARTS[0] in str(caught.value)
     assert "models/m/w.safetensors" in str(caught.value)
@@ -133,7 +131,7 @@ def test_all_that_is_missing_or_truncated_is_named_before_anything_is_copied(
 def test_a_damaged_part_is_named_and_the_rest_is_kept(records: list[bundle.Record], disk: Path, tmp_path: Path) -> None:
     (disk / PARTS[1]).write_bytes(bytes(1000))
     seen: dict[str, Any] = {}
-    with pytest.raises(bundle_carry.CarryError) as caught:
+    with pytest.raises(Refused) as caught:
         receive(records, tmp_path / "site", disk, seen=seen)
     assert [line.strip() for line in str(caught.value).splitlines() if line.startswith("  ")] == [PARTS[1]]
     assert not (tmp_path / "site/images/images.tar").exists()
@@ -168,13 +166,13 @@ def test_links_on_a_disk_are_not_followed(records: list[bundle.Record], disk: Pa
     secret.write_bytes(FILES["models/m/w.safetensors"])
     (disk / "models/m/w.safetensors").unlink()
     (disk / "models/m/w.safetensors").symlink_to(secret)
-    with pytest.raises(bundle_carry.CarryError, match=r"models/m/w\.safetensors"):
+    with pytest.raises(Refused, match=r"models/m/w\.safetensors"):
         receive(records, tmp_path / "site", disk)
 
 
 def test_a_damaged_bundle_is_not_sent(home: Path, records: list[bundle.Record], tmp_path: Path) -> None:
     (home / "models/m/w.safetensors").write_bytes(bytes(1000))
-    with pytest.raises(bundle_carry.CarryError, match="not what its manifest says"):
+    with pytest.raises(Refused, match="not what its manifest says"):
         send(home, records, tmp_path / "disk")
     assert not (tmp_path / "disk/models/m/w.safetensors").exists()
 
@@ -182,50 +180,23 @@ def test_a_damaged_bundle_is_not_sent(home: Path, records: list[bundle.Record], 
 def test_a_disk_that_is_too_small_is_told_first(
     home: Path, records: list[bundle.Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundle_carry.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 90, 10))
-    with pytest.raises(bundle_carry.CarryError, match=r"10 B free, and 3\.4 KiB are needed"):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(100, 90, 10))
+    with pytest.raises(Refused, match=r"10 B free, and 3\.4 KiB are needed"):
         send(home, records, tmp_path / "disk")
 
 
-OFFICIAL = "vllm/vllm-openai:v0.8.5.post1"  # what tests.support.binaries names the image of its archives
+def test_an_action_exports_and_imports_and_remembers(home: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    options = {"bundle": str(home), "export": str(tmp_path / "disk"), "checks": str(tmp_path / "c"), "split_mib": 0}
+    assert len(transfer.send(options, said.append, check=False)["carried"]) == len(FILES) + 3
+    assert transfer.send(options, said.append, check=False)["carried"] == []
+    into = {"bundle": str(tmp_path / "site"), "sources": [str(tmp_path / "disk")], "checks": str(tmp_path / "c")}
+    found = transfer.receive(into, said.append, said.append, check=False)
+    assert found == {"carried": [*FILES, "manifest.yml"], "artefacts": []}
+    assert transfer.receive(into, said.append, said.append, check=False)["carried"] == []
 
 
-def fetched(tmp_path: Path, *architectures: str) -> tuple[list[str], dict[str, Any]]:
-    """What the script of the lists leaves of an image that is built for these."""
-    library = make.library(architectures, times=3)
-    (tmp_path / "images").mkdir()
-    (tmp_path / "images/image-001.tar").write_bytes(make.archive([make.layer(make.vllm_files(library, library))]))
-    return [str(tmp_path)], {"plan": {}, "images": [{"reference": OFFICIAL, "vllm_version": "0.8.5.post1"}]}
-
-
-def problems(found: list[dict[str, Any]], capability: str) -> str:
-    hosts = {"gpu1": {"vllm_image": OFFICIAL, "llm_gpus": [{"compute_capability": capability}]}}
-    images = [image for one in found for image in one["fields"]["images"]]
-    return str(guard.check_images({"chat": {"hosts": ["gpu1"], "head": "gpu1"}}, hosts, images))
-
-
-def test_images_of_a_script_are_looked_into_and_refused_like_any(tmp_path: Path) -> None:
-    found = bundle_carry.fetched_images(*fetched(tmp_path, "sm_75", "sm_80"))
-    (image,) = found[0]["fields"]["images"]
-    assert (found[0]["path"], found[0]["kind"]) == ("images/image-001.tar", "image")
-    assert (image["reference"], image["compute_capabilities"]) == (OFFICIAL, ["7.5", "8.0"])
-    assert "ray_version" not in image["contents"], "so Ray is added where a deployment runs with it"
-    assert problems(found, "8.0") == "[]"
-    refused = problems(found, "7.0")
-    assert "no code for its GPUs of compute capability 7.0" in refused
-    assert "up to 0.19.1" in refused, "what works is named"
-
-
-def test_an_image_that_the_script_could_not_save_is_named(tmp_path: Path) -> None:
-    folders, plan = fetched(tmp_path, "sm_70")
-    plan["images"].append({"reference": "a/b:1"})
-    with pytest.raises(bundle_carry.CarryError, match=r"a/b:1 are in no archive.*bundle_import"):
-        bundle_carry.fetched_images(folders, plan)
-
-
-def test_an_archive_that_was_cut_off_is_named(tmp_path: Path) -> None:
-    folders, plan = fetched(tmp_path, "sm_70")
-    archive = tmp_path / "images/image-001.tar"
-    archive.write_bytes(archive.read_bytes()[:-20000])
-    with pytest.raises(bundle_carry.CarryError, match=r"image-001\.tar cannot be read"):
-        bundle_carry.fetched_images(folders, plan)
+def test_a_disk_with_neither_a_bundle_nor_what_the_script_fetched(tmp_path: Path) -> None:
+    into = {"bundle": str(tmp_path / "site"), "sources": [str(tmp_path)], "checks": str(tmp_path / "c")}
+    with pytest.raises(Refused, match=str(tmp_path)):
+        transfer.receive(into, print, print, check=False)

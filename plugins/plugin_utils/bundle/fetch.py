@@ -1,0 +1,245 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a bundle lacks: asked for, announced with its size, and brought. Or written down as lists, for others to bring."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
+    STATE_DIR,
+    fingerprint,
+    human_bytes,
+    inside,
+    sha256_of,
+    walk,
+)
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import images
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import (
+    FetchError,
+    download,
+    present,
+    summary,
+    without_password,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import require_room, write_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import split_source
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import (
+    Settings,
+    SourceError,
+    resolve,
+    run_command,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import ToolkitError, repack
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import reason
+
+PARALLEL = 4
+
+Say = Callable[[str], None]
+Files = list[dict[str, Any]]
+
+
+def write_lists(options: Mapping[str, Any], settings: Settings, warn: Say, check: bool) -> dict[str, Any]:
+    """Write down what would be fetched. What nobody can be asked about from here is left to the script, or said."""
+    plan, unresolved = {}, {}
+    for item in options["items"]:
+        path = str(item["path"])
+        if _is_local(item):
+            unresolved[path] = f"it is a file of this machine, {item['source']}: carry it yourself"
+            continue
+        try:
+            plan[_key(item)] = {**resolve(item, settings), "item": dict(item)}
+        except (SourceError, FetchError) as error:
+            plan[_key(item)] = {"item": dict(item)}
+            unresolved[path] = reason(error, options["language"])
+    written = []
+    for name, text in render(plan, options["images"], options["registry_mirrors"], unresolved).items():
+        path = os.path.join(options["lists"], name)
+        if write_text(path, text, check):
+            written.append(path)
+    for path, why in unresolved.items():
+        warn(f"not in the lists: {path}: {why}")
+    return {"changed": bool(written), "fetched": [], "artefacts": [], "written": written}
+
+
+def fetch(
+    options: Mapping[str, Any], settings: Settings, credentials: Mapping[str, Any], say: Say, check: bool
+) -> dict[str, Any]:
+    """Bring what the bundle lacks of its items, and the images that this machine's engine lacks."""
+    bundle, mirrors = options["bundle"], options["registry_mirrors"]
+    fetching = _Fetch(bundle, settings, read_checks(options["checks"], bundle), say, options["language"])
+    fetching.ask(options["items"], options["update"])
+    references = [str(image["reference"]) for image in options["images"]]
+    pulls = images.missing(images.engine(), references) if references else []
+    fetching.announce(options["hosts"], options["network_gbit_per_second"])
+    if not check:
+        fetching.write_plan()
+        fetching.bring()
+        client = images.engine() if pulls else None
+        for reference in pulls:
+            images.pull(client, reference, mirrors, credentials, say)
+        fetching.write_plan()
+    local = [
+        {**item, "source": str(item["source"]).removeprefix("file://")} for item in options["items"] if _is_local(item)
+    ]
+    fetched = [*fetching.lines(), *(f"image {reference}" for reference in pulls)]
+    return {"changed": bool(fetched), "fetched": fetched, "artefacts": local + fetching.artefacts()}
+
+
+def _is_local(item: Mapping[str, Any]) -> bool:
+    return split_source(str(item["source"]))[0] in ("", "file")
+
+
+def _key(item: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(item, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+class _Fetch:
+    """One bundle: the plan of its files, and which of them it lacks.
+
+    A file whose checksum nobody published is taken as it came; what it was then is noted in the plan as ``arrived``, and so it must stay.
+    """
+
+    def __init__(self, bundle: str, settings: Settings, seen: Mapping[str, Any], say: Say, lang: str) -> None:
+        self.bundle, self.settings, self.seen, self.say, self.lang = bundle, settings, seen, say, lang
+        self.plan_path = os.path.join(bundle, STATE_DIR, PLAN_NAME)
+        # what was asked, by the item: the answer of ``resolve``, and the item
+        self.plan: dict[str, dict[str, Any]] = {}
+        # the answers that only a program can fetch, and has to
+        self.commands: list[dict[str, Any]] = []
+        self.lacking: Files = []
+
+    def ask(self, items: Sequence[Mapping[str, Any]], update: bool) -> None:
+        """Learn what the items are, from the last plan as far as it knows them, and see what is lacking."""
+        known = {} if update else self._read_plan()
+        for item in items:
+            key = _key(item)
+            if _is_local(item):
+                continue
+            if key not in known:
+                self.say(f"bundle: asking for {item['source']}")
+                known[key] = {**resolve(item, self.settings), "item": dict(item)}
+            self.plan[key] = known[key]
+        self.commands = [one for one in self.plan.values() if "command" in one and not self._has_all(one)]
+        self.lacking = [
+            file
+            for one in self.plan.values()
+            if one not in self.commands
+            for file in one.get("files", [])
+            if not self._has(file)
+        ]
+
+    def announce(self, hosts: int, gbit_per_second: float) -> None:
+        """Say how much it is. Refused if the disk has no room for it."""
+        sizes = [file.get("size") for one in self.plan.values() for file in one.get("files", [])]
+        if not sizes:
+            return
+        size = sum(file.get("size") or 0 for file in self.lacking)
+        self.say("bundle: " + summary(sizes, size, hosts, gbit_per_second))
+        started = [self._full(file["path"]) + ".part" for file in self.lacking]
+        there = sum(os.path.getsize(path) for path in started if os.path.exists(path))
+        require_room(self.bundle, size - there, "llm_bundle_dir")
+
+    def bring(self) -> None:
+        total = sum(file.get("size") or 0 for file in self.lacking)
+        progress = Progress("fetch", total, self.say, self.lang)
+        with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
+            failed = [error for error in pool.map(lambda file: self._bring_one(file, progress), self.lacking) if error]
+        if failed:
+            raise FetchError("fetch_incomplete", failures="\n".join(failed))
+        for one in self.commands:
+            self._run(one)
+
+    def artefacts(self) -> list[dict[str, Any]]:
+        """Each file with what the manifest will say about it."""
+        return [
+            {
+                "path": file["path"],
+                "kind": one["item"]["kind"],
+                "fields": {**one["item"].get("fields", {}), **one.get("fields", {})},
+            }
+            for one in self.plan.values()
+            for file in one.get("files", [])
+        ]
+
+    def lines(self) -> list[str]:
+        """What is lacking, for people."""
+        found = []
+        for file in self.lacking:
+            size = "unknown size" if file.get("size") is None else human_bytes(file["size"])
+            origin = f" from {without_password(file['urls'][0])}" if file.get("urls") else ""
+            found.append(f"{file['path']} ({size}){origin}")
+        return found + [f"{one['item']['path']}/ by {one['command'][0]}" for one in self.commands]
+
+    def write_plan(self) -> None:
+        write_text(self.plan_path, json.dumps(self.plan, indent=1))
+
+    def _read_plan(self) -> dict[str, Any]:
+        try:
+            with open(self.plan_path, encoding="utf-8") as stream:
+                found = json.load(stream)
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _full(self, path: str) -> str:
+        full = inside(self.bundle, path)
+        if full is None:
+            raise FetchError("bundle_link", path=path, bundle=self.bundle)
+        return full
+
+    def _has(self, file: dict[str, Any]) -> bool:
+        full = self._full(file["path"])
+        mark = fingerprint(full) if os.path.isfile(full) else None
+        if "content" in file:
+            content = file["content"].encode()
+            file["size"], file["sha256"] = len(content), hashlib.sha256(content).hexdigest()
+        return present({**file, **file.get("arrived", {})}, full, self.seen.get(file["path"]), mark)
+
+    def _has_all(self, one: Mapping[str, Any]) -> bool:
+        """Whether what a program fetched is still there, all of it."""
+        return bool(one.get("files")) and all(self._has(file) for file in one["files"])
+
+    def _bring_one(self, file: dict[str, Any], progress: Progress) -> str:
+        """Nothing, or why it failed."""
+        full = self._full(file["path"])
+        try:
+            if "content" in file:
+                write_text(full, file["content"])
+                return ""
+            target = full + ".source" if file.get("repack") else full
+            headers = self.settings.headers(file.get("auth"))
+            download({**file, "headers": headers}, target, self.settings.opener, progress.add)
+            if file.get("repack"):
+                repack(target, full)
+                os.unlink(target)
+        except (FetchError, ToolkitError, OSError) as error:
+            return reason(error, self.lang)
+        if file.get("repack") or not file.get("sha256"):
+            file["arrived"] = {"size": os.path.getsize(full), "sha256": sha256_of(full)}
+        return ""
+
+    def _run(self, one: dict[str, Any]) -> None:
+        """A program fills a folder of its own, which takes the place of the old one when it is complete."""
+        folder, source = str(one["folder"]), str(one["item"]["source"])
+        full = self._full(folder)
+        part = os.path.join(os.path.realpath(self.bundle), STATE_DIR, "commands", folder)
+        os.makedirs(part, exist_ok=True)
+        self.say(f"bundle: {source} by {one['command'][0]}")
+        run_command(one, part, self.settings, source)
+        shutil.rmtree(full, ignore_errors=True)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        os.rename(part, full)
+        one["files"] = [
+            {"path": f"{folder}/{below}", "size": os.path.getsize(path), "sha256": sha256_of(path)}
+            for path, below in walk(full)
+        ]

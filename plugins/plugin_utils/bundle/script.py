@@ -1,0 +1,128 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the script of the lists has fetched, where nobody could run Ansible: made into the content of a bundle."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
+    BundleError,
+    Record,
+    inside,
+    safe_path,
+    sha256_of,
+    walk,
+)
+from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import ArchiveError, complete, read_archive
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import write_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, target_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import repack
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message
+
+
+def read_plan(folders: Sequence[str]) -> dict[str, Any]:
+    """What the script of the lists was told to fetch, and left beside what it fetched. Nothing if no folder has it."""
+    for folder in folders:
+        path = os.path.join(folder, PLAN_NAME)
+        if not os.path.exists(path):
+            continue
+        try:
+            with open(path, encoding="utf-8") as stream:
+                found = json.load(stream)
+            for one in found["plan"].values():
+                safe_path(one["item"]["path"])
+                for file in one.get("files", []):
+                    safe_path(file["path"])
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise BundleError("carry_no_plan", path=path, reason=error) from error
+        return dict(found)
+    return {}
+
+
+def fetched_records(folders: Sequence[str], plan: Mapping[str, Any]) -> list[Record]:
+    """A record of each file that the script had to fetch. Where nobody published a checksum, the one that it has."""
+    records = []
+    for one in plan["plan"].values():
+        for file in one.get("files", []):
+            if not file.get("urls"):
+                continue
+            record = {"path": target_of(file), "size": file.get("size"), "sha256": file.get("sha256")}
+            full = next(filter(None, (inside(folder, record["path"]) for folder in folders)), None)
+            if full and os.path.isfile(full):
+                record["size"] = os.path.getsize(full) if record["size"] is None else record["size"]
+                record["sha256"] = record["sha256"] or sha256_of(full)
+            records.append({**record, "size": record["size"] or 0})
+    return records
+
+
+def fetched_images(folders: Sequence[str], plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The archives of images that the script has saved, each with its images as a manifest records them: what they hold included.
+
+    Refused names the images that the plan wants and no archive holds.
+    """
+    said = {str(image["reference"]): image for image in plan["images"]}
+    found: list[dict[str, Any]] = []
+    for folder in folders:
+        images = os.path.join(folder, "images")
+        for full, below in walk(images) if os.path.isdir(images) else []:
+            if not below.endswith(".tar"):
+                continue
+            try:
+                with open(full, "rb") as stream:
+                    inside_it = read_archive(stream)
+            except ArchiveError as error:
+                raise Refused("carry_archive", path=full, reason=error) from error
+            records = [
+                {**said.get(reference, {}), "reference": reference, "id": image["id"]}
+                for image in inside_it
+                for reference in image["references"]
+            ]
+            fields = {"images": complete(records, inside_it)}
+            found.append({"source": full, "path": f"images/{below}", "kind": "image", "fields": fields})
+    there = {image["reference"] for one in found for image in one["fields"]["images"]}
+    if set(said) - there:
+        raise Refused("carry_no_images", images=", ".join(sorted(set(said) - there)), folders=", ".join(folders))
+    return found
+
+
+def adopt(
+    folders: Sequence[str],
+    plan: Mapping[str, Any],
+    bundle: str,
+    warn: Callable[[str], None],
+    lang: str = "en",
+    check: bool = False,
+) -> list[dict[str, Any]]:
+    """Finish what was brought in: texts, what has to be packed anew, packages, images. Returns the artefacts of the bundle."""
+    artefacts: list[dict[str, Any]] = []
+    for one in plan["plan"].values():
+        item = one["item"]
+        entry = {"kind": str(item["kind"]), "fields": {**item.get("fields", {}), **one.get("fields", {})}}
+        files = one.get("files", [])
+        for file in files:
+            _finish(file, os.path.join(bundle, file["path"]), check)
+            artefacts.append({"path": file["path"], **entry})
+        if not files:
+            source = _folder_of_packages(folders, str(item["path"]))
+            if source:
+                artefacts.append({"source": source, "path": str(item["path"]), **entry})
+            else:
+                warn(message("carry_not_fetched", lang, path=item["path"], folders=", ".join(folders)))
+    return artefacts + fetched_images(folders, plan)
+
+
+def _finish(file: Mapping[str, Any], full: str, check: bool) -> None:
+    if "content" in file:
+        write_text(full, file["content"], check)
+    elif file.get("repack") and not check:
+        repack(target_of({**file, "path": full}), full)
+
+
+def _folder_of_packages(folders: Sequence[str], path: str) -> str:
+    """What the script's package manager has filled; nothing if it has not."""
+    sources = (os.path.join(folder, path) for folder in folders)
+    return next((source for source in sources if os.path.isdir(source) and walk(source)), "")

@@ -1,0 +1,115 @@
+"""What a bundle lacks is asked for, announced and brought; what it has stays."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import make_opener
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import fetch, write_lists
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("no_proxy", "*")
+    (tmp_path / "www").mkdir()
+    (tmp_path / "www/x.run").write_bytes(b"driver")
+    handler = functools.partial(Quiet, directory=str(tmp_path / "www"))
+    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
+    yield f"http://127.0.0.1:{running.server_port}"
+    running.shutdown()
+    running.server_close()
+
+
+@pytest.fixture
+def options(tmp_path: Path, server: str) -> dict[str, Any]:
+    """What the action plugin is asked: a driver of the web, a file of this machine."""
+    driver = {"path": "driver/x.run", "kind": "driver", "source": f"{server}/x.run", "fields": {"version": "570.1"}}
+    local = {"path": "models/m", "kind": "model", "source": "file:///srv/m"}
+    return {
+        "bundle": str(tmp_path / "bundle"),
+        "checks": str(tmp_path / "checks.json"),
+        "items": [driver, local],
+        "images": [],
+        "hosts": 2,
+        "network_gbit_per_second": 10.0,
+        "registry_mirrors": {},
+        "update": False,
+        "lists": str(tmp_path / "lists"),
+        "language": "en",
+    }
+
+
+def run(options: dict[str, Any], check: bool = False) -> tuple[dict[str, Any], str]:
+    said: list[str] = []
+    return fetch(options, Settings(make_opener()), {}, said.append, check), "\n".join(said)
+
+
+def test_what_is_lacking_is_brought_once(options: dict[str, Any], server: str, tmp_path: Path) -> None:
+    wanted = [f"driver/x.run (6 B) from {server}/x.run"]
+    artefacts = [
+        {"path": "models/m", "kind": "model", "source": "/srv/m"},
+        {"path": "driver/x.run", "kind": "driver", "fields": {"version": "570.1"}},
+    ]
+    found, said = run(options, check=True)
+    assert found == {"changed": True, "fetched": wanted, "artefacts": artefacts}
+    assert "6 B in 1 files, 6 B of it to fetch" in said
+    assert not (tmp_path / "bundle").exists()
+    assert run(options)[0]["fetched"] == wanted
+    assert (tmp_path / "bundle/driver/x.run").read_bytes() == b"driver"
+    found, said = run(options)
+    assert found == {"changed": False, "fetched": [], "artefacts": artefacts}
+    assert "asking for" not in said
+    assert "asking for" in run({**options, "update": True})[1]
+
+
+def test_a_file_without_a_checksum_must_stay_as_it_came(options: dict[str, Any], tmp_path: Path) -> None:
+    run(options)
+    (tmp_path / "bundle/driver/x.run").write_bytes(b"DRIVER")
+    assert run(options)[0]["changed"]
+    assert (tmp_path / "bundle/driver/x.run").read_bytes() == b"driver"
+
+
+def test_what_nobody_has_is_named(options: dict[str, Any], server: str, tmp_path: Path) -> None:
+    run(options, check=False)
+    (tmp_path / "www/x.run").unlink()
+    (tmp_path / "bundle/driver/x.run").unlink()
+    with pytest.raises(Refused, match=r"driver/x\.run"):
+        run(options)
+
+
+def test_a_disk_without_room_is_refused_first(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(9, 8, 1))
+    with pytest.raises(Refused, match="1 B free, and 6 B are needed"):
+        run(options)
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_lists_are_written_once_and_say_what_is_not_in_them(options: dict[str, Any], tmp_path: Path) -> None:
+    warnings: list[str] = []
+    settings = Settings(make_opener())
+    found = write_lists(options, settings, warnings.append, check=True)
+    assert found["changed"]
+    assert not (tmp_path / "lists").exists()
+    assert write_lists(options, settings, warnings.append, check=False) == found
+    assert not write_lists(options, settings, warnings.append, check=False)["changed"]
+    plan = json.loads((tmp_path / "lists/plan.json").read_text())["plan"]
+    assert [one["item"]["path"] for one in plan.values()] == ["driver/x.run"]
+    assert ["models/m" in warning for warning in warnings] == [True] * 3
