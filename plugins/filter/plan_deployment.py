@@ -9,6 +9,8 @@ name: plan_deployment
 author: The baremetal.llm authors (@baremetal-llm)
 short_description: Choose how to serve a model on the GPUs of some hosts
 version_added: 0.1.0
+extends_documentation_fragment:
+  - baremetal.llm.language
 description:
   - Chooses tensor and pipeline parallel sizes, dtype, context and memory settings, and explains the choice.
   - Tensor parallel stays inside a host and the pipeline goes across hosts, unless the request says otherwise.

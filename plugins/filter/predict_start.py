@@ -9,6 +9,8 @@ name: predict_start
 author: The baremetal.llm authors (@baremetal-llm)
 short_description: Say what a start of vLLM would do
 version_added: 0.1.0
+extends_documentation_fragment:
+  - baremetal.llm.language
 description:
   - Predicts the outcome of starting vLLM with a model on given GPUs, with the memory of every rank.
   - Knows the rules and defaults of each release from 0.2.7 on; nothing is started and no host is reached.

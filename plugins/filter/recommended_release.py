@@ -9,6 +9,8 @@ name: recommended_release
 author: The baremetal.llm authors (@baremetal-llm)
 short_description: Name the vLLM release that serves a GPU best
 version_added: 0.1.0
+extends_documentation_fragment:
+  - baremetal.llm.language
 description:
   - Names the release for a GPU, with the reason, and the limits of driver, kernel modules and CUDA of its generation.
 options:

@@ -43,7 +43,7 @@ def architecture(capability: tuple[int, int]) -> Architecture:
     return next((item for item in reversed(ARCHITECTURES) if item.since <= capability), ARCHITECTURES[0])
 
 
-# (lowest capability, highest capability, facts); `release` null means the newest examined one.
+# (lowest capability, highest capability, facts); `release` null means the newest examined one. Reasons and notes are codes of messages.
 GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...] = (
     (
         (7, 0),
@@ -51,21 +51,19 @@ GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...]
         {
             "name": "Volta",
             "release": "0.8.5.post1",
-            "reason": "the last release whose official image runs a V100 on the V0 engine with xFormers by default, which serves it "
-            "well; 0.9.0 to 0.10.1.1 hold a torch without code for 7.0, 0.10.2 to 0.19.1 run but on slow attention "
-            "kernels (FlexAttention, Triton), and 0.20.0 and later are built with CUDA 13, which cannot compile for 7.0",
+            "reason": "generation_volta",
             "driver_branch": "570",
             "cuda_last": "12.9",
             "alternatives": [
                 {
                     "vllm_version": "0.10.2",
-                    "note": "with VLLM_USE_V1=0: the V0 engine with newer models (gpt-oss and MLA excepted)",
+                    "note": "generation_volta_override",
                 },
                 {
                     "vllm_version": "0.19.1",
-                    "note": "the last official image with code for 7.0; V1 with Triton attention, slow",
+                    "note": "generation_volta_slow",
                 },
-                {"vllm_version": "0.6.6.post1", "note": "older drivers: CUDA 12.1 image"},
+                {"vllm_version": "0.6.6.post1", "note": "generation_older_drivers"},
             ],
         },
     ),
@@ -75,12 +73,10 @@ GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...]
         {
             "name": "Turing",
             "release": None,
-            "reason": "the newest image still holds code for 7.5",
+            "reason": "generation_turing",
             "driver_branch": "580",
             "cuda_last": None,
-            "alternatives": [
-                {"vllm_version": "0.8.5.post1", "note": "drivers before R580 (CUDA 12.4), V0 engine with xFormers"}
-            ],
+            "alternatives": [{"vllm_version": "0.8.5.post1", "note": "generation_turing_older_drivers"}],
         },
     ),
     (
@@ -89,10 +85,10 @@ GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...]
         {
             "name": "Ampere or Ada",
             "release": None,
-            "reason": "the newest release serves it in full",
+            "reason": "generation_newest",
             "driver_branch": "580",
             "cuda_last": None,
-            "alternatives": [{"vllm_version": "0.19.1", "note": "drivers before R580: the last CUDA 12 image"}],
+            "alternatives": [{"vllm_version": "0.19.1", "note": "generation_last_cuda_12"}],
         },
     ),
     (
@@ -101,10 +97,10 @@ GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...]
         {
             "name": "Hopper",
             "release": None,
-            "reason": "the newest release serves it in full",
+            "reason": "generation_newest",
             "driver_branch": "580",
             "cuda_last": None,
-            "alternatives": [{"vllm_version": "0.19.1", "note": "drivers before R580: the last CUDA 12 image"}],
+            "alternatives": [{"vllm_version": "0.19.1", "note": "generation_last_cuda_12"}],
         },
     ),
     (
@@ -113,7 +109,7 @@ GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...]
         {
             "name": "Blackwell",
             "release": None,
-            "reason": "the newest release serves it in full; it needs the open kernel modules",
+            "reason": "generation_blackwell",
             "driver_branch": "580",
             "cuda_last": None,
             "alternatives": [],

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from ansible.errors import AnsibleFilterError
 from ansible.plugins.loader import filter_loader, lookup_loader
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 
 Result = TypeVar("Result")
@@ -46,6 +47,7 @@ def refusing(function: Callable[..., Result]) -> Callable[..., Result]:
         try:
             return function(*arguments, **named)
         except InputError as error:
-            raise AnsibleFilterError(f"{function.__name__}: {error}") from error
+            said = reason(error, language(named.get("language")))
+            raise AnsibleFilterError(f"{function.__name__}: {said}") from error
 
     return asked

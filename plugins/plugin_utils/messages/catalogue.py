@@ -42,15 +42,26 @@ def message(code: str, lang: str = "en", **values: Any) -> str:
     return TEXTS[language(lang)][code].format(**{name: spoken(value, lang) for name, value in values.items()})
 
 
+class Text:
+    """A message that is said later, where its language is known."""
+
+    def __init__(self, code: str, **values: Any) -> None:
+        self.code = code
+        self.values = values
+
+    def say(self, lang: str = "en") -> str:
+        return message(self.code, lang, **self.values)
+
+
 def _is_coded(value: Any) -> bool:
-    """Whether a value is a message without its text: an error, or what modules return of one."""
-    return isinstance(value, CodedError) or (isinstance(value, Mapping) and set(value) == {"code", "values"})
+    """Whether a value is a message without its text: an error, a text to be said later, or what modules return of one."""
+    return isinstance(value, (CodedError, Text)) or (isinstance(value, Mapping) and set(value) == {"code", "values"})
 
 
 def spoken(value: Any, lang: str = "en") -> Any:
     """A value of a message; what is a message itself as its text."""
-    if isinstance(value, CodedError):
-        return reason(value, lang)
+    if isinstance(value, (CodedError, Text)):
+        return message(value.code, lang, **value.values)
     if _is_coded(value):
         return message(value["code"], lang, **value["values"])
     if isinstance(value, (list, tuple)) and value and all(map(_is_coded, value)):

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import METHODS, SCHEMES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import Prediction
@@ -19,10 +20,10 @@ GIB = 1024**3
 class Rung(NamedTuple):
     """A change to the plan: settings to set, and what it costs and gains in words."""
 
-    change: str
+    change: str | Text
     settings: dict[str, Any]
-    cost: str
-    gain: str
+    cost: Text
+    gain: Text
     quantization: Quantization | None = None
 
 
@@ -40,14 +41,14 @@ CONTEXTS = (131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512)
 WANTED_CONTEXT = 4096
 
 
-def checkpoints(model: Model, key: tuple[int, ...], capability: tuple[int, int]) -> list[tuple[str, Quantization]]:
+def checkpoints(model: Model, key: tuple[int, ...], capability: tuple[int, int]) -> list[tuple[Text, Quantization]]:
     """Quantised checkpoints of this model that the GPU could run: as if someone had published them."""
     if model.quantization.method != "none":
         return []
     candidates = [
-        ("an AWQ 4-bit checkpoint", NONE._replace(method="awq", scheme="int4", bits=4, group=128, zeros=True)),
-        ("a GPTQ 4-bit checkpoint", NONE._replace(method="gptq", scheme="int4", bits=4, group=128)),
-        ("an FP8 checkpoint", NONE._replace(method="compressed-tensors", scheme="fp8_channel", bits=8)),
+        (Text("change_awq"), NONE._replace(method="awq", scheme="int4", bits=4, group=128, zeros=True)),
+        (Text("change_gptq"), NONE._replace(method="gptq", scheme="int4", bits=4, group=128)),
+        (Text("change_fp8"), NONE._replace(method="compressed-tensors", scheme="fp8_channel", bits=8)),
     ]
     found = []
     for name, scheme in candidates:
@@ -74,21 +75,21 @@ def rungs(
                 Rung(
                     f"max_model_len {context}",
                     {"max_model_len": context},
-                    "shorter conversations",
-                    "more of them at the same time",
+                    Text("cost_context"),
+                    Text("gain_context"),
                 )
             )
             break
     if not resolved.eager:
-        found.append(Rung("enforce_eager", {"enforce_eager": True}, "slower decoding", "no memory for CUDA graphs"))
+        found.append(Rung("enforce_eager", {"enforce_eager": True}, Text("cost_eager"), Text("gain_eager")))
     if resolved.sequences > 16:
         fewer = max(16, resolved.sequences // 4)
         found.append(
             Rung(
                 f"max_num_seqs {fewer}",
                 {"max_num_seqs": fewer},
-                "fewer requests at once",
-                "a smaller peak of the sampler",
+                Text("cost_sequences"),
+                Text("gain_sequences"),
             )
         )
     chunked = resolved.chunked_prefill
@@ -98,8 +99,8 @@ def rungs(
             Rung(
                 f"max_num_batched_tokens {fewer}",
                 {"max_num_batched_tokens": fewer},
-                "slower prefill of long prompts",
-                "a smaller peak of the forward pass",
+                Text("cost_batch"),
+                Text("gain_batch"),
             )
         )
     if resolved.utilization < 0.95:
@@ -107,16 +108,16 @@ def rungs(
             Rung(
                 "gpu_memory_utilization 0.95",
                 {"gpu_memory_utilization": 0.95},
-                "less room for CUDA graphs and other processes",
-                "more KV cache",
+                Text("cost_utilization"),
+                Text("gain_utilization"),
             )
         )
     if not resolved.kv_dtype.startswith("fp8") and capability >= (8, 9):
-        found.append(Rung("kv_cache_dtype fp8", {"kv_cache_dtype": "fp8"}, "some accuracy", "twice the tokens"))
-    for name, scheme in checkpoints(model, key, capability):
         found.append(
-            Rung(name, {"quantization": None}, "another checkpoint and some accuracy", "smaller weights", scheme)
+            Rung("kv_cache_dtype fp8", {"kv_cache_dtype": "fp8"}, Text("cost_fp8_cache"), Text("gain_fp8_cache"))
         )
+    for name, scheme in checkpoints(model, key, capability):
+        found.append(Rung(name, {"quantization": None}, Text("cost_checkpoint"), Text("gain_checkpoint"), scheme))
     if within(key, "0.5.3", None) and not resolved.cpu_offload and prediction.ranks:
         short = -min(rank.available for rank in prediction.ranks)
         size = max(2, -(-short // GIB) + 2)
@@ -124,8 +125,8 @@ def rungs(
             Rung(
                 f"cpu_offload_gb {size}",
                 {"cpu_offload_gb": size},
-                f"every step reads {size} GiB of weights over PCIe on each GPU, and the host pins as much memory",
-                "room on the GPU",
+                Text("cost_offload", size=size),
+                Text("gain_offload"),
             )
         )
     return found

@@ -61,9 +61,11 @@ def vllm_arguments(
     for name in names:
         if name in DESCRIPTIVE:
             continue
-        refusal = unknown_option(name, release)
-        if refusal:
-            raise InputError("settings.{0}".format(name), "{0}; {1}".format(refusal.message, refusal.remedy))
+        refused = unknown_option(name, release)
+        if refused:
+            raise InputError(
+                "settings.{0}".format(name), "input_refused", message=refused.message, remedy=refused.remedy
+            )
         result += _one(name, given[name], release.key)
     return result
 
@@ -74,7 +76,7 @@ def _one(name: str, value: Any, key: tuple[int, ...]) -> list[str]:
     if kind == "bool":
         return _boolean(name, option, fields.truth(value, "settings.{0}".format(name)), key)
     if isinstance(value, bool):
-        raise InputError("settings.{0}".format(name), "takes a value, not true or false")
+        raise InputError("settings.{0}".format(name), "input_not_a_switch")
     if isinstance(value, Mapping):
         return [option, json.dumps(value, sort_keys=True, separators=(",", ":"))]
     if isinstance(value, (list, tuple)):
@@ -84,7 +86,7 @@ def _one(name: str, value: Any, key: tuple[int, ...]) -> list[str]:
     if isinstance(value, float) and value == int(value):
         value = int(value)
     if kind == "int" and not isinstance(value, (int, str)):
-        raise InputError("settings.{0}".format(name), "must be a whole number, not {0!r}".format(value))
+        raise InputError("settings.{0}".format(name), "input_whole", found=value)
     return [option, str(value)]
 
 

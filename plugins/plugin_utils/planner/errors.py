@@ -4,24 +4,31 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, Text
 
 
-class InputError(ValueError):
-    """The caller's data are wrong. `field` names what is wrong, the message says why."""
+class InputError(Refused, ValueError):
+    """The caller's data are wrong. `field` names what is wrong, `why` says why."""
 
-    def __init__(self, field: str, why: str) -> None:
-        super().__init__("{0}: {1}".format(field, why))
+    def __init__(self, field: str, code: str, **values: Any) -> None:
         self.field = field
-        self.why = why
+        self.why = Text(code, **values)
+        super().__init__("input_error", field=field, why=self.why)
 
 
 class Refusal(NamedTuple):
     """vLLM would not start (or not serve) like this. `code` is one of the public codes of the planner."""
 
     code: str
-    message: str
-    remedy: str
+    message: Text
+    remedy: Text
 
-    def as_dict(self) -> dict[str, str]:
-        return {"code": self.code, "message": self.message, "remedy": self.remedy}
+    def as_dict(self, lang: str = "en") -> dict[str, str]:
+        return {"code": self.code, "message": self.message.say(lang), "remedy": self.remedy.say(lang)}
+
+
+def refusal(code: str, text: str, **values: Any) -> Refusal:
+    """A refusal. `text` says in the catalogue what is wrong, the entry with `_remedy` behind it what to change."""
+    return Refusal(code, Text(text, **values), Text(text + "_remedy", **values))

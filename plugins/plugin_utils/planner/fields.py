@@ -24,17 +24,17 @@ def whole(
             continue
         label = "{0}.{1}".format(field, name) if field else name
         if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            raise InputError(label, "must be a whole number, not {0!r}".format(value))
+            raise InputError(label, "input_whole", found=value)
         try:
             number = int(value) if not isinstance(value, float) else int(value) if value == int(value) else None
         except (ValueError, OverflowError):
             number = None
         if number is None:
-            raise InputError(label, "must be a whole number, not {0!r}".format(value))
+            raise InputError(label, "input_whole", found=value)
         if number < lowest:
-            raise InputError(label, "must be at least {0}, not {1}".format(lowest, number))
+            raise InputError(label, "input_at_least", lowest=lowest, found=number)
         if number > highest:
-            raise InputError(label, "{0} is absurd: more than {1}".format(number, highest))
+            raise InputError(label, "input_at_most", found=number, highest=highest)
         return number
     return None
 
@@ -43,7 +43,7 @@ def needed_whole(source: Mapping[str, Any], names: Sequence[str], field: str, lo
     """As `whole`, and an error when none of `names` is there."""
     value = whole(source, names, field, lowest)
     if value is None:
-        raise InputError("{0}.{1}".format(field, names[0]) if field else names[0], "is missing, and a plan needs it")
+        raise InputError("{0}.{1}".format(field, names[0]) if field else names[0], "input_needed")
     return value
 
 
@@ -56,11 +56,11 @@ def number(source: Mapping[str, Any], name: str, field: str, lowest: float, high
     try:
         result = float(value)
     except (TypeError, ValueError):
-        raise InputError(label, "must be a number, not {0!r}".format(value)) from None
+        raise InputError(label, "input_number", found=value) from None
     if isinstance(value, bool) or math.isnan(result):
-        raise InputError(label, "must be a number, not {0!r}".format(value))
+        raise InputError(label, "input_number", found=value)
     if result < lowest or result > highest:
-        raise InputError(label, "must lie between {0} and {1}, not {2}".format(lowest, highest, value))
+        raise InputError(label, "input_between", lowest=lowest, highest=highest, found=value)
     return result
 
 
@@ -75,20 +75,20 @@ def truth(value: Any, field: str, default: bool = False) -> bool:
         return True
     if text in ("false", "no", "off", "0"):
         return False
-    raise InputError(field, "must be true or false, not {0!r}".format(value))
+    raise InputError(field, "input_bool", found=value)
 
 
 def mapping(value: Any, field: str) -> Mapping[str, Any]:
     """A dict."""
     if not isinstance(value, Mapping):
-        raise InputError(field, "must be a dictionary, not {0}".format(type(value).__name__))
+        raise InputError(field, "input_dictionary", found=type(value).__name__)
     return value
 
 
 def listing(value: Any, field: str) -> Sequence[Any]:
     """A list."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        raise InputError(field, "must be a list, not {0}".format(type(value).__name__))
+        raise InputError(field, "input_list", found=type(value).__name__)
     return value
 
 
@@ -102,7 +102,7 @@ def capability(value: Any, field: str) -> tuple[int, int]:
     try:
         major, minor = int(parts[0]), int(parts[1]) if len(parts) > 1 else 0
     except (ValueError, IndexError):
-        raise InputError(field, "must be a compute capability such as 7.0, not {0!r}".format(value)) from None
+        raise InputError(field, "input_capability", found=value) from None
     if not 1 <= major <= 99 or not 0 <= minor <= 9:
-        raise InputError(field, "{0!r} is no compute capability".format(value))
+        raise InputError(field, "input_no_capability", found=value)
     return major, minor

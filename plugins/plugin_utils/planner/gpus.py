@@ -49,18 +49,16 @@ def read_gpu(value: Any, field: str) -> Gpu:
     name = str(entry.get("name") or "GPU")
     memory = fields.number(entry, "memory_mib", field, 1, 4 * 1024**2)
     if memory is None:
-        raise InputError("{0}.memory_mib".format(field), "is missing: a GPU without memory cannot be planned")
+        raise InputError("{0}.memory_mib".format(field), "input_gpu_memory")
     if memory < 64:
-        raise InputError("{0}.memory_mib".format(field), "{0} MiB is absurd; the unit is MiB".format(memory))
+        raise InputError("{0}.memory_mib".format(field), "input_gpu_memory_unit", found=memory)
     found = known(name, memory)
     if entry.get("compute_capability") is not None:
         compute = fields.capability(entry["compute_capability"], "{0}.compute_capability".format(field))
     elif found:
         compute = found[0]
     else:
-        raise InputError(
-            "{0}.compute_capability".format(field), "is missing, and the table does not know {0!r}".format(name)
-        )
+        raise InputError("{0}.compute_capability".format(field), "input_gpu_unknown", gpu=name)
     return Gpu(name, int((found[1] if found else memory) * MIB), compute)
 
 
@@ -68,5 +66,5 @@ def read_gpus(value: Any, field: str = "gpus") -> list[Gpu]:
     """All GPUs of a list; equal entries are read once."""
     entries = fields.listing(value, field)
     if not entries:
-        raise InputError(field, "holds no GPU")
+        raise InputError(field, "input_no_gpu")
     return [read_gpu(entry, "{0}[{1}]".format(field, index)) for index, entry in enumerate(entries)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import (
     ARCHITECTURES,
@@ -83,7 +84,7 @@ class Model(NamedTuple):
     lm_head_bias: bool
     quantization: Quantization
     tensors: Mapping[str, Any] | None
-    warnings: tuple[str, ...]
+    warnings: tuple[Text, ...]
     name: str = ""
     uniform: bool = False  # all layers are alike
 
@@ -149,20 +150,20 @@ def _architecture(config: Mapping[str, Any]) -> tuple[str, bool]:
 
 def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) -> Model:
     if not outer:
-        raise InputError("config", "is empty")
+        raise InputError("config", "input_empty")
     name, known = _architecture(outer)
     config = text_config(outer)
     defaults = CONFIG_DEFAULTS.get(str(config.get("model_type") or ""), {})
     assumed = [key for key in defaults if config.get(key) is None]
     traits = _traits_of(name) if known else dict(DEFAULTS)
-    warnings: list[str] = []
+    warnings: list[Text] = []
     if assumed:
         config.update({key: defaults[key] for key in assumed})
-        warnings.append(f"config.json leaves out {', '.join(assumed)}: the defaults of its model type stand for them")
+        warnings.append(Text("start_config_incomplete", names=", ".join(assumed)))
     if not known:
         warnings.append(
-            "the architecture {0} is not in the planner's table: the generic decoder estimate stands for it{1}".format(
-                name, "" if tensors else "; give the safetensors headers for exact weights"
+            Text(
+                "start_architecture_unknown", architecture=name, hint="" if tensors else Text("start_architecture_hint")
             )
         )
         if config.get("attention_bias") is not None:
@@ -173,17 +174,15 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
         if config.get("kv_lora_rank"):
             traits["attention"] = "mla"
     if traits.get("vision"):
-        warnings.append(
-            "the vision part of {0} is counted only from tensors; its activation is not predicted".format(name)
-        )
+        warnings.append(Text("start_vision", architecture=name))
     hidden = fields.needed_whole(config, ("hidden_size", "n_embd", "d_model"), "config")
     count = fields.needed_whole(config, ("num_hidden_layers", "n_layer", "num_layers", "n_layers"), "config")
     heads = fields.needed_whole(config, ("num_attention_heads", "n_head", "n_heads"), "config")
     vocabulary = fields.needed_whole(config, ("vocab_size", "padded_vocab_size"), "config")
     if count > 4096:
-        raise InputError("config.num_hidden_layers", "{0} is absurd".format(count))
+        raise InputError("config.num_hidden_layers", "input_absurd", found=count)
     if heads > 65536 or hidden > 2**20 or vocabulary > 2**26:
-        raise InputError("config", "hidden_size, num_attention_heads or vocab_size is absurd")
+        raise InputError("config", "input_absurd_sizes")
     context, original = _context(config)
     quantization = read_quantization(outer if outer.get("quantization_config") else config)
     layers = tuple(_layers(config, traits, hidden, count, heads))
@@ -376,7 +375,7 @@ def _attention(
     head_dim = fields.whole(config, ("head_dim", "kv_channels", "attention_head_size"), "config") or 0
     if not head_dim:
         if hidden % heads:
-            raise InputError("config.num_attention_heads", "{0} does not divide hidden_size {1}".format(heads, hidden))
+            raise InputError("config.num_attention_heads", "input_heads", heads=heads, hidden=hidden)
         head_dim = hidden // heads
     shares = False
     if layout == "gemma4" and window is None:
@@ -384,9 +383,7 @@ def _attention(
         kv_heads = fields.whole(config, ("num_global_key_value_heads",), "config") or kv_heads
         shares = fields.truth(config.get("attention_k_eq_v"), "config.attention_k_eq_v")
     if kv_heads > heads:
-        raise InputError(
-            "config.num_key_value_heads", "{0} is more than the {1} attention heads".format(kv_heads, heads)
-        )
+        raise InputError("config.num_key_value_heads", "input_kv_heads", found=kv_heads, heads=heads)
     qkv_bias = _trait(traits, "qkv_bias", config)
     if layout == "chatglm":
         qkv_bias = bool(config.get("add_qkv_bias", config.get("add_bias_linear", False)))
@@ -467,12 +464,12 @@ def _mlp(config: Mapping[str, Any], traits: Mapping[str, Any], hidden: int, spar
         intermediate = 4 * hidden
     if not sparse:
         if not intermediate:
-            raise InputError("config.intermediate_size", "is missing, and a plan needs it")
+            raise InputError("config.intermediate_size", "input_needed")
         return Mlp(kind, intermediate, bias)
     experts = _experts(config)
     expert = fields.whole(config, ("moe_intermediate_size", "expert_intermediate_size"), "config") or intermediate
     if not expert:
-        raise InputError("config.moe_intermediate_size", "is missing, and a plan needs it")
+        raise InputError("config.moe_intermediate_size", "input_needed")
     shared = fields.whole(config, ("shared_expert_intermediate_size",), "config", lowest=0) or 0
     if not shared:
         shared = expert * (fields.whole(config, ("n_shared_experts", "num_shared_experts"), "config", lowest=0) or 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
@@ -28,20 +29,20 @@ class Experience(NamedTuple):
     error_percent: float | None
 
     @property
-    def sentence(self) -> str:
-        said = f"{self.starts} past start{'s' if self.starts > 1 else ''} ({self.level}): the KV cache was {-self.error_gib:+.2f} GiB off the prediction"
-        return said + ", which is corrected"
+    def sentence(self) -> Text:
+        code = "reason_past_starts" if self.starts > 1 else "reason_past_start"
+        return Text(code, count=self.starts, level=Text(self.level), off=-self.error_gib)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self, lang: str = "en") -> dict[str, Any]:
         return {
             "observations": self.starts,
-            "level": self.level,
+            "level": Text(self.level).say(lang),
             "kv_cache_error_gib": round(self.error_gib, 3),
             "kv_cache_tokens_error_percent": self.error_percent,
         }
 
 
-NOTHING = Experience(0, 0, "none", 0.0, None)
+NOTHING = Experience(0, 0, "past_nothing", 0.0, None)
 
 
 def kv_gib(record: Mapping[str, Any]) -> float | None:
@@ -72,9 +73,9 @@ def experience(value: Any, model: Model, gpu: Gpu, release: Release) -> Experien
     if not value:
         return NOTHING
     levels: dict[str, list[tuple[float, float | None]]] = {
-        "this GPU, model and release": [],
-        "this GPU and release": [],
-        "this GPU": [],
+        "past_gpu_model_release": [],
+        "past_gpu_release": [],
+        "past_gpu": [],
     }
     for index, entry in enumerate(fields.listing(value, "request.observations")):
         field = f"request.observations[{index}]"
@@ -89,15 +90,15 @@ def experience(value: Any, model: Model, gpu: Gpu, release: Release) -> Experien
         tokens, real_tokens = prediction.get("kv_cache_tokens"), truth.get("kv_cache_tokens")
         percent = (float(tokens) - float(real_tokens)) / float(real_tokens) * 100 if tokens and real_tokens else None
         found = (predicted - real, percent)
-        levels["this GPU"].append(found)
+        levels["past_gpu"].append(found)
         try:
             same_release = release_key(str(row.get("vllm_version") or "")) == release.key
         except InputError:
             same_release = False
         if same_release:
-            levels["this GPU and release"].append(found)
+            levels["past_gpu_release"].append(found)
             if _same_model(row.get("model"), model):
-                levels["this GPU, model and release"].append(found)
+                levels["past_gpu_model_release"].append(found)
     for level, rows in levels.items():
         usable = [row for row in rows if abs(row[0]) <= LIMIT_GIB]
         if usable:

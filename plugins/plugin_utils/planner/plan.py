@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, spoken
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import alternatives as ladder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
@@ -67,9 +68,9 @@ class Candidate(NamedTuple):
     placement: Placement
     settings: dict[str, Any]
     prediction: Prediction
-    change: str = ""
-    cost: str = ""
-    gain: str = ""
+    change: str | Text = ""
+    cost: str | Text = ""
+    gain: str | Text = ""
 
 
 class Task(NamedTuple):
@@ -88,16 +89,16 @@ class Task(NamedTuple):
 def read_nodes(value: Any) -> list[Node]:
     entries = fields.listing(value, "nodes")
     if not entries:
-        raise InputError("nodes", "holds no host")
+        raise InputError("nodes", "input_no_host")
     nodes = []
     for index, entry in enumerate(entries):
         field = f"nodes[{index}]"
         row = fields.mapping(entry, field)
         if not row.get("host"):
-            raise InputError(f"{field}.host", "is missing")
+            raise InputError(f"{field}.host", "input_missing")
         nodes.append(Node(str(row["host"]), tuple(read_gpus(row.get("gpus") or [], f"{field}.gpus"))))
     if len({node.host for node in nodes}) != len(nodes):
-        raise InputError("nodes", "names a host twice")
+        raise InputError("nodes", "input_host_twice")
     return nodes
 
 
@@ -260,22 +261,24 @@ def _score(one: Candidate, objective: str) -> tuple[float, ...]:
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------------
-def plan_deployment(model: Any, nodes: Any, request: Any = None) -> dict[str, Any]:
+def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str = "en") -> dict[str, Any]:
     """The public function: the chosen plan, the ladder of nearest plans, and the reasons."""
     facts = read_model(model)
     hosts = tuple(read_nodes(nodes))
     wishes = normalise(request or {}, "request")
     objective = str(wishes.pop("objective", "throughput"))
     if objective not in OBJECTIVES:
-        raise InputError("request.objective", f"must be one of {', '.join(OBJECTIVES)}, not {objective!r}")
+        raise InputError("request.objective", "input_one_of", allowed=", ".join(OBJECTIVES), found=objective)
     if str(wishes.get("interconnect") or "slow") not in INTERCONNECTS:
-        raise InputError("request.interconnect", f"must be one of {', '.join(INTERCONNECTS)}")
+        raise InputError(
+            "request.interconnect", "input_one_of", allowed=", ".join(INTERCONNECTS), found=wishes["interconnect"]
+        )
     weakest = min((gpu for node in hosts for gpu in node.gpus), key=lambda gpu: (gpu.capability, gpu.total))
-    reasons: list[str] = []
+    reasons: list[Text] = []
     if wishes.get("vllm_version") is None:
-        advice = recommended_release({"compute_capability": weakest.capability_text})
+        advice = recommended_release({"compute_capability": weakest.capability_text}, language)
         wishes["vllm_version"] = advice["vllm_version"]
-        reasons.append(f"vLLM {advice['vllm_version']}: {advice['reason']}")
+        reasons.append(Text("reason_release", version=advice["vllm_version"], why=advice["reason"]))
     release = resolve_release(wishes["vllm_version"], "request.vllm_version")
     past = experience(wishes.pop("observations", None), facts, weakest, release)
     task = Task(facts, hosts, wishes, release, objective, weakest, {}, past)
@@ -295,10 +298,10 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None) -> dict[str, An
             {"name": gpu.name, "memory_gib": round(gpu.total / 2**30, 2)}
             for gpu in best.placement.gpus[: best.placement.world]
         ],
-        "predicted": best.prediction.as_dict(),
-        "alternatives": [_as_alternative(one) for one in alternatives[:MAX_ALTERNATIVES]],
-        "reasons": reasons,
-        "past": past.as_dict(),
+        "predicted": best.prediction.as_dict(language),
+        "alternatives": [_as_alternative(one, language) for one in alternatives[:MAX_ALTERNATIVES]],
+        "reasons": [reason.say(language) for reason in reasons],
+        "past": past.as_dict(language),
     }
 
 
@@ -362,9 +365,9 @@ def _more_hosts(task: Task, best: Candidate) -> list[Candidate]:
     one = candidate(grown, placement)
     return [
         one._replace(
-            change=f"{count} more host{'s' if count > 1 else ''} like the first",
-            cost="hardware",
-            gain="half the weights on each GPU",
+            change=Text("change_hosts" if count > 1 else "change_host", count=count),
+            cost=Text("cost_hosts"),
+            gain=Text("gain_hosts"),
         )
     ]
 
@@ -383,61 +386,55 @@ def _replicas(task: Task, best: Candidate) -> list[Candidate]:
     count = len(task.nodes)
     return [
         one._replace(
-            change=f"{count} replicas of one host each (one deployment group for each, the same vllm_served_model_name)",
-            cost="less KV cache for one request",
-            gain=f"{count} x {one.prediction.tokens} tokens, no traffic between hosts",
+            change=Text("change_replicas", count=count),
+            cost=Text("cost_replicas"),
+            gain=Text("gain_replicas", count=count, tokens=one.prediction.tokens),
         )
     ]
 
 
-def _reasons(best: Candidate, task: Task) -> list[str]:
+def _reasons(best: Candidate, task: Task) -> list[Text]:
     placement, prediction = best.placement, best.prediction
     lines = []
     if placement.tp > 1:
-        where = "across hosts" if placement.splits_tensors else "inside a host"
-        lines.append(f"tensor parallel over {placement.tp} GPUs {where}")
+        where = "reason_tensor_across" if placement.splits_tensors else "reason_tensor_inside"
+        lines.append(Text(where, count=placement.tp))
     if placement.pp > 1:
-        lines.append(
-            f"pipeline parallel over {placement.pp} stages on {len(placement.nodes)} host{'s' if placement.spans_nodes else ''}"
-        )
+        code = "reason_pipeline" if placement.spans_nodes else "reason_pipeline_one"
+        lines.append(Text(code, stages=placement.pp, hosts=len(placement.nodes)))
     unused = sum(len(node.gpus) for node in task.nodes) - placement.world
     if unused > 0:
-        lines.append(f"{unused} GPU{'s' if unused > 1 else ''} stay idle: no better shape uses them")
+        lines.append(Text("reason_idle" if unused > 1 else "reason_idle_one", count=unused))
     kinds = {(gpu.name, gpu.total) for node in task.nodes for gpu in node.gpus}
     if len(kinds) > 1:
-        lines.append(f"the GPUs differ: the plan follows the weakest, {task.weakest.name}")
+        lines.append(Text("reason_weakest", gpu=task.weakest.name))
     if best.settings.get("dtype") == "half" and task.weakest.capability < (8, 0):
-        lines.append(f"dtype half: {task.weakest.name} has no bfloat16")
-    for name, why in (
-        ("max_num_seqs", "the sampler's peak grows with it"),
-        ("max_num_batched_tokens", "the forward pass's peak grows with it"),
-        ("enforce_eager", "CUDA graphs would take memory that is needed"),
-    ):
+        lines.append(Text("reason_half", gpu=task.weakest.name))
+    for name in ("max_num_seqs", "max_num_batched_tokens", "enforce_eager"):
         if name in best.settings and name not in task.wishes:
-            lines.append(f"{name} {best.settings[name]}: {why}")
+            lines.append(Text("reason_" + name, value=best.settings[name]))
     if "gpu_memory_utilization" not in task.wishes and prediction.settings.utilization > at(
         eras.UTILIZATION, task.release.key
     ):
-        lines.append(
-            f"gpu_memory_utilization {prediction.settings.utilization}: the default leaves too little for the KV cache"
-        )
+        lines.append(Text("reason_gpu_memory_utilization", value=prediction.settings.utilization))
     if prediction.settings.max_model_len < task.model.context:
-        lines.append(f"max_model_len {prediction.settings.max_model_len} of the model's {task.model.context}")
+        lines.append(Text("reason_max_model_len", value=prediction.settings.max_model_len, context=task.model.context))
     if task.experience.starts:
         lines.append(task.experience.sentence)
     if prediction.error:
-        lines.append(f"{prediction.error.message}: {prediction.error.remedy}")
+        lines.append(Text("reason_error", message=prediction.error.message, remedy=prediction.error.remedy))
     return lines
 
 
-def _as_alternative(one: Candidate) -> dict[str, Any]:
+def _as_alternative(one: Candidate, lang: str) -> dict[str, Any]:
     prediction = one.prediction
     return {
-        "change": one.change or f"tensor_parallel_size {one.placement.tp}, pipeline_parallel_size {one.placement.pp}",
-        "cost": one.cost,
-        "gain": one.gain,
+        "change": spoken(one.change, lang)
+        or f"tensor_parallel_size {one.placement.tp}, pipeline_parallel_size {one.placement.pp}",
+        "cost": spoken(one.cost, lang),
+        "gain": spoken(one.gain, lang),
         "ok": prediction.ok,
-        "error": prediction.error.as_dict() if prediction.error else None,
+        "error": prediction.error.as_dict(lang) if prediction.error else None,
         "settings": one.settings,
         "max_model_len": prediction.settings.max_model_len,
         "kv_cache_tokens": prediction.tokens,

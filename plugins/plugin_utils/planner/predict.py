@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import (
     activation,
     fields,
@@ -16,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import (
     weights,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Refusal, refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard, shards
@@ -66,29 +67,29 @@ class Prediction(NamedTuple):
     concurrency: float | None
     longest: int | None
     settings: Settings
-    warnings: tuple[str, ...]
+    warnings: tuple[Text, ...]
 
     @property
     def ok(self) -> bool:
         return self.error is None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self, lang: str = "en") -> dict[str, Any]:
         return {
             "ok": self.ok,
-            "error": self.error.as_dict() if self.error else None,
-            "errors": [error.as_dict() for error in self.errors],
+            "error": self.error.as_dict(lang) if self.error else None,
+            "errors": [error.as_dict(lang) for error in self.errors],
             "dtype": self.dtype,
             "ranks": [rank.as_dict() for rank in self.ranks],
             "kv_cache_tokens": self.tokens,
             "max_concurrency": self.concurrency,
             "longest_context": self.longest,
-            "warnings": list(self.warnings),
+            "warnings": [warning.say(lang) for warning in self.warnings],
         }
 
 
-def predict_start(model: Any, gpus: Any, settings: Any) -> dict[str, Any]:
+def predict_start(model: Any, gpus: Any, settings: Any, language: str = "en") -> dict[str, Any]:
     """The public function: plain data in, plain data out."""
-    return predict(read_model(model), read_gpus(gpus), settings).as_dict()
+    return predict(read_model(model), read_gpus(gpus), settings).as_dict(language)
 
 
 Memo = dict[Any, Any]
@@ -103,7 +104,7 @@ def predict(model: Model, gpus: list[Gpu], raw: Any, memo: Memo | None = None, c
     dtype, dtype_warnings, dtype_refusal = validity.resolve_dtype(model, settings, used)
     refusals = validity.check(model, settings, gpus, dtype_refusal)
     warnings = [*settings.warnings, *model.warnings, *dtype_warnings, *validity.gpu_warnings(settings, used)]
-    codes = {refusal.code for refusal in refusals}
+    codes = {refused.code for refused in refusals}
     if codes & {"layers_fewer_than_stages"} or settings.tp * settings.pp > 4096:
         return Prediction(refusals[0], tuple(refusals), dtype, (), None, None, None, settings, tuple(warnings))
     scheme = validity.effective_quantization(model, settings)
@@ -117,7 +118,7 @@ def _memory(
     settings: Settings,
     dtype: str,
     refusals: list[Refusal],
-    warnings: list[str],
+    warnings: list[Text],
     memo: Memo,
     correction: int,
 ) -> Prediction:
@@ -223,40 +224,41 @@ def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: 
     if at(eras.FREE_MEMORY_CHECK, settings.release.key) and settings.engine == "V1" and free is not None:
         if free < gpu.total * settings.utilization and settings.kv_bytes is None:
             found.append(
-                Refusal(
+                refusal(
                     "free_memory_below_utilization",
-                    "rank {0}: {1:.2f} of {2:.2f} GiB are free, less than gpu_memory_utilization {3} asks for ({4:.2f} GiB)".format(
-                        index, free / GIB, gpu.total / GIB, settings.utilization, gpu.total * settings.utilization / GIB
-                    ),
-                    "lower gpu_memory_utilization to {0:.2f} or stop what holds the memory".format(
-                        math.floor(free / gpu.total * 100) / 100
-                    ),
+                    "start_free_memory",
+                    rank=index,
+                    free=free / GIB,
+                    total=gpu.total / GIB,
+                    utilization=settings.utilization,
+                    needed=gpu.total * settings.utilization / GIB,
+                    lower=math.floor(free / gpu.total * 100) / 100,
                 )
             )
     if rank.weights > usable - LOADING_ROOM_BYTES:
         found.append(
-            Refusal(
+            refusal(
                 "out_of_memory_loading",
-                "rank {0}: the weights take {1:.2f} GiB, and {2} has {3:.2f} GiB".format(
-                    index, rank.weights / GIB, gpu.name, usable / GIB
-                ),
-                "use more GPUs, a quantised checkpoint, or cpu_offload_gb",
+                "start_weights",
+                rank=index,
+                weights=rank.weights / GIB,
+                gpu=gpu.name,
+                usable=usable / GIB,
             )
         )
     return found
 
 
-def _graphs_fit(rank: Rank, settings: Settings, cached: int, warnings: list[str]) -> Refusal | None:
+def _graphs_fit(rank: Rank, cached: int, warnings: list[Text]) -> Refusal | None:
     """CUDA graphs are captured after the KV cache: they live in what the budget leaves."""
     left = max(rank.total - CONTEXT_BYTES - rank.weights - rank.non_torch - cached, 0)
     if rank.graphs <= left:
         return None
-    said = f"CUDA graphs take about {rank.graphs / GIB:.2f} GiB beside the KV cache, and {left / GIB:.2f} GiB are left"
-    remedy = "lower gpu_memory_utilization or max_num_seqs, or set enforce_eager"
+    refused = refusal("out_of_memory_cudagraph", "start_graphs", graphs=rank.graphs / GIB, left=left / GIB)
     if rank.graphs <= left + GRAPH_DOUBT_BYTES:
-        warnings.append(f"{said}: {remedy} if the start runs out of memory there")
+        warnings.append(Text("start_graphs_doubt", said=refused.message, remedy=refused.remedy))
         return None
-    return Refusal("out_of_memory_cudagraph", said, remedy)
+    return refused
 
 
 def _capacity(
@@ -267,18 +269,12 @@ def _capacity(
     stores: list[kv.Cache],
     blocks: int,
     refusals: list[Refusal],
-    warnings: list[str],
+    warnings: list[Text],
 ) -> Prediction:
     key = settings.release.key
     if blocks < 1:
         worst = min(ranks, key=lambda rank: rank.available)
-        refusals.append(
-            Refusal(
-                "no_cache_blocks",
-                "no memory is left for the KV cache: {0:.2f} GiB on the fullest rank".format(worst.available / GIB),
-                "raise gpu_memory_utilization, lower max_num_batched_tokens or max_num_seqs, or use more GPUs",
-            )
-        )
+        refusals.append(refusal("no_cache_blocks", "start_no_cache", left=worst.available / GIB))
         return Prediction(refusals[0], tuple(refusals), dtype, tuple(ranks), 0, 0.0, 0, settings, tuple(warnings))
     usable = blocks
     if settings.engine == "V0" and settings.pp > 1 and at(eras.V0_PP_SPLITS_CHECK, key):
@@ -297,18 +293,18 @@ def _capacity(
         concurrency = round(blocks * settings.block_size / length, 2)
     if needed > usable:
         refusals.append(
-            Refusal(
+            refusal(
                 "max_model_len_exceeds_kv_cache",
-                "max_model_len {0} needs more KV cache than there is; the longest that fits is {1}".format(
-                    length, longest
-                ),
-                "lower max_model_len to {0}".format(longest) if longest else "free memory for the KV cache",
+                "start_length",
+                length=length,
+                longest=longest,
+                remedy=Text("start_length_shorter" if longest else "start_length_more_memory", longest=longest),
             )
         )
     for rank in {(rank.weights, rank.activation): rank for rank in ranks}.values():
-        refusal = _graphs_fit(rank, settings, blocks * stores[rank.stage].block_bytes, warnings)
-        if refusal:
-            refusals.append(refusal)
+        refused = _graphs_fit(rank, blocks * stores[rank.stage].block_bytes, warnings)
+        if refused:
+            refusals.append(refused)
             break
     error = refusals[0] if refusals else None
     return Prediction(

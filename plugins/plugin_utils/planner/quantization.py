@@ -51,7 +51,7 @@ def read_quantization(config: Mapping[str, Any]) -> Quantization:
     if label is None and isinstance(section.get("quantization"), Mapping):
         label = "modelopt"
     if label is None:
-        raise InputError("config.quantization_config.quant_method", "is missing")
+        raise InputError("config.quantization_config.quant_method", "input_missing")
     return make(canonical(label), section)
 
 

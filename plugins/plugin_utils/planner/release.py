@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for, named
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import GENERATIONS, architecture
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -23,7 +24,7 @@ def capability_of(gpu: Any) -> tuple[int, int]:
         gpu = gpu.get("name")
     text = str(gpu or "").strip()
     if not text:
-        raise InputError("gpu", "needs a name or a compute_capability")
+        raise InputError("gpu", "input_gpu")
     found = known(text)
     if found:
         return found[0]
@@ -42,7 +43,7 @@ def image_serves(version: str, capability: tuple[int, int]) -> bool:
     return capability >= least and code_for(built, capability) is not None
 
 
-def recommended_release(gpu: Any) -> dict[str, Any]:
+def recommended_release(gpu: Any, language: str = "en") -> dict[str, Any]:
     """The release for a GPU with the reason, and the limits of its generation."""
     capability = capability_of(gpu)
     generation = None
@@ -51,14 +52,14 @@ def recommended_release(gpu: Any) -> dict[str, Any]:
             generation = facts
             break
     if generation is None:
-        raise InputError("gpu", "no release serves compute capability {0}.{1}".format(*capability))
+        raise InputError("gpu", "input_no_release", capability="{}.{}".format(*capability))
     version = generation["release"] or NEWEST
     served = [v for v in releases() if image_serves(v, capability)]
     return {
         "vllm_version": version,
         "compute_capability": "{0}.{1}".format(*capability),
         "generation": generation["name"],
-        "reason": generation["reason"],
+        "reason": message(generation["reason"], language),
         "dtype": "half" if capability < (8, 0) else "auto",
         "last_official_image": served[-1] if served else None,
         "first_official_image": served[0] if served else None,
@@ -68,5 +69,5 @@ def recommended_release(gpu: Any) -> dict[str, Any]:
         "driver_branch_last": architecture(capability).last_branch,
         "cuda_last": generation["cuda_last"],
         "kernel_modules": architecture(capability).kernel_modules[0],
-        "alternatives": generation["alternatives"],
+        "alternatives": [{**one, "note": message(one["note"], language)} for one in generation["alternatives"]],
     }

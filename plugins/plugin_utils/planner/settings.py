@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import named
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import (
@@ -16,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options
     OPTIONS,
     sampled,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError, Refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError, Refusal, refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import MIB, Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import (
@@ -74,7 +75,7 @@ class Settings(NamedTuple):
     graph_sizes: tuple[int, ...] | None
     environment: Mapping[str, str]
     raw: Mapping[str, Any]
-    warnings: tuple[str, ...]
+    warnings: tuple[Text, ...]
 
 
 def unknown_option(name: str, release: Release) -> Refusal | None:
@@ -85,51 +86,38 @@ def unknown_option(name: str, release: Release) -> Refusal | None:
     if row is None and name in sampled():
         return _sampled_option(name, release)
     if row is None:
-        instead = NEVER_EXISTED.get(name)
-        if instead:
-            return Refusal("unknown_option", f"no vLLM release ever had the option {name}", f"use {instead}")
+        if name in NEVER_EXISTED:
+            return refusal("unknown_option", "start_option_never", name=name, instead=Text("never_existed_" + name))
         import difflib  # only needed for an error
 
         near = difflib.get_close_matches(name, [*OPTIONS, *sampled()], 1)
-        return Refusal(
+        return refusal(
             "unknown_option",
-            f"no examined vLLM release has the option {name}",
-            f"did you mean {near[0]}?" if near else "remove it",
+            "start_option_unknown",
+            name=name,
+            hint=Text("start_option_near", near=near[0]) if near else Text("start_option_remove"),
         )
     _dummy, since, last, replaced = row
     if within(release.key, since, last):
         return None
     if since is not None and release.key < release_key(since):
-        return Refusal(
-            "unknown_option",
-            "vLLM {0} does not know the option {1}; the first release that has it is {2}".format(
-                release.asked, name, since
-            ),
-            "remove it, or use vLLM {0} or later".format(since),
-        )
-    return Refusal(
+        return refusal("unknown_option", "start_option_later", version=release.asked, name=name, since=since)
+    return refusal(
         "unknown_option",
-        "vLLM {0} does not know the option {1} any more; the last release that has it is {2}".format(
-            release.asked, name, last
-        ),
-        "use {0}".format(replaced) if replaced else "remove it: nothing replaced it",
+        "start_option_gone",
+        version=release.asked,
+        name=name,
+        last=last,
+        instead=Text("start_option_replaced", other=replaced) if replaced else Text("start_option_not_replaced"),
     )
 
 
 def _sampled_option(name: str, release: Release) -> Refusal | None:
     _dummy, first, before, last, after = sampled()[name]
     if before is not None and release.key <= release_key(before):
-        return Refusal(
-            "unknown_option",
-            f"vLLM {release.asked} does not know the option {name}; the first examined release that has it is {first}",
-            f"remove it, or use vLLM {first} or later",
-        )
+        return refusal("unknown_option", "start_sampled_later", version=release.asked, name=name, first=first)
     if after is not None and release.key >= release_key(after):
-        return Refusal(
-            "unknown_option",
-            f"vLLM {release.asked} does not know the option {name} any more; the last examined release that has it is {last}",
-            "remove it",
-        )
+        return refusal("unknown_option", "start_sampled_gone", version=release.asked, name=name, last=last)
     return None
 
 
@@ -154,7 +142,7 @@ def executor_of(value: Any) -> str | None:
     if text in ("", "none", "null", "auto"):
         return None
     if text not in ("ray", "mp", "uni", "external_launcher"):
-        raise InputError("settings.distributed_executor_backend", "must be ray, mp or uni, not {0!r}".format(value))
+        raise InputError("settings.distributed_executor_backend", "input_one_of", allowed="ray, mp, uni", found=value)
     return text
 
 
@@ -183,13 +171,9 @@ def read_length(value: Any) -> int | None:
     try:
         number = float(text) * scale
     except ValueError:
-        raise InputError(
-            "settings.max_model_len", "must be a whole number of tokens, not {0!r}".format(value)
-        ) from None
+        raise InputError("settings.max_model_len", "input_tokens", found=value) from None
     if number != int(number) or number < 1 or number > 10**9:
-        raise InputError(
-            "settings.max_model_len", "must be a whole number of tokens from 1 on, not {0!r}".format(value)
-        )
+        raise InputError("settings.max_model_len", "input_tokens_from_one", found=value)
     return int(number)
 
 
@@ -198,7 +182,7 @@ def _nodes(raw: Any, world: int) -> tuple[int, ...] | None:
         return None
     if isinstance(raw, int) and not isinstance(raw, bool):
         if raw < 1:
-            raise InputError("settings.nodes", "must be the ranks of each node")
+            raise InputError("settings.nodes", "input_nodes")
         return tuple([raw] * (world // raw) + ([world % raw] if world % raw else []))
     entries = fields.listing(raw, "settings.nodes")
     counts = []
@@ -236,7 +220,7 @@ def choose_engine(release: Release, raw: Mapping[str, Any], gpus: Sequence[Gpu],
     if asked:
         text = str(asked).strip().upper()
         if text not in ("V0", "V1"):
-            raise InputError("settings.engine", "must be V0 or V1, not {0!r}".format(asked))
+            raise InputError("settings.engine", "input_one_of", allowed="V0, V1", found=asked)
         return text
     default = at(eras.ENGINE, release.key)
     flag = environment.get("VLLM_USE_V1")
@@ -265,7 +249,7 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
     """Decide everything that the release would decide."""
     raw = normalise(raw_settings)
     if raw.get("vllm_version") is None:
-        raise InputError("settings.vllm_version", "is missing")
+        raise InputError("settings.vllm_version", "input_missing")
     release = resolve_release(raw["vllm_version"], "settings.vllm_version")
     key = release.key
     warnings = list(release.warnings)
@@ -278,7 +262,7 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
     engine = choose_engine(release, raw, gpus, environment)
     utilization = fields.number(raw, "gpu_memory_utilization", "settings", 0, 1)
     if utilization == 0:
-        raise InputError("settings.gpu_memory_utilization", "must be more than 0 and at most 1")
+        raise InputError("settings.gpu_memory_utilization", "input_share")
     weakest = min(gpu.total for gpu in gpus)
     length_asked = raw.get("max_model_len")
     auto_length = False
@@ -287,9 +271,7 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         length = read_length(length_asked)
         auto_length = length is None
         if auto_length and key < release_key(eras.AUTO_MAX_MODEL_LEN_SINCE):
-            raise InputError(
-                "settings.max_model_len", "auto exists from vLLM {0} on".format(eras.AUTO_MAX_MODEL_LEN_SINCE)
-            )
+            raise InputError("settings.max_model_len", "input_auto_since", since=eras.AUTO_MAX_MODEL_LEN_SINCE)
     max_model_len = length or model.context
     sequences = fields.whole(raw, ("max_num_seqs",), "settings")
     batched = fields.whole(raw, ("max_num_batched_tokens",), "settings")
@@ -329,9 +311,7 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         try:
             parts = tuple(int(x) for x in partition.split(","))
         except ValueError:
-            raise InputError(
-                "settings.environment.VLLM_PP_LAYER_PARTITION", "must be a comma list of layer counts"
-            ) from None
+            raise InputError("settings.environment.VLLM_PP_LAYER_PARTITION", "input_partition") from None
     free = raw.get("free_memory_mib")
     frees: tuple[int, ...] | None = None
     if free is not None:
@@ -341,7 +321,7 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
     dtype = DTYPES.get(str(raw.get("dtype") or "auto").lower().replace("torch.", ""))
     if dtype is None:
         raise InputError(
-            "settings.dtype", "must be auto, half, float16, bfloat16 or float32, not {0!r}".format(raw.get("dtype"))
+            "settings.dtype", "input_one_of", allowed="auto, half, float16, bfloat16, float32", found=raw.get("dtype")
         )
     kv_bytes = raw.get("kv_cache_memory_bytes")
     return Settings(

@@ -52,15 +52,13 @@ LAYER = re.compile(r"\.(?:layers|h|blocks|layer)\.(\d+)\.")
 def size_of(name: str, entry: Any, width: int) -> tuple[int, list[int]]:
     """Bytes of a tensor in the serving dtype, and its shape."""
     if not isinstance(entry, Mapping) or "shape" not in entry:
-        raise InputError("model.tensors.{0}".format(name), "needs dtype and shape")
+        raise InputError("model.tensors.{0}".format(name), "input_tensor")
     kind = str(entry.get("dtype") or "").upper()
     if kind not in BYTES:
-        raise InputError(
-            "model.tensors.{0}.dtype".format(name), "{0!r} is no safetensors dtype".format(entry.get("dtype"))
-        )
+        raise InputError("model.tensors.{0}.dtype".format(name), "input_tensor_dtype", found=entry.get("dtype"))
     shape = [int(x) for x in entry["shape"]]
     if any(x < 0 for x in shape):
-        raise InputError("model.tensors.{0}.shape".format(name), "holds a negative number")
+        raise InputError("model.tensors.{0}.shape".format(name), "input_negative")
     count = 1
     for x in shape:
         count *= x

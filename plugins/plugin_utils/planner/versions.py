@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES, UNEXAMINED
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 
@@ -25,7 +26,7 @@ class Release(NamedTuple):
     asked: str
     examined: str
     key: tuple[int, ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[Text, ...]
 
 
 _CACHE: dict[str, tuple[int, ...]] = {}
@@ -42,7 +43,7 @@ def release_key(version: str) -> tuple[int, ...]:
 def _parse(version: str) -> tuple[int, ...]:
     found = _PATTERN.match(version.strip())
     if not found:
-        raise InputError("vllm_version", "{0!r} is not a release number such as 0.8.5.post1".format(version))
+        raise InputError("vllm_version", "input_release", found=version)
     numbers = [int(x) for x in found.group("release").split(".")][:4]
     numbers += [0] * (4 - len(numbers))
     return (*numbers, int(found.group("post") or 0))
@@ -64,10 +65,10 @@ def resolve_release(version: object, field: str = "vllm_version") -> Release:
     try:
         key = release_key(text)
     except InputError as error:
-        raise InputError(field, error.why) from None
+        raise InputError(field, error.why.code, **error.why.values) from None
     built = bool(re.search(r"(a|b|rc)\d|\.dev|\+", text))
     exact = [v for v in _ORDERED if _KEYS[v] == key]
-    warnings: list[str] = []
+    warnings: list[Text] = []
     if exact:
         examined = exact[0]
     else:
@@ -77,17 +78,15 @@ def resolve_release(version: object, field: str = "vllm_version") -> Release:
         known = key in _UNEXAMINED_KEYS
         if not known and not (built and (same_line or (older and newer))):
             near = (older[-2:] + newer[:1]) or [NEWEST]
-            raise InputError(
-                field, "vLLM {0} does not exist; the nearest releases are {1}".format(text, ", ".join(near))
-            )
+            raise InputError(field, "input_release_unknown", version=text, near=", ".join(near))
         # A post-release of the same number is the nearest, then the release before.
         same = [v for v in newer if _KEYS[v][:4] == key[:4]]
         examined = same[0] if same else older[-1] if older else newer[0]
         if same_line and examined not in same_line:
             examined = same_line[0]
-        warnings.append("vLLM {0} was not examined itself; the facts of {1} stand for it".format(text, examined))
+        warnings.append(Text("start_release_not_examined", version=text, examined=examined))
     if built and not warnings:
-        warnings.append("vLLM {0} is not a plain release; the facts of {1} stand for it".format(text, examined))
+        warnings.append(Text("start_release_built", version=text, examined=examined))
     result = Release(text, examined, key, tuple(warnings))
     _RESOLVED[text] = result
     return result

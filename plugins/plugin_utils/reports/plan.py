@@ -54,7 +54,7 @@ def plan_report(plans: Any, report_format: Any = "table", language: str = "en") 
     """One plan, or plans by the name of their deployment, in one of the formats."""
     name = str(report_format)
     if name not in FORMATS:
-        raise InputError("format", f"must be one of {', '.join(FORMATS)}, not {name!r}")
+        raise InputError("format", "input_one_of", allowed=", ".join(FORMATS), found=name)
     if name == "json":
         return json.dumps(read_plans(plans), indent=2, sort_keys=True, default=str) + "\n"
     return plan_html(plans, language) if name == "html" else plan_table(plans, language)

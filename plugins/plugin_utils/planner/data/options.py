@@ -427,12 +427,8 @@ def sampled() -> dict[str, tuple[str, str, str | None, str | None, str | None]]:
     return _READ
 
 
-# Names that people use and that no release ever had: what to use instead.
-NEVER_EXISTED: dict[str, str] = {
-    "enable_prometheus": "nothing: /metrics is always served; only disable_log_stats affects it",
-    "kv_cache_memory": "kv_cache_memory_bytes (0.10.2 and later)",
-    "ray_address": "nothing: the address comes from RAY_ADDRESS or the running Ray cluster",
-}
+# Names that people use and that no release ever had. What to use instead is in the catalogue: never_existed_<name>.
+NEVER_EXISTED = ("enable_prometheus", "kv_cache_memory", "ray_address")
 
 # Keys of `settings` that are not engine options: they describe the start and never reach the command line.
 DESCRIPTIVE: tuple[str, ...] = (

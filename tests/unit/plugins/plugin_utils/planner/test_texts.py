@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import json
 import re
+import string
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import TEXTS, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failures import FAILURES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import OPTIONS
@@ -17,6 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.engine_log import parse_engine_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import predict_start
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_html, plan_report, plan_table
@@ -131,12 +134,13 @@ def test_diagnosis(code: str, lang: str) -> None:
     assert "?" not in found["cause"]
 
 
-def test_every_failure_speaks_both_languages() -> None:
-    codes = [row[0] for row in FAILURES]
+def test_every_failure_has_a_cause_and_a_remedy() -> None:
+    codes = [code for code, _ in FAILURES]
     assert len(codes) == len(set(codes))
-    for code, pattern, cause, remedy in FAILURES:
-        assert set(cause) == set(remedy) == {"en", "zh"}, code
-        re.compile(pattern)
+    for code, pattern in FAILURES:
+        groups = {name.rstrip("0123456789") for name in re.compile(pattern).groupindex}
+        for text in (f"failure_{code}", f"failure_{code}_remedy"):
+            assert {field for _, field, _, _ in string.Formatter().parse(TEXTS["en"][text]) if field} <= groups
     assert diagnose_log("INFO Application startup complete.") == []
     with pytest.raises(InputError, match="lang"):
         diagnose_log("", "fr")
@@ -173,3 +177,46 @@ def test_reports(model: Model, v100: dict[str, Any]) -> None:
     assert json.loads(plan_report({"qwen": plan}, "json"))["qwen"]["ok"] is True
     with pytest.raises(InputError, match="format"):
         plan_report(plan, "pdf")
+
+
+def chinese(text: str) -> bool:
+    return bool(re.search("[\u4e00-\u9fff]", text))
+
+
+@pytest.mark.parametrize("length", [2048, 131072], ids=["fits", "does not fit"])
+def test_a_plan_in_chinese(length: int, model: Model, v100: dict[str, Any]) -> None:
+    nodes = [{"host": "gpu01", "gpus": [v100]}, {"host": "gpu02", "gpus": [v100]}]
+    past = {"gpu": v100["name"], "prediction": {"kv_cache_gib": 2}, "truth": {"kv_cache_gib": 1}}
+    request = {"max_model_len": length, "observations": [past]}
+    plan = plan_deployment(model("Qwen__Qwen2.5-14B"), nodes, request, language="zh")
+    english = plan_deployment(model("Qwen__Qwen2.5-14B"), nodes, request)
+    texts = [*plan["reasons"], *plan["predicted"]["warnings"]]
+    for one in plan["alternatives"]:
+        texts += [text for text in (one["cost"], one["gain"]) if text]
+        texts += [one["error"]["message"], one["error"]["remedy"]] if one["error"] else []
+    assert len(texts) > 8
+    assert [text for text in texts if not chinese(text) and not text.startswith("max_model_len")] == []
+    assert plan["settings"] == english["settings"], "the language changes no decision"
+    assert not any(chinese(reason) for reason in english["reasons"])
+
+
+def test_a_refused_start_in_chinese(model: Model, v100: dict[str, Any]) -> None:
+    settings = {
+        "vllm_version": "0.8.5.post1",
+        "dtype": "bfloat16",
+        "tensor_parallel_size": 3,
+        "enable_prometheus": True,
+    }
+    predicted = predict_start(model("Qwen__Qwen2.5-14B"), [v100] * 3, settings, "zh")
+    assert len(predicted["errors"]) > 3
+    assert [
+        error for error in predicted["errors"] if not chinese(error["message"]) or not chinese(error["remedy"])
+    ] == []
+    assert recommended_release("7.0", "zh")["reason"].startswith("最后一个官方镜像")
+
+
+def test_wrong_input_in_chinese(model: Model) -> None:
+    with pytest.raises(InputError) as caught:
+        plan_deployment(model("Qwen__Qwen2.5-14B"), [])
+    assert str(caught.value) == "nodes: holds no host"
+    assert reason(caught.value, "zh") == "nodes：不含任何主机"

@@ -1,0 +1,76 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command line of vLLM on each host: the only one there is, for reports and for containers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import resolve_release
+
+API_PORT, MASTER_PORT = 8000, 29501
+# Nothing leaves the hosts: no statistics of use, no look at a hub.
+ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+
+
+def launch(
+    settings: Mapping[str, Any],
+    vllm_version: Any,
+    executor: str,
+    nodes: Sequence[Mapping[str, Any]],
+    service: Mapping[str, Any] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """``{host: {argv, environment}}`` of every host that runs vLLM, the head first.
+
+    ``nodes`` are those of a plan, ``{host, ranks}``, in rank order. With Ray, or on one host, only the head runs vLLM; without Ray each
+    host with ranks does. ``service`` holds what the planner does not decide: ``head`` (else the first host), ``model`` (its path),
+    ``served_model_name``, ``port``, ``master_port``, ``addresses`` by host (else their names) and ``ray_address``.
+    """
+    service = service or {}
+    hosts = ranked_hosts(nodes)
+    head = str(service.get("head") or (hosts[0] if hosts else ""))
+    model = str(service.get("model") or "MODEL")
+    environment = dict(ENVIRONMENT)
+    if executor == "ray" and service.get("ray_address"):
+        environment["RAY_ADDRESS"] = str(service["ray_address"])
+    common = [
+        *_program(vllm_version, model),
+        *("--host", "0.0.0.0", "--port", str(service.get("port") or API_PORT)),  # noqa: S104: a firewall closes it
+        *("--served-model-name", str(service.get("served_model_name") or model)),
+        *vllm_arguments(settings, vllm_version),
+    ]
+    if not joins_hosts(executor, nodes):
+        return {head: {"argv": common, "environment": environment}}
+    address = (service.get("addresses") or {}).get(head) or head
+    meeting = ["--master-addr", str(address), "--master-port", str(service.get("master_port") or MASTER_PORT)]
+    return {
+        host: {
+            "argv": [
+                *common,
+                *("--nnodes", str(len(hosts)), "--node-rank", str(rank)),
+                *meeting,
+                *([] if host == head else ["--headless"]),
+            ],
+            "environment": environment,
+        }
+        for rank, host in enumerate(hosts)
+    }
+
+
+def ranked_hosts(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The hosts with ranks, in rank order."""
+    return [str(node["host"]) for node in nodes if node.get("ranks")]
+
+
+def joins_hosts(executor: str, nodes: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether vLLM runs on several hosts that meet without Ray."""
+    return executor == "mp" and len(ranked_hosts(nodes)) > 1
+
+
+def _program(vllm_version: Any, model: str) -> list[str]:
+    if RELEASES[resolve_release(vllm_version).examined].entrypoint == "serve":
+        return ["vllm", "serve", model]
+    return ["python3", "-m", "vllm.entrypoints.openai.api_server", "--model", model]
