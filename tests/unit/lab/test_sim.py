@@ -144,7 +144,7 @@ def test_every_model_can_be_shown(host: Path, model: str) -> None:
         for part in ("total", "reserved", "free")
     )
     assert smi(host, "--query-gpu=memory.total", "--format=csv,noheader,nounits") == f"{total}\n"
-    assert total == GPU_MODELS[model].memory_mib == reserved + free
+    assert total == GPU_MODELS[model]["memory_mib"] == reserved + free
 
 
 # -- nvidia-smi against the captures -----------------------------------------------------------------------------------
