@@ -83,7 +83,10 @@ class ActionModule(ActionBase):
         bundle, host = options["bundle"], task_vars.get("inventory_hostname", "")
         for number, file in enumerate(files):
             if file["size"] >= SLOW_BYTES:
-                display.display(f"{host}: copying {file['source']} ({human_bytes(file['size'])})")
+                size = human_bytes(file["size"])
+                display.display(
+                    message("bundle_copying", options["language"], host=host, source=file["source"], size=size)
+                )
             file["arrived"] = f"{incoming}/{number}"
             source = inside(bundle, file["source"])
             if source is None or not os.path.isfile(source):

@@ -44,7 +44,7 @@ class ActionModule(ActionBase):
         total = sum(record["size"] for record in records)
         before = read_checks(options["checks"], bundle)
         seen = dict(before)
-        progress = Progress(f"verify {bundle}", total, display.display)
+        progress = Progress(message("progress_verify", lang, bundle=bundle), total, display.display, lang)
         try:
             faults = fault_names(verify(bundle, records, seen, options["content"], add=progress.add), lang)
         except (OSError, BundleError) as error:

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     sha256_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import human_seconds
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, Text, message
 
 ATTEMPTS = 5
 TIMEOUT_SECONDS = 60
@@ -34,11 +34,11 @@ class FetchError(Refused):
     """A file that could not be brought; the text names it, each address that was tried, and what each answered."""
 
 
-class _Again(Exception):
+class _Again(Refused):
     """This try failed, the next may not."""
 
 
-class _Wrong(Exception):
+class _Wrong(Refused):
     """What arrived is not what was asked for."""
 
 
@@ -109,7 +109,7 @@ def download(
 ) -> None:
     """Bring a file (urls; size, sha256, headers where known) to `target`. What an earlier try brought is not fetched again."""
     urls: list[str] = list(file["urls"])
-    answers: dict[str, str] = {}
+    answers: dict[str, Any] = {}
     given_up: set[str] = set()
     os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
     for attempt in range(attempts):
@@ -128,16 +128,19 @@ def download(
                     given_up.add(url)
             except _Wrong as error:
                 # Once more from its beginning: what was resumed may have been of another file.
-                if answers.get(url) == str(error):
+                if str(answers.get(url)) == str(error):
                     given_up.add(url)
-                answers[url] = str(error)
+                answers[url] = error
             except (OSError, http.client.HTTPException, _Again) as error:
                 answers[url] = _explain(error)
         if len(given_up) == len(urls):
             break
         if attempt + 1 < attempts:
             pause(min(2.0**attempt, 30))
-    tried = "\n".join(f"  {without_password(url)}: {answers.get(url, 'not tried')}" for url in urls)
+    tried = [
+        Text("fetch_answer", url=without_password(url), reason=answers.get(url, Text("fetch_not_tried")))
+        for url in urls
+    ]
     raise FetchError("fetch_failed", path=file.get("path") or os.path.basename(target), answers=tried)
 
 
@@ -164,7 +167,7 @@ def _continue(
             span = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range") or "")
             if not span or int(span.group(1)) != have:
                 _forget(part)
-                raise _Again("the server sent another part than was asked for")
+                raise _Again("fetch_other_part")
         else:
             have = 0
         _note(part, url, answer.headers)
@@ -173,7 +176,7 @@ def _continue(
         length = answer.headers.get("Content-Length")
         expected = have + int(length) if length and length.isdigit() else None
         if size is not None and expected is not None and expected != size:
-            raise _Wrong(f"it has {expected} bytes there, {size} are expected")
+            raise _Wrong("fetch_other_size", found=expected, wanted=size)
         received = have
         with open(part, "ab" if have else "wb") as stream:
             try:
@@ -186,7 +189,7 @@ def _continue(
                 raise
         if expected is not None and received < expected:
             add(-received)
-            raise _Again(f"the connection ended after {human_bytes(received)} of {human_bytes(expected)}")
+            raise _Again("fetch_cut_off", received=human_bytes(received), expected=human_bytes(expected))
 
 
 def _count(part: str, have: int, add: Callable[[int], None]) -> None:
@@ -196,17 +199,17 @@ def _count(part: str, have: int, add: Callable[[int], None]) -> None:
 
 def _check(file: Mapping[str, Any], part: str, add: Callable[[int], None]) -> None:
     size, digest = os.path.getsize(part), file.get("sha256")
-    wrong = ""
+    wrong: _Wrong | None = None
     if file.get("size") is not None and size != file["size"]:
-        wrong = f"{size} bytes arrived, {file['size']} are expected"
+        wrong = _Wrong("fetch_arrived_size", found=size, wanted=file["size"])
     elif digest:
         found = sha256_of(part)
         if found != digest:
-            wrong = f"what arrived has the SHA-256 {found}, {digest} is expected"
+            wrong = _Wrong("fetch_arrived_digest", found=found, wanted=digest)
     if wrong:
         add(-size)
         _forget(part)
-        raise _Wrong(wrong)
+        raise wrong
 
 
 def _note(part: str, url: str, headers: Any) -> None:
@@ -231,14 +234,15 @@ def _forget(part: str) -> None:
             os.unlink(path)
 
 
-def _explain(error: Exception) -> str:
+_HTTP = {401: "fetch_http_token", 403: "fetch_http_token", 407: "fetch_http_proxy"}
+
+
+def _explain(error: Exception) -> Any:
+    """Why a try failed, as a value of a message."""
+    if isinstance(error, Refused):
+        return error
     if isinstance(error, urllib.error.HTTPError):
-        text = f"HTTP {error.code} {error.reason}"
-        if error.code in (401, 403):
-            text += ": a token is needed, or the licence has to be accepted on the model's page"
-        if error.code == 407:
-            text += ": the proxy wants a name and a password (bundle_proxy)"
-        return text
+        return Text(_HTTP.get(error.code, "fetch_http"), status=error.code, answer=error.reason)
     if isinstance(error, urllib.error.URLError):
         return str(error.reason)
     return str(error) or type(error).__name__
@@ -254,13 +258,18 @@ def present(file: Mapping[str, Any], full: str, known: Mapping[str, Any] | None,
     return bool(digest) and sha256_of(full) == digest
 
 
-def summary(sizes: Sequence[int | None], fetch: int, hosts: int, gbit_per_second: float) -> str:
-    """412.0 GiB in 12 files, 3.1 GiB of it to fetch; about 35 min to 12 hosts at 10 Gbit/s."""
+def summary(sizes: Sequence[int | None], fetch: int, hosts: int, gbit_per_second: float, lang: str = "en") -> str:
+    """bundle: 412.0 GiB in 12 files, 3.1 GiB of it to fetch; about 35 min to 12 hosts at 10 Gbit/s."""
     total = sum(size or 0 for size in sizes)
     unknown = sum(size is None for size in sizes)
-    more = f" and {unknown} of unknown size" if unknown else ""
-    seconds = total * 8 * hosts / (gbit_per_second * 1e9)
-    return (
-        f"{human_bytes(total)} in {len(sizes) - unknown} files{more}, {human_bytes(fetch)} of it to fetch; "
-        f"about {human_seconds(seconds)} to {hosts} host{'s' if hosts != 1 else ''} at {gbit_per_second:g} Gbit/s"
+    return message(
+        "bundle_summary",
+        lang,
+        total=human_bytes(total),
+        count=len(sizes) - unknown,
+        more=Text("bundle_summary_unknown", count=unknown) if unknown else "",
+        fetch=human_bytes(fetch),
+        time=human_seconds(total * 8 * hosts / (gbit_per_second * 1e9)),
+        hosts=Text("bundle_summary_hosts" if hosts != 1 else "bundle_summary_host", count=hosts),
+        rate=f"{gbit_per_second:g}",
     )

@@ -40,7 +40,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources impor
     run_command,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import ToolkitError, repack
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import reason
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, reason
 
 PARALLEL = 4
 
@@ -51,23 +51,24 @@ Files = list[dict[str, Any]]
 def write_lists(options: Mapping[str, Any], settings: Settings, warn: Say, check: bool) -> dict[str, Any]:
     """Write down what would be fetched. What nobody can be asked about from here is left to the script, or said."""
     plan, unresolved = {}, {}
+    lang = options["language"]
     for item in options["items"]:
         path = str(item["path"])
         if _is_local(item):
-            unresolved[path] = f"it is a file of this machine, {item['source']}: carry it yourself"
+            unresolved[path] = message("bundle_own_file", lang, source=item["source"])
             continue
         try:
             plan[_key(item)] = {**resolve(item, settings), "item": dict(item)}
         except (SourceError, FetchError) as error:
             plan[_key(item)] = {"item": dict(item)}
-            unresolved[path] = reason(error, options["language"])
+            unresolved[path] = reason(error, lang)
     written = []
     for name, text in render(plan, options["images"], options["registry_mirrors"], unresolved).items():
         path = os.path.join(options["lists"], name)
         if write_text(path, text, check):
             written.append(path)
     for path, why in unresolved.items():
-        warn(f"not in the lists: {path}: {why}")
+        warn(message("bundle_not_in_lists", lang, path=path, reason=why))
     return {"changed": bool(written), "fetched": [], "artefacts": [], "written": written}
 
 
@@ -86,7 +87,7 @@ def fetch(
         fetching.bring()
         client = images.engine() if pulls else None
         for reference in pulls:
-            images.pull(client, reference, mirrors, credentials, say)
+            images.pull(client, reference, mirrors, credentials, say, options["language"])
         fetching.write_plan()
     local = [
         {**item, "source": str(item["source"]).removeprefix("file://")} for item in options["items"] if _is_local(item)
@@ -126,7 +127,7 @@ class _Fetch:
             if _is_local(item):
                 continue
             if key not in known:
-                self.say(f"bundle: asking for {item['source']}")
+                self.say(message("bundle_asking", self.lang, source=item["source"]))
                 known[key] = {**resolve(item, self.settings), "item": dict(item)}
             self.plan[key] = known[key]
         self.commands = [one for one in self.plan.values() if "command" in one and not self._has_all(one)]
@@ -144,14 +145,14 @@ class _Fetch:
         if not sizes:
             return
         size = sum(file.get("size") or 0 for file in self.lacking)
-        self.say("bundle: " + summary(sizes, size, hosts, gbit_per_second))
+        self.say(summary(sizes, size, hosts, gbit_per_second, self.lang))
         started = [self._full(file["path"]) + ".part" for file in self.lacking]
         there = sum(os.path.getsize(path) for path in started if os.path.exists(path))
         require_room(self.bundle, size - there, "llm_bundle_dir")
 
     def bring(self) -> None:
         total = sum(file.get("size") or 0 for file in self.lacking)
-        progress = Progress("fetch", total, self.say, self.lang)
+        progress = Progress(message("progress_fetch", self.lang), total, self.say, self.lang)
         with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
             failed = [error for error in pool.map(lambda file: self._bring_one(file, progress), self.lacking) if error]
         if failed:
@@ -234,7 +235,7 @@ class _Fetch:
         full = self._full(folder)
         part = os.path.join(os.path.realpath(self.bundle), STATE_DIR, "commands", folder)
         os.makedirs(part, exist_ok=True)
-        self.say(f"bundle: {source} by {one['command'][0]}")
+        self.say(message("bundle_by_program", self.lang, source=source, program=one["command"][0]))
         run_command(one, part, self.settings, source)
         shutil.rmtree(full, ignore_errors=True)
         os.makedirs(os.path.dirname(full), exist_ok=True)

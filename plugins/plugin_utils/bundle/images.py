@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import image_addresses
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import SourceError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 
 def engine() -> Any:
@@ -46,6 +47,7 @@ def pull(
     mirrors: Mapping[str, Sequence[str]],
     credentials: Mapping[str, Mapping[str, str]],
     say: Callable[[str], None],
+    lang: str = "en",
 ) -> str:
     """Bring an image under its name into the engine and return where it came from. The engine itself resumes layers."""
     import docker
@@ -54,7 +56,7 @@ def pull(
     for address in image_addresses(reference, mirrors):
         auth = dict(credentials.get(address.partition("/")[0]) or {}) or None
         try:
-            wrong = _pull(client, address, auth, say)
+            wrong = _pull(client, address, auth, say, lang)
         except docker.errors.APIError as error:
             wrong = str(error.explanation or error)
         if wrong:
@@ -68,10 +70,10 @@ def pull(
     raise SourceError("image_not_pulled", image=reference, answers="\n".join(answers))
 
 
-def _pull(client: Any, address: str, auth: dict[str, str] | None, say: Callable[[str], None]) -> str:
+def _pull(client: Any, address: str, auth: dict[str, str] | None, say: Callable[[str], None], lang: str) -> str:
     """What the engine says is wrong, or nothing."""
     layers: dict[str, tuple[int, int]] = {}
-    progress = Progress(f"pull {address}", 0, say)
+    progress = Progress(message("progress_pull", lang, image=address), 0, say, lang)
     for line in client.api.pull(address, stream=True, decode=True, auth_config=auth):
         if line.get("error"):
             return str(line["error"])

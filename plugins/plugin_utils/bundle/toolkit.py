@@ -12,20 +12,22 @@ import tarfile
 from collections.abc import Iterator
 from typing import IO
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
+
 _AR_MAGIC = b"!<arch>\n"
 _WANTED = re.compile(r"usr/(bin|lib)/.+")
 _PACKAGE = re.compile(r"(.*/)?(libnvidia-container|nvidia-container-toolkit)[^/]*\.deb")
 _LEFT_OUT = re.compile(r"-(dev|dbg)_|dbgsym|operator-extensions")
 
 
-class ToolkitError(Exception):
-    """An archive that is not what NVIDIA publishes; the text says what was found instead."""
+class ToolkitError(Refused):
+    """An archive that is not what NVIDIA publishes."""
 
 
 def members(deb: bytes) -> Iterator[tuple[str, bytes]]:
     """(name, content) of each member of a Debian package. Format: https://manpages.debian.org/bookworm/dpkg-dev/deb.5"""
     if not deb.startswith(_AR_MAGIC):
-        raise ToolkitError("a .deb file that is no Debian package")
+        raise ToolkitError("toolkit_no_package")
     place = len(_AR_MAGIC)
     while place + 60 <= len(deb):
         header = deb[place : place + 60]
@@ -40,7 +42,7 @@ def programs_of(deb: bytes) -> dict[str, tuple[tarfile.TarInfo, bytes]]:
         if not name.startswith("data.tar"):
             continue
         if name.endswith(".zst"):
-            raise ToolkitError("a package compressed with zstd, which this Python cannot read")
+            raise ToolkitError("toolkit_zstd")
         found = {}
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             for info in archive:
@@ -49,7 +51,7 @@ def programs_of(deb: bytes) -> dict[str, tuple[tarfile.TarInfo, bytes]]:
                     stream = archive.extractfile(info) if info.isfile() else None
                     found[path] = (info, stream.read() if stream else b"")
         return found
-    raise ToolkitError("a Debian package without data")
+    raise ToolkitError("toolkit_no_data")
 
 
 def repack(source: str, target: str) -> None:
@@ -61,7 +63,7 @@ def repack(source: str, target: str) -> None:
                 stream = archive.extractfile(info)
                 found.update(programs_of(stream.read() if stream else b""))
     if "usr/bin/nvidia-ctk" not in found:
-        raise ToolkitError(f"{os.path.basename(source)} holds no package with usr/bin/nvidia-ctk")
+        raise ToolkitError("toolkit_no_ctk", archive=os.path.basename(source))
     with open(target + ".new", "wb") as out:
         _write(found, out)
     os.replace(target + ".new", target)

@@ -31,7 +31,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import read_manifest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message
 
 PARTS_NAME = "parts.json"
 SUMS_NAME = "SHA256SUMS"
@@ -46,9 +46,12 @@ Say = Callable[[str], None]
 def send(options: Mapping[str, Any], say: Say, check: bool) -> dict[str, Any]:
     """Export a bundle, as the action plugin bundle_carry is asked to."""
     target, checks = options["export"], options["checks"]
+    lang = options["language"]
     records = _records(options["bundle"])
     seen = read_checks(checks, target)
-    progress = Progress(f"export to {target}", sum(record["size"] for record in records), say)
+    progress = Progress(
+        message("progress_export", lang, folder=target), sum(record["size"] for record in records), say, lang
+    )
     try:
         carried = export(options["bundle"], records, target, options["split_mib"] * MIB, seen, progress.add, check)
     finally:
@@ -60,16 +63,19 @@ def send(options: Mapping[str, Any], say: Say, check: bool) -> dict[str, Any]:
 def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dict[str, Any]:
     """Import a bundle, or what the script of the lists has fetched, as the action plugin bundle_carry is asked to."""
     bundle, folders, checks = options["bundle"], options["sources"], options["checks"]
+    lang = options["language"]
     home = next((one for one in folders if os.path.isfile(os.path.join(one, MANIFEST_NAME))), None)
     plan = script.read_plan(folders) if home is None else {}
     if home is None and not plan:
         raise Refused("carry_no_source", folders=", ".join(folders), manifest=MANIFEST_NAME, plan=PLAN_NAME)
     records = _records(home) if home else script.fetched_records(folders, plan)
     seen = read_checks(checks, bundle)
-    progress = Progress(f"import to {bundle}", sum(record["size"] for record in records), say)
+    progress = Progress(
+        message("progress_import", lang, folder=bundle), sum(record["size"] for record in records), say, lang
+    )
     try:
         carried = bring_in(folders, records, bundle, seen, progress.add, check)
-        artefacts = [] if home else script.adopt(folders, plan, bundle, warn, options["language"], check)
+        artefacts = [] if home else script.adopt(folders, plan, bundle, warn, lang, check)
     finally:
         if not check:
             write_checks(checks, bundle, seen)
@@ -193,9 +199,9 @@ def read_parts(folders: Sequence[str]) -> Parts:
                 for piece in pieces:
                     safe_path(piece["path"])
                     if len(str(piece["sha256"])) != 64 or int(piece["size"]) < 0:
-                        raise ValueError("a part without checksum")
+                        raise Refused("carry_part_without_sum")
                 found[name] = pieces
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (Refused, ValueError, TypeError, KeyError, AttributeError) as error:
             raise BundleError("carry_no_list", path=path, reason=error) from error
     return found
 

@@ -268,5 +268,12 @@ def test_a_present_file_is_read_only_if_it_was_touched(content: bytes, touched: 
 def test_the_size_before_it_starts() -> None:
     text = fetch.summary([400 << 30, 12 << 30, None], 3 << 30, 12, 10)
     assert text == (
-        "412.0 GiB in 2 files and 1 of unknown size, 3.0 GiB of it to fetch; about 71 min to 12 hosts at 10 Gbit/s"
+        "bundle: 412.0 GiB in 2 files and 1 of unknown size, 3.0 GiB of it to fetch; "
+        "about 71 min to 12 hosts at 10 Gbit/s"
     )
+
+
+def test_the_size_in_chinese() -> None:
+    text = fetch.summary([400 << 30, None], 3 << 30, 1, 10, "zh")
+    assert text.startswith("离线包：1 个文件，共 400.0 GiB，另有 1 个大小未知")
+    assert "传到 1 台主机" in text

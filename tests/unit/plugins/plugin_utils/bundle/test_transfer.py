@@ -187,16 +187,22 @@ def test_a_disk_that_is_too_small_is_told_first(
 
 def test_an_action_exports_and_imports_and_remembers(home: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    options = {"bundle": str(home), "export": str(tmp_path / "disk"), "checks": str(tmp_path / "c"), "split_mib": 0}
+    common = {"checks": str(tmp_path / "c"), "language": "en"}
+    options = {**common, "bundle": str(home), "export": str(tmp_path / "disk"), "split_mib": 0}
     assert len(transfer.send(options, said.append, check=False)["carried"]) == len(FILES) + 3
     assert transfer.send(options, said.append, check=False)["carried"] == []
-    into = {"bundle": str(tmp_path / "site"), "sources": [str(tmp_path / "disk")], "checks": str(tmp_path / "c")}
+    into = {**common, "bundle": str(tmp_path / "site"), "sources": [str(tmp_path / "disk")]}
     found = transfer.receive(into, said.append, said.append, check=False)
     assert found == {"carried": [*FILES, "manifest.yml"], "artefacts": []}
     assert transfer.receive(into, said.append, said.append, check=False)["carried"] == []
 
 
 def test_a_disk_with_neither_a_bundle_nor_what_the_script_fetched(tmp_path: Path) -> None:
-    into = {"bundle": str(tmp_path / "site"), "sources": [str(tmp_path)], "checks": str(tmp_path / "c")}
+    into = {
+        "bundle": str(tmp_path / "site"),
+        "sources": [str(tmp_path)],
+        "checks": str(tmp_path / "c"),
+        "language": "en",
+    }
     with pytest.raises(Refused, match=str(tmp_path)):
         transfer.receive(into, print, print, check=False)
