@@ -14,20 +14,26 @@ datagrams arrive, and how large they were: nobody may fragment them, which tells
 from __future__ import annotations
 
 import concurrent.futures
-import glob
 import hashlib
 import hmac
 import http.client
 import ipaddress
 import json
 import os
-import re
 import selectors
 import socket
 import struct
 import threading
 import time
 from typing import Any, Mapping, NamedTuple, Sequence
+
+from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
+    container_ids,
+    listening_sockets,
+    process_ids,
+    read,
+    socket_owners,
+)
 
 LABEL = "baremetal.llm.deployment"
 # What a listener is told by to end, and known by. Abstract: gone with its process.
@@ -41,7 +47,6 @@ _OVERHEAD = {4: 28, 6: 48}  # IP and UDP headers
 # Sizes of whole packets that tell something: jumbo frames, InfiniBand, Ethernet, PPPoE, tunnels, the least that IPv6 allows.
 _SIZES = (9000, 8942, 4092, 2044, 1500, 1492, 1450, 1420, 1400, 1280, 576)
 _COPIES = 3
-_LISTEN = "0A"
 _WORKERS = 64
 
 
@@ -92,23 +97,6 @@ class Holder(NamedTuple):
     deployment: str  # of the container it runs in, if that is one of ours
 
 
-def listening_sockets(text: str) -> list[tuple[str, int, str]]:
-    """Address, port and inode of the listening sockets of a /proc/net/tcp or tcp6."""
-    found = []
-    for line in text.splitlines()[1:]:
-        cells = line.split()
-        if len(cells) < 10 or cells[3] != _LISTEN or ":" not in cells[1]:
-            continue
-        address, _colon, port = cells[1].partition(":")
-        try:
-            # The kernel prints each 32 bits of the address as a number of its own byte order.
-            packed = b"".join(struct.pack("=I", int(address[at : at + 8], 16)) for at in range(0, len(address), 8))
-            found.append((str(ipaddress.ip_address(packed)), int(port, 16), cells[9]))
-        except (ValueError, struct.error):
-            continue
-    return found
-
-
 def _holds(listener: str, address: str) -> bool:
     mine = ipaddress.ip_address(listener)
     mapped = getattr(mine, "ipv4_mapped", None)
@@ -117,38 +105,19 @@ def _holds(listener: str, address: str) -> bool:
 
 def holder(address: str, port: int, proc: str = "/proc", engine: str = "/run/docker.sock") -> Holder | None:
     """Which program listens on this address and port."""
-    inodes = set()
-    for name in ("tcp", "tcp6"):
-        try:
-            with open(os.path.join(proc, "net", name), encoding="ascii") as stream:
-                rows = listening_sockets(stream.read())
-        except OSError:
-            continue
-        inodes |= {"socket:[{0}]".format(inode) for at, number, inode in rows if number == port and _holds(at, address)}
+    inodes = [at.inode for at in listening_sockets(proc) if at.port == port and _holds(at.address, address)]
     if not inodes:
         return None
-    for path in glob.glob(os.path.join(proc, "[0-9]*", "fd", "*")):
-        try:
-            if os.readlink(path) not in inodes:
-                continue
-            folder = os.path.dirname(os.path.dirname(path))
-            with open(os.path.join(folder, "comm"), encoding="utf-8", errors="replace") as stream:
-                program = stream.read().strip()
-        except OSError:
-            continue  # ended meanwhile
-        pid = int(os.path.basename(folder))
-        return Holder(pid, program, container_deployment(pid, proc, engine))
+    for pid in socket_owners(proc, process_ids(proc), inodes).values():
+        program = read(proc, str(pid), "comm").strip()
+        if program:  # else it has ended meanwhile
+            return Holder(pid, program, container_deployment(pid, proc, engine))
     return Holder(0, "", "")  # of another process namespace, or the kernel's
 
 
 def container_deployment(pid: int, proc: str = "/proc", engine: str = "/run/docker.sock") -> str:
     """The deployment of the container that a process runs in; nothing if that is none of ours."""
-    try:
-        with open(os.path.join(proc, str(pid), "cgroup"), encoding="utf-8", errors="replace") as stream:
-            containers = re.findall(r"[0-9a-f]{64}", stream.read())
-    except OSError:
-        return ""  # ended meanwhile
-    return next((name for name in (_deployment(found, engine) for found in containers) if name), "")
+    return next(filter(None, (_deployment(found, engine) for found in container_ids(proc, pid))), "")
 
 
 class _EngineConnection(http.client.HTTPConnection):

@@ -7,15 +7,20 @@ Runs on the host, so nothing here may fail because a file is missing or a proces
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import re
 import socket
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
-_LISTEN = "0A"  # TCP_LISTEN in the fourth column of /proc/net/tcp
-_CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
+from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
+    container_ids,
+    listening_sockets,
+    process_ids,
+    read,
+    socket_owners,
+)
+
 _PYTHON = r"(\S*/)?python[\d.]*\s+(-\S+\s+)*"
 # Programs that take GPUs, or Ray's ports, for themselves: what they are called and how their command line begins.
 SERVICES: tuple[tuple[str, str], ...] = (
@@ -29,15 +34,6 @@ SERVICES: tuple[tuple[str, str], ...] = (
 )
 
 
-def read(*parts: str) -> str:
-    """A file's text; nothing if it cannot be read."""
-    try:
-        with open(os.path.join(*parts), encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""
-
-
 def parse_memory(text: str) -> dict[str, int]:
     """MiB of memory, swap and hugepages, from /proc/meminfo."""
     kib = {name: int(number) for name, number in re.findall(r"^([\w()]+):\s+(\d+)", text, re.M)}
@@ -49,21 +45,6 @@ def parse_memory(text: str) -> dict[str, int]:
         "swap_mib": kib.get("SwapTotal", 0) // 1024,
         "hugepages_mib": hugepages // 1024,
     }
-
-
-def parse_listeners(*texts: str) -> list[dict[str, Any]]:
-    """Ports on which somebody listens, with the socket's inode, from /proc/net/tcp and tcp6."""
-    found: dict[str, dict[str, Any]] = {}
-    for text in texts:
-        for line in text.splitlines():
-            cells = line.split()
-            if len(cells) < 10 or cells[3] != _LISTEN or ":" not in cells[1]:
-                continue
-            try:
-                found[cells[9]] = {"port": int(cells[1].rpartition(":")[2], 16), "inode": cells[9]}
-            except ValueError:
-                continue
-    return sorted(found.values(), key=lambda entry: entry["port"])
 
 
 def parse_containers(text: str) -> dict[str, str]:
@@ -94,38 +75,19 @@ class Processes:
     def __init__(self, proc_root: str = "/proc", containers: Mapping[str, str] | None = None) -> None:
         self.root = proc_root
         self.containers = containers or {}
-        try:
-            self.pids = sorted(int(name) for name in os.listdir(proc_root) if name.isdigit())
-        except OSError:
-            self.pids = []
+        self.pids = process_ids(proc_root)
 
     def command(self, pid: int) -> str:
         return " ".join(read(self.root, str(pid), "cmdline").split("\0")).strip()
 
     def container(self, pid: int) -> str:
         """The innermost container of a process that the engine knows; nothing for a process of the host."""
-        for found in reversed(_CONTAINER_ID.findall(read(self.root, str(pid), "cgroup"))):
-            if found in self.containers:
-                return self.containers[found]
-        return ""
+        found = reversed(container_ids(self.root, pid))
+        return next((self.containers[container] for container in found if container in self.containers), "")
 
     def described(self, pid: int) -> dict[str, Any]:
         name = read(self.root, str(pid), "comm").strip()
         return {"pid": pid, "process": name, "command": self.command(pid)[:200], "container": self.container(pid)}
-
-    def owners(self, inodes: Iterable[str]) -> dict[str, int]:
-        """Which process holds each of these sockets."""
-        wanted = {"socket:[{0}]".format(inode): inode for inode in inodes}
-        found: dict[str, int] = {}
-        for pid in self.pids if wanted else []:
-            for path in glob.iglob(os.path.join(self.root, str(pid), "fd", "*")):
-                try:
-                    inode = wanted.get(os.readlink(path))
-                except OSError:
-                    continue
-                if inode:
-                    found.setdefault(inode, pid)
-        return found
 
     def services(self) -> list[dict[str, Any]]:
         """Every process that is one of the known services."""
@@ -139,11 +101,11 @@ class Processes:
 
 def listeners(processes: Processes) -> list[dict[str, Any]]:
     """Who listens. The process is not known where it is hidden from us."""
-    found = parse_listeners(*(read(processes.root, "net", name) for name in ("tcp", "tcp6")))
-    owners = processes.owners(entry["inode"] for entry in found)
+    found = sorted({at.inode: at for at in listening_sockets(processes.root)}.values(), key=lambda at: at.port)
+    owners = socket_owners(processes.root, processes.pids, [at.inode for at in found])
     unknown: dict[str, Any] = {"pid": None, "process": "", "command": "", "container": ""}
     described = {inode: processes.described(pid) for inode, pid in owners.items()}
-    return [{"port": entry["port"], **described.get(entry["inode"], unknown)} for entry in found]
+    return [{"port": at.port, **described.get(at.inode, unknown)} for at in found]
 
 
 def name_addresses(name: str) -> list[str]:

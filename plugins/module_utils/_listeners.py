@@ -11,12 +11,13 @@ import ipaddress
 import os
 import re
 
-from ansible_collections.baremetal.llm.plugins.module_utils._connectivity import (
-    CONTROL,
-    container_deployment,
+from ansible_collections.baremetal.llm.plugins.module_utils._connectivity import CONTROL, container_deployment
+from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     listening_sockets,
+    process_ids,
+    read,
+    socket_owners,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils._host import Processes, read
 
 _SSH = ("sshd", "dropbear")
 _SYSTEMD = 1  # holds the port of ssh.socket, and starts sshd when somebody comes
@@ -25,9 +26,7 @@ _SYSTEMD = 1  # holds the port of ssh.socket, and starts sshd when somebody come
 def _outer_sockets(proc: str) -> list[tuple[int, str]]:
     """Port and inode of what listens to others, so not on loopback alone."""
     found = []
-    for address, port, inode in listening_sockets(read(proc, "net", "tcp")) + listening_sockets(
-        read(proc, "net", "tcp6")
-    ):
+    for address, port, inode in listening_sockets(proc):
         mine = ipaddress.ip_address(address)
         if not (getattr(mine, "ipv4_mapped", None) or mine).is_loopback:
             found.append((port, inode))
@@ -55,10 +54,9 @@ def login_port(proc: str, pid: int) -> int:
 
 def ssh_ports(proc: str = "/proc", pid: int | None = None) -> list[int]:
     """Where logins come in: ports of sshd or of systemd in its place, and that of the login this process belongs to."""
-    processes = Processes(proc)
-    processes.pids = [at for at in processes.pids if at == _SYSTEMD or read(proc, str(at), "comm").strip() in _SSH]
+    pids = [at for at in process_ids(proc) if at == _SYSTEMD or read(proc, str(at), "comm").strip() in _SSH]
     sockets = _outer_sockets(proc)
-    held = processes.owners(inode for _port, inode in sockets)
+    held = socket_owners(proc, pids, (inode for _port, inode in sockets))
     found = {port for port, inode in sockets if inode in held}
     return sorted((found | {login_port(proc, os.getpid() if pid is None else pid)}) - {0})
 
@@ -68,7 +66,7 @@ def foreign_ports(first: int, last: int, proc: str = "/proc", engine: str = "/ru
     # The sockets first: a process that is asked for afterwards is older than what it holds.
     sockets = [(port, inode) for port, inode in _outer_sockets(proc) if first <= port <= last]
     proofs = _proof_sockets(proc) if sockets else []
-    owners = Processes(proc).owners([*(inode for _port, inode in sockets), *proofs])
+    owners = socket_owners(proc, process_ids(proc), [*(inode for _port, inode in sockets), *proofs])
     ours = {pid for pid in set(owners.values()) if container_deployment(pid, proc, engine)}
     ours |= {owners[inode] for inode in proofs if inode in owners}
     return sorted({port for port, inode in sockets if owners.get(inode) not in ours})

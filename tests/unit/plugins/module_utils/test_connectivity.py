@@ -179,18 +179,6 @@ def test_whose_container_holds_a_port(tmp_path: Path, engine: str, container: st
     assert mesh.holder("10.0.0.1", 6380, str(tmp_path), engine) is None
 
 
-def test_listening_sockets_of_both_families() -> None:
-    six = "00000000000000000000000001000000" if os.sys.byteorder == "little" else "0" * 31 + "1"  # type: ignore[attr-defined]
-    text = f"head\n 0: {six}:0050 {six}:0000 0A 0:0 00:0 0 0 0 99 1\n 1: {six}:0051 {six}:0000 01 0:0 00:0 0 0 0 98 1\nbad\n"
-    assert mesh.listening_sockets(text) == [("::1", 80, "99")]
-
-
-@settings(deadline=None)  # the machine may be busy
-@given(st.text())
-def test_any_table_of_sockets(text: str) -> None:
-    mesh.listening_sockets(text)
-
-
 @settings(deadline=None)  # the machine may be busy
 @given(st.integers(2, 300), st.data())
 def test_streams_are_few_and_fair(count: int, data: st.DataObject) -> None:

@@ -1,0 +1,84 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Processes of a host and the sockets that they listen on, read from /proc.
+
+Runs on the host, so nothing here may fail because a file is missing or a process ends while it is looked at.
+"""
+
+from __future__ import annotations
+
+import glob
+import ipaddress
+import os
+import re
+import struct
+from typing import Iterable, NamedTuple
+
+_LISTEN = "0A"  # TCP_LISTEN in the fourth column of /proc/net/tcp
+_CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
+
+
+class Socket(NamedTuple):
+    """Where a program listens."""
+
+    address: str
+    port: int
+    inode: str
+
+
+def read(*parts: str) -> str:
+    """A file's text; nothing if it cannot be read."""
+    try:
+        with open(os.path.join(*parts), encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def parse_listening(text: str) -> list[Socket]:
+    """The listening sockets of a /proc/net/tcp or tcp6."""
+    found = []
+    for line in text.splitlines():
+        cells = line.split()
+        if len(cells) < 10 or cells[3] != _LISTEN or ":" not in cells[1]:
+            continue
+        address, _colon, port = cells[1].partition(":")
+        try:
+            # The kernel prints each 32 bits of the address as a number of its own byte order.
+            packed = b"".join(struct.pack("=I", int(address[at : at + 8], 16)) for at in range(0, len(address), 8))
+            found.append(Socket(str(ipaddress.ip_address(packed)), int(port, 16), cells[9]))
+        except (ValueError, struct.error):
+            continue
+    return found
+
+
+def listening_sockets(proc: str) -> list[Socket]:
+    """Who listens with IPv4 and with IPv6."""
+    return parse_listening(read(proc, "net", "tcp")) + parse_listening(read(proc, "net", "tcp6"))
+
+
+def process_ids(proc: str) -> list[int]:
+    try:
+        return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
+    except OSError:
+        return []
+
+
+def socket_owners(proc: str, pids: Iterable[int], inodes: Iterable[str]) -> dict[str, int]:
+    """Which of these processes holds each of these sockets: the first one that does."""
+    wanted = {"socket:[{0}]".format(inode): inode for inode in inodes}
+    found: dict[str, int] = {}
+    for pid in pids if wanted else []:
+        for path in glob.iglob(os.path.join(proc, str(pid), "fd", "*")):
+            try:
+                inode = wanted.get(os.readlink(path))
+            except OSError:
+                continue
+            if inode:
+                found.setdefault(inode, pid)
+    return found
+
+
+def container_ids(proc: str, pid: int) -> list[str]:
+    """The containers that a process runs in, the outermost first."""
+    return _CONTAINER_ID.findall(read(proc, str(pid), "cgroup"))

@@ -1,0 +1,31 @@
+"""Sockets and their processes, from a /proc."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ansible_collections.baremetal.llm.plugins.module_utils import _proc as proc
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def test_listening_sockets_of_both_families(tmp_path: Path) -> None:
+    six = "00000000000000000000000001000000" if sys.byteorder == "little" else "0" * 31 + "1"
+    text = f"head\n 0: {six}:0050 {six}:0000 0A 0:0 00:0 0 0 0 99 1\n 1: {six}:0051 {six}:0000 01 0:0 00:0 0 0 0 98 1\nbad\n"
+    assert proc.parse_listening(text) == [("::1", 80, "99")]
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/tcp6").write_text(text)
+    assert proc.listening_sockets(str(tmp_path)) == [("::1", 80, "99")]
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.text())
+def test_any_table_of_sockets(text: str) -> None:
+    proc.parse_listening(text)
+
+
+def test_a_host_that_shows_nothing(tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "no")
+    assert proc.listening_sockets(nowhere) == proc.process_ids(nowhere) == proc.container_ids(nowhere, 1) == []
+    assert proc.socket_owners(nowhere, [1], ["99"]) == {}
