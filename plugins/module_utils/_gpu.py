@@ -17,6 +17,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from xml.etree import ElementTree
 
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
+from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
 # What is asked of nvidia-smi: its field, and how the facts call it.
 QUERY_FIELDS = (
@@ -29,6 +30,7 @@ QUERY_FIELDS = (
 )
 # Older drivers refuse a query with this field: it came with R510.
 LATE_FIELD = "compute_cap"
+MORE_QUESTIONS = {"details": ["-q", "-x"], "topology": ["topo", "-m"], "p2p": ["topo", "-p2p", "r"]}
 
 # A card's health as long as nobody has told it. nvidia-smi -q -x does.
 UNKNOWN_HEALTH: dict[str, Any] = {
@@ -540,3 +542,34 @@ def gpu_facts(
         "nvswitches": switches,
         "problems": problems,
     }
+
+
+def _list_cards(programs: Programs, smi: str) -> tuple[str | None, str]:
+    """What nvidia-smi says about the cards, or why it says nothing."""
+    fields = [theirs for theirs, _ours in QUERY_FIELDS]
+    status, out, err = programs.run([smi, "--query-gpu=" + ",".join(fields), "--format=csv"])
+    if status != 0 and 'Field "{0}"'.format(LATE_FIELD) in out + err:
+        fields.remove(LATE_FIELD)
+        status, out, err = programs.run([smi, "--query-gpu=" + ",".join(fields), "--format=csv"])
+    if status != 0:
+        return None, err.strip() or out.strip() or "exit status {0}".format(status)
+    return out, ""
+
+
+def read_gpus(programs: Programs, sysfs_root: str, proc_root: str) -> dict[str, Any]:
+    """The GPUs and the driver of this host."""
+    answers: dict[str, str | None] = {}
+    failure = ""
+    smi = programs.path("nvidia-smi")
+    if smi:
+        answers["query"], failure = _list_cards(programs, smi)
+        if answers["query"] is not None:
+            for what, words in MORE_QUESTIONS.items():
+                status, out, _err = programs.run([smi, *words])
+                answers[what] = out if status == 0 else None
+    return gpu_facts(answers, pci_gpus(sysfs_root), driver_facts(proc_root), nvswitches(sysfs_root), failure)
+
+
+def facts_for_roles(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts that later plays read, from what ``read_gpus`` returns."""
+    return {"llm_gpus_found": facts["gpus"], "llm_gpu_p2p": facts["p2p"], "llm_gpu_fabric": facts["fabric"]}

@@ -153,42 +153,9 @@ ansible_facts:
       type: dict
 """
 
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils._gpu import (
-    LATE_FIELD,
-    QUERY_FIELDS,
-    driver_facts,
-    gpu_facts,
-    nvswitches,
-    pci_gpus,
-)
-
-MORE_QUESTIONS = {"details": ["-q", "-x"], "topology": ["topo", "-m"], "p2p": ["topo", "-p2p", "r"]}
-
-
-def _run(module: AnsibleModule, command: list[str]) -> tuple[int, str, str]:
-    """A command's exit status, output and complaint. One that hangs (a dead card can do that) is ended."""
-    # timeout(1) is part of coreutils; run_command has no limit of its own.
-    limit = module.get_bin_path("timeout")
-    prefix = [limit, "-k", "5", str(module.params["timeout_seconds"])] if limit else []
-    status, out, err = module.run_command([*prefix, *command], environ_update={"LC_ALL": "C", "LANG": "C"})
-    if prefix and status in (124, 137):
-        err = "no answer within {0} seconds".format(module.params["timeout_seconds"])
-    return status, out, err
-
-
-def _ask(module: AnsibleModule, smi: str) -> tuple[str | None, str]:
-    """What nvidia-smi says about the cards, or why it says nothing."""
-    fields = [theirs for theirs, _ours in QUERY_FIELDS]
-    status, out, err = _run(module, [smi, "--query-gpu=" + ",".join(fields), "--format=csv"])
-    if status != 0 and 'Field "{0}"'.format(LATE_FIELD) in out + err:
-        fields.remove(LATE_FIELD)
-        status, out, err = _run(module, [smi, "--query-gpu=" + ",".join(fields), "--format=csv"])
-    if status != 0:
-        return None, err.strip() or out.strip() or "exit status {0}".format(status)
-    return out, ""
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, read_gpus
+from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
 
 def main() -> None:
@@ -201,31 +168,9 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    answers: dict[str, str | None] = {}
-    failure = ""
-    smi = module.get_bin_path("nvidia-smi")
-    if smi:
-        answers["query"], failure = _ask(module, smi)
-        if answers["query"] is not None:
-            for what, words in MORE_QUESTIONS.items():
-                status, out, _err = _run(module, [smi, *words])
-                answers[what] = out if status == 0 else None
-    facts: dict[str, Any] = gpu_facts(
-        answers,
-        pci_gpus(module.params["sysfs_root"]),
-        driver_facts(module.params["proc_root"]),
-        nvswitches(module.params["sysfs_root"]),
-        failure,
-    )
-    module.exit_json(
-        changed=False,
-        gpu_facts=facts,
-        ansible_facts={
-            "llm_gpus_found": facts["gpus"],
-            "llm_gpu_p2p": facts["p2p"],
-            "llm_gpu_fabric": facts["fabric"],
-        },
-    )
+    programs = Programs(module, module.params["timeout_seconds"])
+    facts = read_gpus(programs, module.params["sysfs_root"], module.params["proc_root"])
+    module.exit_json(changed=False, gpu_facts=facts, ansible_facts=facts_for_roles(facts))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a bundle needs on a host's disks, and what is there already."""
+"""What is free on a host's disks, and what of a bundle is there already."""
 
 from __future__ import annotations
 
@@ -7,71 +7,44 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
-from ansible_collections.baremetal.llm.plugins.module_utils._disks import disk_needs, measure_disks
+from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
 
-MANIFEST: dict[str, Any] = {
-    "schema": 1,
-    "files": [
-        {
-            "path": "images/images.tar",
-            "kind": "image",
-            "size": 1000,
-            "images": [{"id": "sha256:aa"}, {"id": "sha256:bb"}],
-        },
-        {"path": "models/a/w.safetensors", "kind": "model", "size": 50, "model": "org/a"},
-        {"path": "models/b/w.safetensors", "kind": "model", "size": 70, "model": "org/b"},
-        {"path": "docker/docker.tgz", "kind": "docker", "size": 5},
-        {"path": "python/x.whl", "kind": "python", "size": 5},
-    ],
-}
-
-
-def test_needs_of_a_deployment() -> None:
-    needs = disk_needs(MANIFEST, model="org/a", host_dir="/srv/llm", docker_root="/data/docker/")
-    assert [(need["directory"], need["name"], need["bytes"]) for need in needs] == [
-        ("/data/docker/", "", 2000),
-        ("/srv/llm", "images.tar", 1000),
-        ("/srv/llm", "w.safetensors", 50),
-        ("/srv/llm", "docker.tgz", 5),
-    ]
-    assert "/data/docker/image/overlay2/imagedb/content/sha256/aa" in needs[0]["marks"][0]
-
-
-def test_a_compressed_archive_grows() -> None:
-    manifest = {"files": [{"path": "images/a.tar.gz", "kind": "image", "size": 10, "images": []}]}
-    assert disk_needs(manifest)[0]["bytes"] == 40
-
-
-@pytest.mark.parametrize("manifest", [None, {}, {"files": None}, {"files": ["x", {"kind": "image", "path": "a"}]}, []])
-def test_a_manifest_without_sizes_needs_nothing(manifest: Any) -> None:
-    assert disk_needs(manifest) == []
+CONTENT = "{docker_root}/image/overlay2/imagedb/content/sha256"
 
 
 def test_what_is_there_is_not_needed_again(tmp_path: Path) -> None:
-    needs = disk_needs(MANIFEST, "org/a", str(tmp_path / "llm"), str(tmp_path / "docker"))
-    (disk,) = measure_disks(needs)
+    host_dir, docker_root = str(tmp_path / "llm"), str(tmp_path / "docker")
+    marks = [[f"{CONTENT}/{digest}", f"/nowhere/{digest}"] for digest in ("aa", "bb")]
+    needs: list[dict[str, Any]] = [
+        {"directory": "{docker_root}", "name": "", "bytes": 2000, "marks": marks},
+        {"directory": host_dir, "name": "images.tar", "bytes": 1000, "marks": marks},
+        {"directory": host_dir, "name": "w.safetensors", "bytes": 50, "marks": []},
+        {"directory": host_dir, "name": "docker.tgz", "bytes": 5, "marks": []},
+    ]
+    (disk,) = measure_disks(needs, docker_root)
     assert disk["needed_bytes"] == 2000 + 1055
-    assert disk["needs"] == {str(tmp_path / "docker"): 2000, str(tmp_path / "llm"): 1055}
+    assert disk["needs"] == {docker_root: 2000, host_dir: 1055}
     assert 0 < disk["available_bytes"] <= disk["total_bytes"]
     assert tmp_path.is_relative_to(disk["mount"])
 
     model = tmp_path / "llm/models/org--a/w.safetensors"
     model.parent.mkdir(parents=True)
     model.write_bytes(b"x" * 49)  # half copied
-    assert measure_disks(needs)[0]["needed_bytes"] == 2000 + 1055
+    assert measure_disks(needs, docker_root)[0]["needed_bytes"] == 2000 + 1055
     model.write_bytes(b"x" * 50)
-    assert measure_disks(needs)[0]["needed_bytes"] == 2000 + 1005
+    assert measure_disks(needs, docker_root)[0]["needed_bytes"] == 2000 + 1005
 
     content = tmp_path / "docker/image/overlay2/imagedb/content/sha256"
     content.mkdir(parents=True)
     (content / "aa").touch()
-    assert measure_disks(needs)[0]["needed_bytes"] == 2000 + 1005, "one of two images is not enough"
+    assert measure_disks(needs, docker_root)[0]["needed_bytes"] == 2000 + 1005, "one of two images is not enough"
     (content / "bb").touch()
-    assert measure_disks(needs)[0]["needed_bytes"] == 5, "neither loaded images nor their archive"
+    assert measure_disks(needs, docker_root)[0]["needed_bytes"] == 5, "neither loaded images nor their archive"
+    assert measure_disks(needs, f"{docker_root}/")[0]["needs"] == {docker_root: 0, host_dir: 5}
 
 
 def test_nothing_needed() -> None:
-    assert measure_disks([]) == []
+    assert measure_disks([], "/var/lib/docker") == []
 
 
 @pytest.mark.parametrize(

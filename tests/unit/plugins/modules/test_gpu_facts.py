@@ -1,4 +1,4 @@
-"""The modules that only read, run as Ansible runs them: a program with arguments on standard input."""
+"""gpu_facts on hosts with and without a driver."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from lab.sim.hardware import hardware, pci_tree
 from lab.sim.runfile import build_runfile
+from tests.support.modules import REPOSITORY, run_module
 
-REPOSITORY = Path(__file__).resolve().parents[4]
 CAPTURES = REPOSITORY / "tests/data/nvidia_smi"
 SMI = """#!/bin/sh
 case "$*" in
@@ -25,22 +25,6 @@ case "$*" in
 *) exit 1 ;;
 esac
 """
-
-
-def run(module: str, path: Path, arguments: dict[str, Any], check_mode: bool = False) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", f"ansible_collections.baremetal.llm.plugins.modules.{module}"],
-        input=json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check_mode}}),
-        env={**os.environ, "PATH": f"{path}:/usr/bin:/bin", "PYTHONPATH": str(REPOSITORY / ".collections")},
-        text=True,
-        check=False,
-        capture_output=True,
-        timeout=60,
-    )
-    result: dict[str, Any] = json.loads(done.stdout)
-    assert not result.get("failed"), done.stdout
-    assert result["changed"] is False
-    return result
 
 
 @pytest.fixture
@@ -56,7 +40,7 @@ def host(tmp_path: Path) -> Path:
 
 def gpu_facts(host: Path, check_mode: bool = False, **arguments: Any) -> dict[str, Any]:
     roots = {"sysfs_root": str(host / "sys"), "proc_root": str(host / "proc")}
-    result = run("gpu_facts", host / "bin", {**roots, **arguments}, check_mode)
+    result = run_module("gpu_facts", host / "bin", {**roots, **arguments}, check_mode)
     assert result["ansible_facts"]["llm_gpus_found"] == result["gpu_facts"]["gpus"]
     found: dict[str, Any] = result["gpu_facts"]
     return found
@@ -143,9 +127,3 @@ def test_one_that_hangs_is_ended(host: Path) -> None:
     facts = gpu_facts(host, timeout_seconds=1)
     assert facts["source"] == "pci"
     assert facts["problems"][0]["detail"] == "no answer within 1 seconds"
-
-
-def test_disks(tmp_path: Path) -> None:
-    needs = [{"directory": str(tmp_path / "not/there"), "bytes": 7}]
-    (disk,) = run("disk_facts", tmp_path, {"needs": needs})["disks"]
-    assert disk["needed_bytes"] == 7

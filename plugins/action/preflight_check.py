@@ -1,0 +1,75 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compares all hosts with what is asked of them, prints what was found, and writes it for machines."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet, HostVariables
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.report import report_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.settings import check_arguments
+
+
+class ActionModule(ActionBase):
+    """What is right is decided in plugin_utils/preflight; this reads the variables of the hosts, prints and writes."""
+
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(
+            argument_spec={
+                "path": {"type": "path", "required": True},
+                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
+            }
+        )
+        lang = options["language"]
+        found = self.check(task_vars, lang)
+        lines = report_lines(found["report"], lang)
+        if found["warning"]:
+            lines += ["", *found["warning"].splitlines()]
+        Display().display("\n" + "\n".join(lines) + "\n")
+        if not self._task.check_mode:
+            self.write(options["path"], json.dumps(found["report"], indent=2, ensure_ascii=False) + "\n", lang)
+        result |= {"changed": False, "problems": [entry["code"] for entry in found["problems"]]}
+        if found["problems"]:
+            raise AnsibleActionFail(found["message"], result=result)
+        return {**result, "lines": lines, "hosts": found["hosts"]}
+
+    def check(self, task_vars: Mapping[str, Any], lang: str) -> dict[str, Any]:
+        """All that is wrong with the hosts of the deployments that this run is about."""
+        fleet = Fleet(self._loader, task_vars)
+        deployments = fleet["localhost"]["llm_inventory"]["deployments"]
+        role = HostVariables(self._loader, task_vars)
+        bundles: dict[str, Sequence[Record]] = {}
+
+        def read_bundle(bundle: str) -> Sequence[Record]:
+            if bundle not in bundles:
+                bundles[bundle] = load_records(bundle, lang)
+            return bundles[bundle]
+
+        return check_hosts(**check_arguments(deployments, fleet, fleet.selected, role, read_bundle), lang=lang)
+
+    @staticmethod
+    def write(path: str, text: str, lang: str) -> None:
+        """In one step: who reads it while it is written gets the old one."""
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path + ".new", "w", encoding="utf-8") as stream:
+                stream.write(text)
+            os.replace(path + ".new", path)
+        except OSError as error:
+            said = message("not_writable", lang, folder=path, reason=error, variable="llm_report_dir")
+            raise AnsibleActionFail(said) from error

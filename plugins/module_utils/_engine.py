@@ -1,0 +1,59 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The containers and images of a host's engine, asked over its socket: neither Docker's client nor its SDK is needed."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from typing import Any
+
+ENGINE_SOCKET = "/run/docker.sock"
+
+
+class EngineConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def _get(path: str, timeout: float, question: str) -> Any:
+    connection = EngineConnection(path, timeout)
+    try:
+        connection.request("GET", question)
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise OSError("the engine answers {0} to {1}".format(answer.status, question))
+        return json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def read_engine(path: str = ENGINE_SOCKET, timeout: float = 5) -> dict[str, Any] | None:
+    """All containers, those that do not run included, and all images; None where no engine answers."""
+    try:
+        containers = _get(path, timeout, "/containers/json?all=1")
+        images = _get(path, timeout, "/images/json")
+        return {
+            "containers": [
+                {
+                    "id": entry["Id"],
+                    # The engine lets every name begin with a slash.
+                    "name": (entry.get("Names") or [""])[0].lstrip("/"),
+                    "image": entry["Image"],
+                    "state": entry["State"],
+                }
+                for entry in containers
+            ],
+            "images": [{"id": entry["Id"], "tags": entry.get("RepoTags") or []} for entry in images],
+        }
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError):
+        return None

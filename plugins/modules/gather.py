@@ -1,0 +1,378 @@
+#!/usr/bin/python
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gather
+short_description: All that the roles want to know of a host, in one go
+version_added: 0.1.0
+description:
+  - Reads the system, the GPUs, the network, memory and clock, listeners and foreign programs, disks, firewall and engine of a host.
+  - Reads C(/sys), C(/proc) and the kernel itself; C(ip), C(ethtool) and Docker's client need not be installed. What a host does not have
+    is empty or V(null), never a failure.
+  - The controller reads from the bundle what is still to come to the disks, and measures how far the host's clock is off from its own.
+  - Changes nothing.
+options:
+  sysfs_root:
+    description: Where the host's sysfs is mounted.
+    type: path
+    default: /sys
+  proc_root:
+    description: Where the host's procfs is mounted.
+    type: path
+    default: /proc
+  timeout_seconds:
+    description: How long a program may take for one answer. With many cards and without the persistence daemon C(nvidia-smi) is slow.
+    type: int
+    default: 60
+  state_file:
+    description: A file on the host with JSON, in which earlier runs noted what they decided about the network.
+    type: path
+  bundle:
+    description: Folder of the bundle on the controller. Left out or empty, no disk is measured.
+    type: path
+  model:
+    description: The model that the host serves. Other models of the bundle do not come to it.
+    type: str
+    default: ""
+  host_dir:
+    description: The directory on the host that takes the bundle's files and the models.
+    type: path
+    default: /opt/llm
+  docker_root:
+    description: The engine's data root. Left out or empty, the host's C(daemon.json) says it, else it is C(/var/lib/docker).
+    type: path
+  needs:
+    description: Internal. What the bundle puts on the host's disks.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      directory:
+        description: Where it goes. V({docker_root}) stands for the engine's data root, here and in O(needs[].marks).
+        type: str
+        required: true
+      bytes:
+        description: Its size.
+        type: int
+        required: true
+      name:
+        description: The file's name. A file of this name and size anywhere below the directory is the one that is needed.
+        type: str
+        default: ""
+      marks:
+        description: Groups of paths. When of each group one path exists, nothing is needed any more.
+        type: list
+        elements: list
+        default: []
+extends_documentation_fragment:
+  - baremetal.llm.attributes.linux
+  - baremetal.llm.attributes.looks
+  - baremetal.llm.attributes.facts
+  - baremetal.llm.attributes.controller
+  - baremetal.llm.language
+author:
+  - The baremetal.llm authors (@baremetal-llm)
+attributes:
+  action:
+    description: Has a part that runs on the controller.
+seealso:
+  - module: baremetal.llm.gpu_facts
+"""
+
+EXAMPLES = r"""
+- name: Host | Gather what is there
+  baremetal.llm.gather:
+    bundle: "{{ llm_bundle_dir }}"
+    model: "{{ vllm_model }}"
+
+- name: Host | Show who listens on the port of the API
+  ansible.builtin.debug:
+    msg: "{{ ansible_facts['llm_host'].listeners | selectattr('port', 'equalto', 8000) }}"
+
+- name: Host | Show the interfaces that are up
+  ansible.builtin.debug:
+    msg: "{{ ansible_facts['llm_nics_found'] | selectattr('up') | map(attribute='name') }}"
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: Facts for later tasks, among them those of M(ansible.builtin.setup) with C(gather_subset=min).
+  returned: always
+  type: dict
+  contains:
+    llm_gpu:
+      description: The GPUs and the driver, as RV(baremetal.llm.gpu_facts#module:gpu_facts) holds them.
+      type: dict
+    llm_gpus_found:
+      description: The list C(gpus) of RV(ansible_facts.llm_gpu).
+      type: list
+      elements: dict
+    llm_gpu_p2p:
+      description: The dictionary C(p2p) of RV(ansible_facts.llm_gpu).
+      type: dict
+    llm_gpu_fabric:
+      description: The dictionary C(fabric) of RV(ansible_facts.llm_gpu).
+      type: dict
+    llm_nics_found:
+      description:
+        - The interfaces by name, each with C(name), C(addresses) (IPv4 first, with prefix length), C(speed_mbps), C(mtu),
+          C(operstate), C(up), C(kind) (V(ethernet), V(infiniband), V(wlan), V(bond), V(bridge), V(vlan), V(tun), V(tunnel),
+          V(loopback) or V(other)), C(driver), C(pci_id), C(wireless), C(virtual) (no device behind it), C(master) (the bond or
+          bridge that it belongs to), C(members) (what belongs to it) and C(rdma) (active RDMA ports that it leads to).
+          What is not known is V(null).
+      type: list
+      elements: dict
+    llm_rdma_found:
+      description:
+        - The ports of the RDMA devices, each with C(device), C(port), C(state), C(active), C(link_layer) (V(InfiniBand) or
+          V(Ethernet)), C(rate_gbps), C(interface) and C(gids), each of these with C(index), C(gid), C(type) and C(interface).
+      type: list
+      elements: dict
+    llm_dynamic_ports:
+      description: The C(first) and C(last) of the ports that the kernel gives to programs that ask for any.
+      type: dict
+      sample: {"first": 32768, "last": 60999}
+    llm_ssh_ports:
+      description: The ports through which logins come in, those of sshd, or of systemd in its place, and that of the current login.
+      type: list
+      elements: int
+      sample: [22]
+    llm_foreign_ports:
+      description:
+        - Which of the dynamic ports programs hold that listen to other hosts, run in no container of this collection, and are no
+          listeners of an interrupted connectivity check.
+      type: list
+      elements: int
+      sample: [49152]
+    llm_memory_mib:
+      description: The host's memory.
+      type: int
+      sample: 515680
+    llm_host:
+      description: What can stand in the way of serving a model.
+      type: dict
+      contains:
+        kernel:
+          description: Release of the kernel.
+          type: str
+          sample: 6.1.0-18-amd64
+        memory:
+          description: The C(total_mib), C(available_mib), C(swap_mib) and C(hugepages_mib), which are kept back for programs that ask for them.
+          type: dict
+          sample: {"total_mib": 515680, "available_mib": 498000, "swap_mib": 0, "hugepages_mib": 0}
+        shm_mib:
+          description: Size of C(/dev/shm).
+          type: int
+          sample: 257840
+        clock:
+          description:
+            - How many seconds the host's clock is ahead of the controller's (C(offset_seconds)), and how uncertain that is
+              (C(uncertainty_seconds)), which depends on how long question and answer were under way.
+          type: dict
+          sample: {"offset_seconds": 0.02, "uncertainty_seconds": 0.4}
+        name:
+          description: The host's own C(name), and the C(addresses) that it stands for.
+          type: dict
+          sample: {"name": "gpu01", "addresses": ["10.0.0.1"]}
+        selinux:
+          description: V(enforcing), V(permissive) or V(disabled).
+          type: str
+          sample: disabled
+        docker_data_root:
+          description: Where the engine's C(daemon.json) puts images; empty where it says nothing.
+          type: str
+          sample: ""
+        docker_selinux_enabled:
+          description: Whether C(daemon.json) asks for labels of SELinux.
+          type: bool
+          sample: false
+        listeners:
+          description: Who listens on ports of TCP, with C(port), C(pid), C(process), C(command) and C(container), the container's name.
+          type: list
+          elements: dict
+          sample: []
+        services:
+          description: Processes that serve models or belong to Ray, with C(service), C(pid), C(process), C(command) and C(container).
+          type: list
+          elements: dict
+          sample: []
+        gpu_processes:
+          description: Processes on the GPUs, with C(pid), C(process), C(used_mib) and C(container).
+          type: list
+          elements: dict
+          sample: []
+    llm_disks:
+      description:
+        - The file systems to which something of the bundle comes, each with C(mount), C(available_bytes) (free for everybody),
+          C(total_bytes), C(needed_bytes) (still to come to it) and C(needs) (the same per directory).
+        - Directories that do not exist yet count for the file system on which they would be made, and what is there already is
+          not needed a second time.
+      type: list
+      elements: dict
+      sample:
+        - mount: /
+          available_bytes: 1234567890
+          total_bytes: 9234567890
+          needed_bytes: 234567890
+          needs: {"/opt/llm": 234567890}
+    llm_firewall:
+      description:
+        - C(firewalld) says whether it is C(running), and what C(firewall-cmd) prints as C(default_zone) and as C(zones) (all, with what
+          is in them). C(ufw) says whether it is C(enabled).
+      type: dict
+      sample: {"firewalld": {"running": false, "default_zone": "", "zones": ""}, "ufw": {"enabled": true}}
+    llm_network_state:
+      description: What O(state_file) holds; empty where there is none, or none that can be read.
+      type: dict
+    llm_engine:
+      description:
+        - The engine's C(containers), each with C(id), C(name), C(image) and C(state), and C(images), each with C(id) and C(tags).
+          V(null) where no engine answers.
+      type: dict
+"""
+
+import json
+import re
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.facts import default_collectors
+from ansible.module_utils.facts.ansible_collector import get_ansible_collector
+from ansible.module_utils.facts.namespace import PrefixFactNamespace
+from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, read_gpus
+from ansible_collections.baremetal.llm.plugins.module_utils._host import host_facts, parse_gpu_processes
+from ansible_collections.baremetal.llm.plugins.module_utils._listeners import foreign_ports, ssh_ports
+from ansible_collections.baremetal.llm.plugins.module_utils._nics import nic_facts
+from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
+from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
+
+# As ansible.builtin.setup has it.
+MINIMAL_SUBSET = frozenset(
+    (
+        *("apparmor", "caps", "cmdline", "date_time", "distribution", "dns", "env", "fips", "local", "lsb", "pkg_mgr"),
+        *("platform", "python", "selinux", "service_mgr", "ssh_pub_keys", "user"),
+    )
+)
+GPU_PROCESSES = ["--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader,nounits"]
+
+
+def system(module: AnsibleModule) -> dict[str, Any]:
+    """What ansible.builtin.setup tells with gather_subset=min."""
+    collector = get_ansible_collector(
+        all_collector_classes=default_collectors.collectors,
+        # Some collectors read what others found, under this prefix.
+        namespace=PrefixFactNamespace(namespace_name="ansible", prefix="ansible_"),
+        gather_subset=["!all"],
+        minimal_gather_subset=MINIMAL_SUBSET,
+    )
+    found: dict[str, Any] = collector.collect(module=module)
+    return found
+
+
+def network(sysfs_root: str, proc_root: str) -> dict[str, Any]:
+    """Interfaces and RDMA devices, and who listens."""
+    found = nic_facts(sysfs_root, proc_root)
+    dynamic = found["dynamic_ports"]
+    return {
+        "llm_nics_found": found["interfaces"],
+        "llm_rdma_found": found["rdma"],
+        "llm_dynamic_ports": dynamic,
+        "llm_ssh_ports": ssh_ports(proc_root),
+        "llm_foreign_ports": foreign_ports(dynamic["first"], dynamic["last"], proc_root),
+    }
+
+
+def firewalld(programs: Programs) -> dict[str, Any]:
+    """Whether firewalld runs, and then what it lets in: not to know that would be worse than to fail."""
+    found: dict[str, Any] = {"running": False, "default_zone": "", "zones": ""}
+    systemctl = programs.path("systemctl")
+    if systemctl and programs.run([systemctl, "is-active", "firewalld.service"])[0] == 0:
+        found["running"] = True
+        for name, question in (("default_zone", "--get-default-zone"), ("zones", "--list-all-zones")):
+            found[name] = programs.run(["firewall-cmd", question], must_succeed=True)[1].rstrip("\n")
+    return found
+
+
+def ufw(settings: str = "/etc/ufw/ufw.conf") -> dict[str, bool]:
+    """Whether ufw is switched on."""
+    return {"enabled": bool(re.search(r"^ENABLED=yes", read(settings), re.M))}
+
+
+def network_state(path: str) -> dict[str, Any]:
+    """What earlier runs decided about the network."""
+    try:
+        state = json.loads(read(path))
+    except ValueError:
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def gather(module: AnsibleModule) -> dict[str, Any]:
+    """All of it."""
+    options = module.params
+    sysfs_root, proc_root = options["sysfs_root"], options["proc_root"]
+    programs = Programs(module, options["timeout_seconds"])
+    gpu = read_gpus(programs, sysfs_root, proc_root)
+    engine = read_engine()
+    host = host_facts(
+        proc_root,
+        sysfs_root,
+        {entry["id"]: entry["name"] for entry in (engine or {"containers": []})["containers"]},
+        parse_gpu_processes(programs.answer("nvidia-smi", *GPU_PROCESSES)),
+    )
+    docker_root = options["docker_root"] or host["docker_data_root"] or "/var/lib/docker"
+    return {
+        **system(module),
+        **facts_for_roles(gpu),
+        **network(sysfs_root, proc_root),
+        "llm_gpu": gpu,
+        "llm_memory_mib": host["memory"]["total_mib"],
+        "llm_host": host,
+        "llm_disks": measure_disks(options["needs"], docker_root),
+        "llm_firewall": {"firewalld": firewalld(programs), "ufw": ufw()},
+        "llm_network_state": network_state(options["state_file"] or ""),
+        "llm_engine": engine,
+    }
+
+
+def main() -> None:
+    """Read, and return what was read."""
+    started = time.monotonic()
+    module = AnsibleModule(
+        argument_spec={
+            "sysfs_root": {"type": "path", "default": "/sys"},
+            "proc_root": {"type": "path", "default": "/proc"},
+            "timeout_seconds": {"type": "int", "default": 60},
+            "state_file": {"type": "path"},
+            "bundle": {"type": "path"},
+            "model": {"type": "str", "default": ""},
+            "host_dir": {"type": "path", "default": "/opt/llm"},
+            "docker_root": {"type": "path"},
+            "needs": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "directory": {"type": "str", "required": True},
+                    "bytes": {"type": "int", "required": True},
+                    "name": {"type": "str", "default": ""},
+                    "marks": {"type": "list", "elements": "list", "default": []},
+                },
+            },
+            "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
+        },
+        supports_check_mode=True,
+    )
+    facts = gather(module)
+    # The clock is read last: nothing but the way back lies between it and the controller's.
+    module.exit_json(changed=False, ansible_facts=facts, worked_seconds=time.monotonic() - started, time=time.time())
+
+
+if __name__ == "__main__":
+    main()

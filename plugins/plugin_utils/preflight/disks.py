@@ -1,0 +1,52 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a bundle puts on a host's disks. The host measures it, in ``module_utils/_disks.py``."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._disks import DOCKER_ROOT
+
+# What the engine needs below its data root to load an archive: it unpacks the archive there before it registers the layers.
+_LOAD_FACTOR = 2
+_LOAD_FACTOR_COMPRESSED = 4
+_COMPRESSED = (".gz", ".tgz", ".zst", ".xz", ".bz2")
+# Where an engine notes an image that it has: with its own store, and with containerd's.
+_IMAGE_MARKS = (
+    "{docker_root}/image/overlay2/imagedb/content/sha256/{digest}",
+    "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/{digest}",
+)
+_PREPARE_KINDS = ("docker", "driver", "nvidia_container_toolkit", "os_packages")
+
+
+def _marks(images: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """For each image the paths of which one exists where it is loaded; nothing if an image cannot be recognised."""
+    digests = [str(image.get("id") or "").replace("sha256:", "") for image in images]
+    if not all(digests):
+        return []
+    return [[mark.format(docker_root=DOCKER_ROOT, digest=digest) for mark in _IMAGE_MARKS] for digest in digests]
+
+
+def disk_needs(
+    records: Sequence[Mapping[str, Any]], model: str = "", host_dir: str = "/opt/llm"
+) -> list[dict[str, Any]]:
+    """What the records of a manifest put on a host that serves this model, as ``measure_disks`` takes it."""
+    needs: list[dict[str, Any]] = []
+    for record in records:
+        kind, size = record["kind"], int(record["size"])
+        name = posixpath.basename(record["path"])
+        marks: list[list[str]] = []
+        if kind == "image":
+            marks = _marks(record.get("images") or [])
+            factor = _LOAD_FACTOR_COMPRESSED if name.endswith(_COMPRESSED) else _LOAD_FACTOR
+            needs.append({"directory": DOCKER_ROOT, "name": "", "bytes": size * factor, "marks": marks})
+        elif kind == "model":
+            if not model or str(record.get("model")) != model:
+                continue
+        elif kind not in _PREPARE_KINDS:
+            continue
+        needs.append({"directory": host_dir, "name": name, "bytes": size, "marks": marks})
+    return [need for need in needs if need["bytes"]]

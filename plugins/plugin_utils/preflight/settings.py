@@ -1,0 +1,102 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the variables of all hosts to what the check of preflight is asked. Plain data in, plain data out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import object_store_gib
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+
+Records = Sequence[Mapping[str, Any]]
+
+LIMITS = (
+    "supported_systems",
+    "supported_architectures",
+    "kernel_minimum",
+    "disk_reserve_gib",
+    "memory_reserve_gib",
+    "clock_limit_seconds",
+    "ecc_uncorrected_limit",
+    "severities",
+)
+# What the hosts of a deployment have to agree on, so that it is asked of those outside of the run, too.
+SHARED = {
+    "gpus": "llm_gpus",
+    "interface": "llm_cluster_interface",
+    "network": "llm_cluster_network",
+    "tensor_parallel_size": "vllm_tensor_parallel_size",
+    "pipeline_parallel_size": "vllm_pipeline_parallel_size",
+}
+_PORT = re.compile(r"(vllm|ray)_(.*_)?port")
+
+
+def check_arguments(
+    deployments: Mapping[str, Mapping[str, Any]],
+    fleet: Mapping[str, Mapping[str, Any]],
+    selected: Sequence[str],
+    role: Mapping[str, Any],
+    read_bundle: Callable[[str], Records],
+) -> dict[str, Any]:
+    """The arguments of ``check_hosts`` for the deployments with a host in this run.
+
+    ``fleet`` holds the variables of every host, ``selected`` names the hosts of the run and ``role`` holds the variables of the
+    role preflight. ``read_bundle`` returns the records of a bundle's manifest.
+    """
+    concerned = {name: entry for name, entry in deployments.items() if not set(selected).isdisjoint(entry["hosts"])}
+    hosts = [host for entry in concerned.values() for host in entry["hosts"]]
+    facts = {host: _gathered(fleet[host]) for host in hosts}
+    settings: dict[str, dict[str, Any]] = {}
+    for host in hosts:
+        variables = fleet[host]
+        settings[host] = {key: variables.get(name) for key, name in SHARED.items()}
+        if host in selected:
+            bundle = bundle_of(variables, role)
+            settings[host] |= _wanted(variables, read_bundle(bundle) if bundle else ())
+            settings[host] |= {key: facts[host].get(f"llm_{key}") for key in ("disks", "gpu", "host")}
+    limits = {name: role[f"preflight_{name}"] for name in LIMITS}
+    return {"deployments": concerned, "facts": facts, "settings": settings, "limits": limits}
+
+
+def bundle_of(variables: Mapping[str, Any], role: Mapping[str, Any]) -> str:
+    """The folder of the bundle that a host gets everything from; empty where it needs none."""
+    needed = is_true(variables["llm_offline"]) and is_true(role["preflight_bundle_required"])
+    return str(variables["llm_bundle_dir"]) if needed else ""
+
+
+def _gathered(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of a host; nothing if it did not answer."""
+    facts = variables.get("ansible_facts") or {}
+    return dict(facts) if "llm_gpu" in facts else {}
+
+
+def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
+    """What a host is asked for, and what the bundle holds for it."""
+    options = variables.get("vllm_options") or {}
+    return {
+        "executor": variables["vllm_executor"],
+        "cpu_offload_gib": options.get("cpu_offload_gb") or 0,
+        "swap_space_gib": options.get("swap_space") or 0,
+        "object_store_gib": object_store_gib(variables),
+        "driver_method": variables["nvidia_driver_method"],
+        "driver_version": variables["nvidia_driver_version"],
+        "ports": {name: variables[name] for name in variables if _PORT.fullmatch(name)},
+        "model_bytes": sum(record["size"] for record in records if _is_of_model(record, variables)),
+        "drivers": [record["version"] for record in records if record["kind"] == "driver" and "version" in record],
+        "image": _image(variables, records),
+    }
+
+
+def _is_of_model(record: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
+    return bool(record["kind"] == "model" and record.get("model") == variables["vllm_model"])
+
+
+def _image(variables: Mapping[str, Any], records: Records) -> Mapping[str, Any]:
+    """The bundle's record of the image that the host will run."""
+    reference = image_to_run(variables, records)
+    images = [image for record in records for image in record.get("images") or ()]
+    return next((image for image in images if image.get("reference") == reference), {})

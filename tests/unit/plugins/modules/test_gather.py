@@ -1,0 +1,120 @@
+"""gather on this machine, with a tree of /sys that has a GPU, and with programs that print what a host's would."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.modules import gather
+
+from lab.sim.hardware import hardware, pci_tree
+from tests.support.modules import run_module
+
+ZONES = "public (active)\n  services: ssh\n\ntrusted\n  target: ACCEPT\n"
+
+
+def program(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def facts(root: Path, check_mode: bool = False, **arguments: Any) -> dict[str, Any]:
+    for path, text in pci_tree(hardware("gpu01", "Tesla V100-PCIE-16GB", 1)).items():
+        target = root / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    result = run_module("gather", root / "bin", {"sysfs_root": str(root / "sys"), **arguments}, check_mode)
+    assert 0 < result["worked_seconds"] < result["time"]
+    found: dict[str, Any] = result["ansible_facts"]
+    return found
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_all_in_one_go(tmp_path: Path, check_mode: bool) -> None:
+    program(tmp_path / "bin/systemctl", "exit 3")
+    found = facts(tmp_path, check_mode)
+    assert (found["ansible_architecture"], found["ansible_kernel"]) == (platform.machine(), platform.release())
+    names = [
+        "distribution",
+        "distribution_version",
+        "distribution_major_version",
+        "os_family",
+        "pkg_mgr",
+        "service_mgr",
+    ]
+    assert all(found[f"ansible_{name}"] for name in names)
+    assert [gpu["name"] for gpu in found["llm_gpus_found"]] == ["Tesla V100-PCIE-16GB"]
+    assert (found["llm_gpu"]["gpus"], found["llm_gpu"]["source"]) == (found["llm_gpus_found"], "pci")
+    assert (found["llm_gpu_p2p"], found["llm_gpu_fabric"]) == (found["llm_gpu"]["p2p"], found["llm_gpu"]["fabric"])
+    assert (found["llm_nics_found"], found["llm_rdma_found"]) == ([], []), "none in that tree"
+    assert found["llm_dynamic_ports"]["first"] < found["llm_dynamic_ports"]["last"]
+    assert all(isinstance(port, int) for port in found["llm_ssh_ports"] + found["llm_foreign_ports"])
+    assert found["llm_memory_mib"] == found["llm_host"]["memory"]["total_mib"] > 0
+    assert found["llm_host"]["kernel"] == platform.release()
+    assert found["llm_disks"] == []
+    assert found["llm_firewall"]["firewalld"] == {"running": False, "default_zone": "", "zones": ""}
+    assert found["llm_network_state"] == {}
+    assert found["llm_engine"] is None or set(found["llm_engine"]) == {"containers", "images"}
+
+
+def test_this_machine_has_a_network() -> None:
+    found = gather.network("/sys", "/proc")
+    assert "lo" in [interface["name"] for interface in found["llm_nics_found"]]
+
+
+def test_firewalld_that_runs(tmp_path: Path) -> None:
+    program(tmp_path / "bin/systemctl", 'test "$*" = "is-active firewalld.service"')
+    program(
+        tmp_path / "bin/firewall-cmd", f"case $1 in --get-default-zone) echo public;; *) printf '{ZONES}\\n\\n';; esac"
+    )
+    assert facts(tmp_path)["llm_firewall"]["firewalld"] == {
+        "running": True, "default_zone": "public", "zones": ZONES.rstrip(),
+    }  # fmt: skip
+
+
+def test_firewalld_whose_rules_cannot_be_read(tmp_path: Path) -> None:
+    program(tmp_path / "bin/systemctl", "exit 0")
+    program(tmp_path / "bin/firewall-cmd", "echo 'FirewallD is not running' >&2; exit 252")
+    with pytest.raises(AssertionError, match="FirewallD is not running"):
+        facts(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "enabled"), [("# ufw\nENABLED=yes\n", True), ("ENABLED=no\n", False), ("#ENABLED=yes\n", False)]
+)
+def test_ufw(tmp_path: Path, settings: str, enabled: bool) -> None:
+    path = tmp_path / "ufw.conf"
+    assert gather.ufw(str(path)) == {"enabled": False}
+    path.write_text(settings)
+    assert gather.ufw(str(path)) == {"enabled": enabled}
+
+
+@pytest.mark.parametrize(
+    ("text", "state"), [('{"network": "10.0.0.0/24"}', {"network": "10.0.0.0/24"}), ("{", {}), ("[]", {})]
+)
+def test_what_earlier_runs_decided(tmp_path: Path, text: str, state: dict[str, Any]) -> None:
+    path = tmp_path / "state.json"
+    assert gather.network_state(str(path)) == {}
+    path.write_text(text)
+    assert gather.network_state(str(path)) == state
+
+
+def test_disks_and_the_state_that_a_task_names(tmp_path: Path) -> None:
+    program(tmp_path / "bin/systemctl", "exit 3")
+    (tmp_path / "state.json").write_text(json.dumps({"network": "10.0.0.0/24"}))
+    needs = [{"directory": "{docker_root}", "bytes": 7}, {"directory": str(tmp_path / "not/there"), "bytes": 1}]
+    found = facts(tmp_path, needs=needs, docker_root=str(tmp_path / "docker"), state_file=str(tmp_path / "state.json"))
+    (disk,) = found["llm_disks"]
+    assert disk["needs"] == {str(tmp_path / "docker"): 7, str(tmp_path / "not/there"): 1}
+    assert found["llm_network_state"] == {"network": "10.0.0.0/24"}
+
+
+def test_processes_on_the_gpus(tmp_path: Path) -> None:
+    program(tmp_path / "bin/systemctl", "exit 3")
+    program(tmp_path / "bin/nvidia-smi", 'case "$*" in *compute-apps*) echo "1, init, 500";; *) exit 9;; esac')
+    found = facts(tmp_path)["llm_host"]["gpu_processes"]
+    assert found == [{"pid": 1, "process": "init", "used_mib": 500, "container": ""}]

@@ -1,0 +1,103 @@
+"""What the check of preflight is asked, from the variables of the hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.settings import LIMITS, check_arguments
+
+DEPLOYMENTS = {
+    "qwen": {"hosts": ["gpu01", "gpu02"], "head": "gpu01"},
+    "other": {"hosts": ["gpu03"], "head": "gpu03"},
+}
+ROLE: dict[str, Any] = {**{f"preflight_{name}": f"the {name}" for name in LIMITS}, "preflight_bundle_required": True}
+RECORDS: list[dict[str, Any]] = [
+    {"kind": "model", "model": "org/a", "size": 30, "path": "models/a/1"},
+    {"kind": "model", "model": "org/a", "size": 12, "path": "models/a/2"},
+    {"kind": "model", "model": "org/b", "size": 5, "path": "models/b/1"},
+    {"kind": "driver", "version": "570.195.03", "size": 1, "path": "driver/x.run"},
+    {"kind": "driver", "size": 1, "path": "driver/README"},
+    {"kind": "image", "size": 1, "path": "images/i.tar", "images": [{"reference": "other:1"}, {"reference": "vllm:1"}]},
+]
+FACTS = {"llm_gpu": {"driver": {}}, "llm_host": {"memory": {}}, "llm_disks": [], "llm_memory_mib": 62 * 1024}
+
+
+def variables(**said: Any) -> dict[str, Any]:
+    """What a host has where the inventory says only what it must."""
+    return {
+        "vllm_model": "org/a", "vllm_version": "0.8.5", "vllm_image": "vllm:1", "vllm_executor": "auto",
+        "vllm_options": {}, "vllm_port": 8000, "ray_port": 6379, "ray_min_worker_port": 10002, "ray_portal": 1,
+        "nvidia_driver_method": "runfile", "nvidia_driver_version": "", "llm_offline": True,
+        "llm_bundle_dir": "/bundle", "ansible_facts": FACTS, **said,
+    }  # fmt: skip
+
+
+def arguments(selected: list[str], role: dict[str, Any] | None = None, **said: Any) -> dict[str, Any]:
+    """For a fleet whose first host says this."""
+    fleet = {"gpu01": variables(**said), "gpu02": variables(), "gpu03": variables()}
+    bundles = {"/bundle": RECORDS}
+    return check_arguments(DEPLOYMENTS, fleet, selected, {**ROLE, **(role or {})}, bundles.__getitem__)
+
+
+def test_all_that_is_known_of_a_host() -> None:
+    told = arguments(
+        ["gpu01"],
+        llm_gpus=[{"name": "V100"}],
+        llm_cluster_interface="eth1",
+        llm_cluster_network="10.0.0.0/24",
+        vllm_tensor_parallel_size=2,
+        vllm_pipeline_parallel_size=1,
+        vllm_options={"cpu_offload_gb": 4, "swap_space": 8},
+    )
+    assert told["settings"]["gpu01"] == {
+        "gpus": [{"name": "V100"}], "interface": "eth1", "network": "10.0.0.0/24",
+        "tensor_parallel_size": 2, "pipeline_parallel_size": 1,
+        "executor": "auto", "cpu_offload_gib": 4, "swap_space_gib": 8, "object_store_gib": 3,
+        "driver_method": "runfile", "driver_version": "",
+        "ports": {"vllm_port": 8000, "ray_port": 6379, "ray_min_worker_port": 10002},
+        "model_bytes": 42, "drivers": ["570.195.03"], "image": {"reference": "vllm:1"},
+        "disks": [], "gpu": FACTS["llm_gpu"], "host": FACTS["llm_host"],
+    }  # fmt: skip
+    assert told["limits"] == {name: f"the {name}" for name in LIMITS}
+
+
+def test_of_a_host_outside_of_the_run_only_what_all_share() -> None:
+    """The rest of it is judged when it is its turn."""
+    told = arguments(["gpu02"], llm_cluster_interface="eth1")
+    assert list(told["deployments"]) == ["qwen"]
+    assert list(told["facts"]) == list(told["settings"]) == ["gpu01", "gpu02"]
+    assert told["settings"]["gpu01"] == {
+        "gpus": None, "interface": "eth1", "network": None, "tensor_parallel_size": None, "pipeline_parallel_size": None,
+    }  # fmt: skip
+    assert told["settings"]["gpu02"]["model_bytes"] == 42
+
+
+def test_a_host_that_did_not_answer_has_no_facts() -> None:
+    told = arguments(["gpu01", "gpu02"], ansible_facts={"discovered_interpreter_python": "/usr/bin/python3"})
+    assert told["facts"]["gpu01"] == {}
+    assert told["facts"]["gpu02"] == FACTS
+    assert arguments(["gpu02"], ansible_facts=None)["facts"]["gpu01"] == {}
+
+
+@pytest.mark.parametrize(
+    ("role", "said"),
+    [({"preflight_bundle_required": False}, {}), ({}, {"llm_offline": False}), ({}, {"llm_offline": "no"})],
+)
+def test_without_a_bundle(role: dict[str, Any], said: dict[str, Any]) -> None:
+    settings = arguments(["gpu01"], role, llm_bundle_dir="/none", **said)["settings"]["gpu01"]
+    assert (settings["model_bytes"], settings["drivers"], settings["image"]) == (0, [], {})
+
+
+def test_an_image_made_from_the_one_that_is_asked_for() -> None:
+    made: dict[str, Any] = {"reference": "vllm-ray:1", "base": {"reference": "vllm:1"}}
+    record = {"kind": "image", "size": 1, "path": "images/i.tar", "images": [made]}
+    told = check_arguments(DEPLOYMENTS, {"gpu03": variables()}, ["gpu03"], ROLE, {"/bundle": [record]}.__getitem__)
+    assert told["settings"]["gpu03"]["image"] == made
+
+
+def test_the_check_takes_what_is_made_here() -> None:
+    limits = {f"preflight_{name}": None for name in LIMITS}
+    codes = [entry["code"] for entry in check_hosts(**arguments(["gpu03"], limits))["problems"]]
+    assert "no_gpu_found" in codes
