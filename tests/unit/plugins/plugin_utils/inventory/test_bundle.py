@@ -1,0 +1,123 @@
+"""A bundle that lacks something, or is none."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.bundle import same_release
+from hypothesis import given
+
+from tests.support.inventories import JUNK, MANIFEST, V100, Inventory
+
+CONTENTS = {"libraries": {name: {"built_for": ["sm_75", "sm_80"]} for name in ("vllm", "torch")}}
+
+
+@pytest.fixture
+def offline(inventory: Inventory) -> Inventory:
+    inventory.groups["llm_deployments"] = {"hosts": ["gpu03"], "children": ["tiny"]}
+    inventory.more = {"bundles": {"/srv/bundle": {"manifest": copy.deepcopy(MANIFEST), "error": None}}}
+    return inventory.set("gpu03", llm_offline=True, llm_bundle_dir="/srv/bundle")
+
+
+def held(offline: Inventory, **image: Any) -> Inventory:
+    """With this in the image of the bundle, and a driver beside it."""
+    manifest = copy.deepcopy(MANIFEST)
+    manifest["files"][1]["images"][0].update(image)  # type: ignore[index]
+    manifest["files"].append({"path": "driver.run", "kind": "driver", "version": "570.195.03"})  # type: ignore[attr-defined]
+    offline.more = {"bundles": {"/srv/bundle": {"manifest": manifest}}}
+    return offline
+
+
+def test_a_bundle_that_holds_all(offline: Inventory) -> None:
+    assert offline.problems() == []
+    assert offline.set("gpu03", vllm_image="lab/vllm:1").problems() == []
+    assert offline.set("gpu03", vllm_image="sha256:aa").problems() == []
+    assert offline.set("gpu03", vllm_model="/srv/models/other").problems() == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "allowed"),
+    [
+        ({"llm_bundle_dir": None}, "bundle_dir_missing", "manifest.yml"),
+        ({"llm_bundle_dir": "/nowhere"}, "bundle_missing", "bundle.yml"),
+        ({"vllm_model": "lab/other"}, "bundle_without_model", "lab/tiny-qwen2"),
+        ({"vllm_version": "0.31.0"}, "bundle_without_version", "0.32.0+cpu"),
+        ({"vllm_version": "0.32.0+cu128"}, "bundle_without_version", "0.32.0+cpu"),
+        ({"vllm_image": "lab/vllm:2"}, "bundle_without_image", "lab/vllm:1"),
+        ({"vllm_image": "lab/vllm:1", "vllm_version": "0.31.0"}, "image_of_other_version", "0.32.0+cpu"),
+    ],
+)
+def test_a_bundle_that_lacks_something(offline: Inventory, settings: dict[str, Any], code: str, allowed: str) -> None:
+    entry = offline.set("gpu03", **settings).only()
+    assert entry["code"] == code
+    assert allowed in entry["allowed"]
+    offline.more["bundle_required"] = False
+    assert offline.problems() == []
+    del offline.more["bundle_required"]
+    assert offline.set("gpu03", llm_offline="no").problems() == []
+
+
+@pytest.mark.parametrize(
+    "bundle",
+    [
+        {"manifest": None, "error": "line 3: not YAML"},
+        {"manifest": {}},
+        {"manifest": ["a"]},
+        {"manifest": {"schema": 2, "files": []}},
+    ],
+)
+def test_a_manifest_that_is_of_no_use(offline: Inventory, bundle: dict[str, Any]) -> None:
+    offline.more = {"bundles": {"/srv/bundle": bundle}}
+    assert offline.only()["code"] == "bundle_unreadable"
+
+
+def test_an_image_without_code_for_the_gpus_is_refused(offline: Inventory) -> None:
+    assert held(offline, contents=CONTENTS).codes() == [], "the GPUs are not known yet"
+    problem = held(offline.set("gpu03", llm_gpus=[V100]), contents=CONTENTS).only()
+    assert problem["code"] == "image_without_code"
+    assert problem["where"] == "group_vars/tiny.yml"
+    assert "0.19.1" in problem["allowed"]
+    offline.set("gpu03", llm_gpus=[{**V100, "compute_capability": "8.0"}])
+    assert held(offline, contents=CONTENTS, cuda_version="12.9").codes() == []
+    assert held(offline, contents=CONTENTS, cuda_version="13.0").only()["code"] == "image_needs_driver"
+    offline.set("gpu03", vllm_image="lab/vllm:1")
+    assert held(offline, contents=CONTENTS, cuda_version="13.0").only()["code"] == "image_needs_driver"
+
+
+@pytest.mark.parametrize("contents", [None, 1, [], {"libraries": 1}, {"libraries": {"vllm": 1}}])
+def test_contents_that_are_none_are_survived(offline: Inventory, contents: Any) -> None:
+    held(offline.set("gpu03", llm_gpus=[V100]), contents=contents, compute_capabilities=1).check()
+
+
+def test_a_missing_bundle_is_told_once(inventory: Inventory) -> None:
+    assert inventory.set(llm_offline=True).codes() == ["bundle_dir_missing"]
+    assert inventory.set(llm_bundle_dir="/nowhere").codes() == ["bundle_missing"]
+
+
+@pytest.mark.parametrize("manifest", [{"schema": 1}, {"schema": 1, "files": None}, {"schema": 1, "files": [1, {}]}])
+def test_an_empty_manifest_does_not_break_the_check(offline: Inventory, manifest: dict[str, Any]) -> None:
+    offline.more = {"bundles": {"/srv/bundle": {"manifest": manifest}}}
+    assert offline.codes() == ["bundle_without_model", "bundle_without_version"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "same"),
+    [
+        ("0.32.0", "0.32.0", True),
+        ("0.32.0", "0.32.0+cpu", True),
+        ("0.32.0+cpu", "0.32.0+cpu", True),
+        ("0.32.0+cpu", "0.32.0", False),
+        ("0.8.5", "0.8.5.post1", False),
+    ],
+)
+def test_releases(wanted: str, found: str, same: bool) -> None:
+    assert same_release(wanted, found) is same
+
+
+@given(JUNK)
+def test_no_manifest_breaks_the_check(content: Any) -> None:
+    broken = Inventory().set(llm_offline=True, llm_bundle_dir="/srv/bundle")
+    broken.more = {"bundles": {"/srv/bundle": {"manifest": {"schema": 1, "files": content}}}}
+    assert broken.problems()

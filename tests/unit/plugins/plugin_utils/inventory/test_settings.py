@@ -1,0 +1,35 @@
+"""What the hosts of a deployment set and agree on."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.inventories import Inventory
+
+
+@pytest.mark.parametrize("name", ["vllm_model", "vllm_version"])
+def test_what_a_deployment_must_have(inventory: Inventory, name: str) -> None:
+    del inventory.hosts["gpu01"][name], inventory.hosts["gpu02"][name]
+    entry = inventory.only()
+    assert entry["code"] == "missing_variable"
+    assert entry["what"] == f"{name} is not set for the deployment qwen."
+    assert entry["where"] == "group_vars/qwen.yml"
+
+
+def test_the_head_is_one_of_the_hosts(inventory: Inventory) -> None:
+    inventory.set("gpu01", "gpu02", ray_head_host="gpu03")
+    entry = inventory.only()
+    assert entry["code"] == "head_not_in_deployment"
+    assert "gpu01, gpu02" in entry["allowed"]
+    assert inventory.check()["deployments"]["qwen"]["head"] == "gpu01"
+
+
+def test_the_hosts_of_a_deployment_have_one_setting(inventory: Inventory) -> None:
+    inventory.set("gpu02", vllm_port=8001)
+    entry = inventory.only()
+    assert entry["code"] == "settings_differ"
+    assert entry["value"] == "gpu01: 8000; gpu02: 8001"
+
+
+def test_deployments_may_have_the_same_port(inventory: Inventory) -> None:
+    assert inventory.set(vllm_port=8000).problems() == []

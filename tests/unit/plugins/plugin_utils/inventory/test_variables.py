@@ -1,0 +1,209 @@
+"""Names that nobody knows, and values that a variable cannot have."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import COMMAND_LINE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import (
+    UNRESOLVED,
+    Unresolved,
+    is_unresolved,
+)
+
+from tests.support.inventories import KNOWN, V100, Inventory
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("vllm_modle", "vllm_model"),
+        ("vllm_modell", "vllm_model"),
+        ("llm_model", "vllm_model"),
+        ("vllm_tensor_paralel_size", "vllm_tensor_parallel_size"),
+        ("vllm_tp", "vllm_tensor_parallel_size"),
+        ("vllm_gpu_memory_utilisation", "vllm_gpu_memory_utilization"),
+        ("llm_ofline", "llm_offline"),
+        ("ray_head", "ray_head_host"),
+        ("docker_versoin", "docker_version"),
+    ],
+)
+def test_an_unknown_variable_gets_the_nearest_name(inventory: Inventory, name: str, nearest: str) -> None:
+    entry = inventory.set("gpu01", "gpu02", **{name: "x"}).only()
+    assert entry["code"] == "unknown_variable"
+    assert f"{name} on gpu01, gpu02. Did you mean {nearest}?" in entry["what"]
+    assert entry["value"] == '"x"'
+
+
+def test_an_engine_option_is_sent_to_the_options(inventory: Inventory) -> None:
+    entry = inventory.set("gpu03", vllm_enable_prefix_caching=True).only()
+    assert entry["code"] == "unknown_vllm_variable"
+    assert "'enable_prefix_caching: true'" in entry["allowed"]
+
+
+def test_a_name_that_nothing_is_near(inventory: Inventory) -> None:
+    assert inventory.set(gateway_zzz=1).only()["code"] == "unknown_variable_no_hint"
+
+
+@pytest.mark.parametrize(
+    "name", ["vllm-model", "VLLM_MODEL", "vlm_model", "vlllm_model", "llm-offline", "docker-version"]
+)
+def test_a_name_that_only_looks_like_ours(inventory: Inventory, name: str) -> None:
+    assert inventory.set("gpu01", **{name: "x"}).only()["code"] == "suspicious_variable"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model_checks",
+        "dockerd_version",
+        "my_vllm_model",
+        "_vllm_model",
+        "model",
+        "port",
+        "http_port",
+        "ansible_user",
+        "ansible_ray_head_host",
+        "array_size",
+        "group_names",
+        "nvidia_smi_path",
+        "dockerhub_user",
+    ],
+)
+def test_other_peoples_names_are_left_alone(inventory: Inventory, name: str) -> None:
+    assert inventory.set(**{name: "x"}).problems() == []
+
+
+@pytest.mark.parametrize("listed", [["docker_users"], ["docker_*"]])
+def test_foreign_names_can_be_listed(inventory: Inventory, listed: list[str]) -> None:
+    inventory.set("gpu01", docker_users=["me"], docker_edition="ce") if listed == ["docker_*"] else inventory.set(
+        "gpu01", docker_users=["me"]
+    )
+    assert inventory.codes() != []
+    inventory.set("gpu03", llm_foreign_variables=listed)
+    assert inventory.problems() == []
+    inventory.hosts["gpu03"].pop("llm_foreign_variables")
+    inventory.more = {"foreign": listed}
+    assert inventory.problems() == []
+
+
+def test_other_machines_of_the_inventory_are_not_ours(inventory: Inventory) -> None:
+    inventory.hosts["web01"] = {"docker_users": ["www"], "vllm_modle": "x"}
+    inventory.groups["web"] = {"hosts": ["web01"], "children": []}
+    assert inventory.problems() == []
+    inventory.groups["llm_gateway"] = {"hosts": ["web01"], "children": []}
+    assert inventory.codes() == ["unknown_variable_no_hint", "unknown_variable"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("vllm_port", "many", "wrong_type"),
+        ("vllm_port", True, "wrong_type"),
+        ("vllm_port", 80.5, "wrong_type"),
+        ("vllm_port", [8000], "wrong_type"),
+        ("vllm_port", 0, "out_of_range"),
+        ("vllm_port", "70000", "out_of_range"),
+        ("vllm_model", ["a"], "wrong_type"),
+        ("vllm_model", True, "wrong_type"),
+        ("vllm_model", "https://huggingface.co/Qwen/Qwen2.5-14B-Instruct", "model_is_url"),
+        ("vllm_version", 0.1, "version_not_quoted"),
+        ("vllm_version", 1, "version_not_quoted"),
+        ("docker_version", 27.5, "version_not_quoted"),
+        ("vllm_version", "v0.8.5", "version_malformed"),
+        ("vllm_version", "latest", "version_malformed"),
+        ("vllm_gpu_memory_utilization", 0, "out_of_range"),
+        ("vllm_gpu_memory_utilization", 90, "out_of_range"),
+        ("vllm_gpu_memory_utilization", "a lot", "wrong_type"),
+        ("vllm_tensor_parallel_size", 0, "out_of_range"),
+        ("vllm_max_model_len", -1, "out_of_range"),
+        ("vllm_start_timeout_seconds", -1, "out_of_range"),
+        ("vllm_executor", "dask", "not_a_choice"),
+        ("vllm_executor", "Ray", "not_a_choice_near"),
+        ("vllm_enforce_eager", "perhaps", "wrong_type"),
+        ("vllm_options", "--swap-space 4", "wrong_type"),
+        ("vllm_options", {"swap-space": 4}, "option_spelling"),
+        ("vllm_options", {"tensor_parallel_size": 4}, "option_has_variable"),
+        ("vllm_options", {"--max-model-len": 4}, "option_has_variable"),
+        ("models_checks", "a,b", "wrong_type"),
+        ("models_checks", ["a"], "wrong_type"),
+        ("models_checks", [{"name": "a", "cuont": 1}], "unknown_key"),
+        ("models_checks", [{"count": 1}], "missing_key"),
+        ("models_checks", [{"name": "a", "count": "b"}], "wrong_type"),
+        ("llm_cluster_network", "10.0.0.5/24", "network_malformed"),
+        ("llm_cluster_network", "10.0.0.0", "network_malformed"),
+        ("llm_cluster_network", "eth1", "network_malformed"),
+        ("llm_cluster_network", ["10.0.0.0/24"], "network_malformed"),
+        ("llm_gpus", 2, "gpus_malformed"),
+        ("llm_gpus", ["V100"], "gpus_malformed"),
+        ("llm_gpus", [{"name": "V100", "memory_mib": 16384}], "gpus_malformed"),
+        ("llm_gpus", [{**V100, "memory_mib": 16}], "gpus_malformed"),
+        ("llm_gpus", [{**V100, "memory_mib": "16 GiB"}], "gpus_malformed"),
+        ("llm_gpus", [{**V100, "compute_capability": "sm_70"}], "gpus_malformed"),
+        ("llm_gpus", [{**V100, "count": 2}], "gpus_malformed"),
+        ("llm_gpus", [{**V100, "name": 100}], "gpus_malformed"),
+    ],
+)
+def test_bad_values(inventory: Inventory, name: str, value: object, code: str) -> None:
+    entry = inventory.set("gpu03", **{name: value}).only()
+    assert entry["code"] == code
+    assert all(entry.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("vllm_port", "8001"),
+        ("vllm_port", 8001.0),
+        ("vllm_port", None),
+        ("vllm_model", "/srv/models/tiny"),
+        ("vllm_version", "0.8.5.post1"),
+        ("vllm_version", "0.32.0+cpu"),
+        ("vllm_version", "0.11.0rc2"),
+        ("vllm_gpu_memory_utilization", "0.9"),
+        ("vllm_gpu_memory_utilization", 1),
+        ("vllm_enforce_eager", "yes"),
+        ("vllm_enforce_eager", 0),
+        ("vllm_options", {"swap_space": 4}),
+        ("vllm_served_model_name", 7),
+        ("models_checks", [{"name": "a", "count": "1"}]),
+        ("llm_cluster_network", "10.0.0.0/24"),
+        ("llm_cluster_network", "fd00::/64"),
+        ("llm_cluster_network", ""),
+        ("llm_gpus", []),
+        ("llm_gpus", [{**V100, "compute_capability": 7.0}, V100]),
+        ("vllm_api_key", {"any": "thing"}),
+    ],
+)
+def test_good_values(inventory: Inventory, name: str, value: object) -> None:
+    assert inventory.set("gpu03", **{name: value}).problems() == []
+
+
+@pytest.mark.parametrize("value", ["{{ later }}", UNRESOLVED, Unresolved("undefined")])
+@pytest.mark.parametrize("name", sorted([*KNOWN, "ansible_host"]))
+def test_what_is_not_known_yet_is_not_judged(inventory: Inventory, name: str, value: object) -> None:
+    assert inventory.set(**{name: value}).problems() == []
+
+
+def test_parts_that_are_not_known_yet_are_not_judged(inventory: Inventory) -> None:
+    assert is_unresolved([{"name": UNRESOLVED}])
+    inventory.set(llm_gpus=[{"name": "{{ gpu }}"}], vllm_options={"{{ key }}": 1}, models_checks=[UNRESOLVED])
+    assert inventory.problems() == []
+
+
+def test_a_secret_is_never_shown(inventory: Inventory) -> None:
+    inventory.set("gpu03", vllm_api_kye="hunter2", vllm_hf_token="hunter2", llm_ofline=Unresolved("vault"))
+    problems = inventory.problems()
+    assert [entry["value"] for entry in problems] == ["***"] * 3
+    assert "hunter2" not in str(problems)
+
+
+def test_an_origin_is_told(inventory: Inventory) -> None:
+    inventory.more = {"origins": {"gpu03": {"vllm_port": "group_vars/tiny.yml:3", "vllm_modle": COMMAND_LINE}}}
+    inventory.set("gpu03", vllm_port=0, vllm_modle=1)
+    assert [entry["where"] for entry in inventory.problems()] == ["the command line (-e)", "group_vars/tiny.yml:3"]
+
+
+def test_without_argument_specs_no_name_is_judged(inventory: Inventory) -> None:
+    inventory.set(vllm_modle=1)
+    assert check_inventory(inventory.hosts, inventory.groups, {})["problems"] == []
