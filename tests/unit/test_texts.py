@@ -1,0 +1,175 @@
+"""What people read is in the catalogue of messages, in both languages, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+CATALOGUE = ROOT / "plugins" / "plugin_utils" / "messages"
+# Python for people who write playbooks: Ansible's own documentation is English.
+DOCUMENTATION = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
+# Errors that only a programmer can cause, or that the code around them catches.
+PROGRAMMING_ERRORS = {"TypeError", "ValueError"}
+
+# Texts of three and more words that nobody is told, by file and pattern.
+EXCEPTIONS = (
+    # How a filter is called is the business of whoever writes the playbook.
+    ("plugins/filter/*.py", r"^\w+ wants |^\w+: the catalogue has no "),
+    # What engines and drivers print, and tables of facts.
+    ("plugins/plugin_utils/planner/engine_log.py", r""),
+    ("plugins/plugin_utils/planner/data/failures.py", r""),
+    ("plugins/plugin_utils/planner/data/options.py", r"^\nadditional_config "),
+    ("plugins/plugin_utils/planner/data/releases.py", r"^\n0\.2\.7\|"),
+    ("plugins/module_utils/_gpu.py", r"^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
+    ("plugins/module_utils/_gpu_generations.py", r"^Ampere or Ada$"),
+    ("plugins/plugin_utils/install/packages.py", r"^kylin linux advanced server$"),
+    # Values of options, as they are written.
+    ("plugins/plugin_utils/planner/settings.py", r"^ray, mp, uni$"),
+    # Files and commands for other programs.
+    ("plugins/plugin_utils/bundle/lists.py", r"^#!/bin/sh"),
+    ("plugins/plugin_utils/bundle/packages.py", r"^\^Acquire|^dnf |^Types: deb|^main restricted universe$"),
+    # A line of figures under the names that NCCL's own tests give them.
+    ("plugins/plugin_utils/reports/run.py", r"algbw .* busbw"),
+    # A host's own words: the catalogue's message quotes them beside the code.
+    (
+        "plugins/module_utils/_gpu.py",
+        r"list of cards|not in the table|no details of|not seen by nvidia-smi|is installed$",
+    ),
+    ("plugins/module_utils/_programs.py", r"^no answer within "),
+    ("plugins/module_utils/_engine.py", r"^the engine answers "),
+    ("plugins/module_utils/_connectivity.py", r"^no free port on "),
+    ("plugins/modules/network_connectivity.py", r"^cannot listen on "),
+)
+
+
+def is_text(text: str) -> bool:
+    """Three words in a row of natural language, or any Chinese."""
+    words = re.findall(r"(?<![\w/.{-])[A-Za-z]{2,}(?![\w/(=])", text)
+    return (len(words) >= 3 and " " in text) or bool(re.search("[\u4e00-\u9fff]", text))
+
+
+def is_excepted(path: Path, text: str) -> bool:
+    return any(path.match(pattern) and re.search(expected, text) for pattern, expected in EXCEPTIONS)
+
+
+def not_for_people(tree: ast.AST) -> Iterator[ast.AST]:
+    """Documentation, and what programming errors say."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            if ast.get_docstring(node) is not None and isinstance(node.body[0], ast.Expr):
+                yield node.body[0].value
+        elif isinstance(node, ast.Assign):
+            if any(isinstance(target, ast.Name) and target.id in DOCUMENTATION for target in node.targets):
+                yield from ast.walk(node)
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            if isinstance(node.exc.func, ast.Name) and node.exc.func.id in PROGRAMMING_ERRORS:
+                yield from ast.walk(node)
+
+
+def texts_of(source: str) -> Iterator[tuple[int, str]]:
+    """The texts in Python code with their lines; those with values in them as a whole."""
+    tree = ast.parse(source)
+    skipped = {id(node) for node in not_for_people(tree)}
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "{}" for part in node.values]
+            skipped.update(id(part) for part in node.values)
+            text = "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        else:
+            continue
+        if is_text(text):
+            yield node.lineno, text
+
+
+def python_files() -> list[Path]:
+    files = sorted((ROOT / "plugins").rglob("*.py"))
+    return [path for path in files if path.parent.name != "doc_fragments"]
+
+
+def test_python_holds_no_text_for_people() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text[:100]!r}"
+        for path in python_files()
+        for line, text in texts_of(path.read_text(encoding="utf-8"))
+        if not is_excepted(path.relative_to(ROOT), text)
+    ]
+    assert len(python_files()) > 150
+    assert found == [], "put them into plugins/plugin_utils/messages/en.yml and zh.yml"
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ('module.fail_json(msg=f"{path} cannot be read today")', 1),
+        ('raise AnsibleActionFail("no such host here")', 1),
+        ('return {"remedy": "use a newer release"}', 1),
+        ('names = "、"; text = "主机"', 1),
+        ('"""What it does for whom."""', 0),
+        ('raise ValueError("nothing here writes zstd")', 0),
+        ('message("no_room", lang, folder=dest)', 0),
+        ('path = "/etc/docker/daemon.json"', 0),
+    ],
+)
+def test_the_search_finds_texts_and_nothing_else(source: str, count: int) -> None:
+    assert len(list(texts_of(source))) == count
+
+
+def test_every_exception_is_needed() -> None:
+    texts = [
+        (path.relative_to(ROOT), text)
+        for path in python_files()
+        for _line, text in texts_of(path.read_text(encoding="utf-8"))
+    ]
+    unused = [
+        (pattern, expected)
+        for pattern, expected in EXCEPTIONS
+        if not any(path.match(pattern) and re.search(expected, text) for path, text in texts)
+    ]
+    assert unused == []
+
+
+# Tasks
+
+
+def said_by(content: Any) -> Iterator[str]:
+    """What tasks say: the messages of assert, fail, debug and pause."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            if key in ("fail_msg", "success_msg", "msg", "prompt"):
+                yield from value if isinstance(value, list) else [str(value)]
+            yield from said_by(value)
+    elif isinstance(content, list):
+        for entry in content:
+            yield from said_by(entry)
+
+
+def literal(text: str) -> str:
+    """What of a template is text already: that outside of the braces, and the quoted texts inside."""
+    inside = " ".join(re.findall(r"\{\{.*?\}\}", text, re.DOTALL))
+    quoted = re.findall(r"'([^']*)'|\"([^\"]*)\"", inside)
+    outside = re.sub(r"\{\{.*?\}\}|\{%.*?%\}", "", text, flags=re.DOTALL)
+    return " | ".join([outside.strip(), *(one or other for one, other in quoted if is_text(one or other))])
+
+
+def test_tasks_say_what_the_catalogue_holds() -> None:
+    files = [path for folder in ("roles", "playbooks") for path in sorted((ROOT / folder).rglob("*.yml"))]
+    texts = [
+        (path, text)
+        for path in files
+        if not {".llm", "molecule"} & set(path.parts)
+        for text in said_by(yaml.safe_load(path.read_text(encoding="utf-8")))
+    ]
+    assert len(texts) > 30
+    found = [f"{path.relative_to(ROOT)}: {text.strip()[:100]!r}" for path, text in texts if is_text(literal(text))]
+    assert found == [], "use the filters that read the catalogue of messages"
