@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prints the report of a playbook as plain lines."""
+"""Prints the report of a playbook as plain lines; its words come from plugin_utils/reports/run.py."""
 
 from __future__ import annotations
 
@@ -8,27 +8,35 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
 
 
 class ActionModule(ActionBase):
-    """Words come from plugin_utils/reports/run.py; this only prints them."""
+    """Reads what the stages left: the latest decision, and what each head found."""
 
     _requires_connection = False
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "stages": {"type": "list", "elements": "dict", "required": True},
-                "deployments": {"type": "dict", "required": True},
-                "plans": {"type": "dict", "default": {}},
-                "serving": {"type": "dict", "default": {}},
-                "collective": {"type": "dict", "default": {}},
-                "networks": {"type": "dict", "default": {}},
-                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
-            }
+        self.validate_argument_spec(argument_spec={})
+        fleet = Fleet(self._loader, task_vars)
+        controller = fleet["localhost"]
+        deployments = controller["llm_inventory"]["deployments"]
+        hosts = [host for deployment in deployments.values() for host in deployment["hosts"]]
+        decisions = [fleet[host].get("llm_decision") or {} for host in ["localhost", *hosts]]
+        # A later decision holds all that an earlier one did, and more.
+        decided = max(decisions, key=lambda each: (len(each.get("networks") or {}), len(each.get("plans") or {})))
+        heads = [deployment["head"] for deployment in deployments.values()]
+        lines = report_lines(
+            controller["llm_stages"],
+            deployments,
+            decided.get("plans") or {},
+            {head: fleet[head].get("llm_serving") or {} for head in heads},
+            language(controller["llm_language"]),
+            {head: fleet[head].get("llm_collective") or {} for head in heads},
+            decided.get("networks") or {},
         )
-        lines = report_lines(**options)
         Display().display("\n" + "\n".join(lines) + "\n")
         return {**result, "changed": False, "lines": lines}

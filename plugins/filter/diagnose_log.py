@@ -11,7 +11,7 @@ short_description: Name the known failures in a log of vLLM, Ray or NCCL
 version_added: 0.1.0
 description:
   - Looks for failures that are known, and says for each the cause, the line that shows it and what to change.
-positional: lang
+positional: lang, format
 options:
   _input:
     description: The text of the log.
@@ -22,6 +22,14 @@ options:
     type: str
     choices: [en, zh]
     default: en
+  format:
+    description: V(list) for programs; V(text) for people, with the last lines of a log in which no failure is known.
+    type: str
+    choices: [list, text]
+    default: list
+  plan:
+    description: The plan that was started, as P(baremetal.llm.plan_deployment#filter) returns it. The text names its nearest alternative.
+    type: dict
 """
 
 EXAMPLES = r"""
@@ -32,9 +40,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: A list of findings, the root causes first, each with C(code), C(cause), C(remedy), C(evidence) and C(line).
-  type: list
-  elements: dict
+  description: A list of findings, the root causes first, each with C(code), C(cause), C(remedy), C(evidence) and C(line); or a text.
+  type: raw
 """
 
 from collections.abc import Callable
@@ -43,7 +50,12 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import diagnose as core
 
-diagnose_log = refusing(core.diagnose_log)
+
+def _diagnose(text: Any, lang: Any = "en", format: str = "list", plan: Any = None) -> Any:
+    return core.explain_log(text, lang, plan) if format == "text" else core.diagnose_log(text, lang)
+
+
+diagnose_log = refusing(_diagnose)
 
 
 class FilterModule:

@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Turns settings into the list of arguments of a release. An option that the release does not know is an error that names
     the first or last release that has it and what replaced it.
-positional: vllm_version, p2p
+positional: vllm_version
 options:
   _input:
     description:
@@ -24,13 +24,6 @@ options:
     description: The vLLM release.
     type: str
     required: true
-  p2p:
-    description:
-      - The fact C(llm_gpu_p2p) of each host, as M(baremetal.llm.gpu_facts) finds it. Where two GPUs of a host cannot read each other's
-        memory, vLLM's own all-reduce is turned off, unless the settings say something about it.
-    type: list
-    elements: dict
-    default: []
 """
 
 EXAMPLES = r"""

@@ -22,7 +22,7 @@ def role_defaults(loader: Any, roles: Path = ROLES) -> dict[str, Any]:
     """The defaults of every role, as templates that Ansible trusts."""
     defaults: dict[str, Any] = {}
     for path in sorted(roles.glob("*/defaults/main.yml")):
-        defaults |= loader.load_from_file(str(path)) or {}
+        defaults |= loader.load_from_file(str(path), trusted_as_template=True) or {}
     return defaults
 
 
@@ -58,6 +58,7 @@ class Fleet(Mapping[str, HostVariables]):
     def __init__(self, loader: Any, task_vars: Mapping[str, Any]) -> None:
         self._loader = loader
         self._hostvars = task_vars["hostvars"]
+        self._known: dict[str, HostVariables] = {}
         self.playing: list[str] = [str(host) for host in task_vars.get("ansible_play_hosts") or []]
         self.selected: list[str] = [str(host) for host in task_vars.get("ansible_play_hosts_all") or []]
         self.groups: dict[str, list[str]] = plain(task_vars.get("groups") or {})
@@ -66,13 +67,12 @@ class Fleet(Mapping[str, HostVariables]):
     def _defaults(self) -> dict[str, Any]:
         return role_defaults(self._loader)
 
-    @functools.cache  # noqa: B019: as long as the task lives
-    def _host(self, name: str) -> HostVariables:
-        raw = self._hostvars.raw_get(name)
-        return HostVariables(self._loader, {**self._defaults, **raw, "hostvars": self._hostvars})
-
     def __getitem__(self, name: str) -> HostVariables:
-        return self._host(name)
+        if name not in self._known:
+            raw = self._hostvars.raw_get(name)
+            variables = {**self._defaults, **raw, "hostvars": self._hostvars}
+            self._known[name] = HostVariables(self._loader, variables)
+        return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._hostvars)

@@ -226,7 +226,7 @@ def judge_mesh(
 ) -> dict[str, Any]:
     """Which of the candidates carries the cluster, and what is wrong with those before it.
 
-    ``candidates`` are those of ``agree_interfaces``, best first; ``results`` holds per host what ``network_mesh`` returned in its
+    ``candidates`` are those of ``agree_interfaces``, best first; ``results`` holds per host what ``network_connectivity`` returned in its
     three steps, put together: ``taken``, ``reached`` and ``heard``. ``previous`` is the network in use: while it works, nothing
     moves a cluster away from it. ``rdma`` holds per host its RDMA ports, as ``nic_facts`` tells them: where all hosts use them, these are
     the links, and where some have none, that is said.
@@ -269,7 +269,7 @@ def judge_mesh(
 def mesh_arguments(
     candidates: Sequence[Mapping[str, Any]], host: str, listening: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What ``network_mesh`` is told on one host: its own addresses and MTUs by network, and its peers, as they listen."""
+    """What ``network_connectivity`` is told on one host: its own addresses and MTUs by network, and its peers, as they listen."""
 
     def own(name: str, key: str) -> dict[str, Any]:
         return {

@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import p2p_missing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import (
     DESCRIPTIVE,
@@ -41,17 +40,10 @@ FIRST = (
 )
 
 
-def vllm_arguments(
-    settings: Any, vllm_version: Any, p2p: Iterable[Mapping[str, Mapping[str, Any]] | None] = ()
-) -> list[str]:
-    """Options as a list of strings, in a fixed order. An option that the release does not know is an error.
-
-    ``p2p`` holds what ``gpu_facts`` found on each host.
-    """
+def vllm_arguments(settings: Any, vllm_version: Any) -> list[str]:
+    """Options as a list of strings, in a fixed order. An option that the release does not know is an error."""
     release = resolve_release(vllm_version)
     given = normalise(settings)
-    if p2p_missing(p2p):
-        given.setdefault("disable_custom_all_reduce", True)
     result: list[str] = []
     model = given.pop("model", None)
     if model is not None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import LANGUAGES, message
@@ -12,6 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failure
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 
 EVIDENCE_LENGTH = 400
+LAST_LINES = 15
 _COMPILED = [(code, re.compile(pattern, re.I)) for code, pattern in FAILURES]
 _DIGITS = "0123456789"
 # What a pattern has a group for and did not catch.
@@ -44,6 +46,23 @@ def diagnose_log(text: Any, lang: Any = "en") -> list[dict[str, Any]]:
                 )
                 break
     return found
+
+
+def explain_log(text: Any, lang: Any = "en", plan: Mapping[str, Any] | None = None) -> str:
+    """The findings as a text for people, with the nearest plan that would start; else the last lines of the log."""
+    findings = diagnose_log(text, lang)
+    if not findings:
+        lines = "\n".join(f"    {line}" for line in str(text or "").splitlines()[-LAST_LINES:])
+        return message("start_nothing_known", lang, lines=lines)
+    texts = [
+        message("start_finding", lang, **{key: each[key] for key in ("cause", "evidence", "remedy")})
+        for each in findings
+    ]
+    other = next((each for each in (plan or {}).get("alternatives") or [] if each["ok"]), None)
+    if other:
+        values = {"change": other["change"], "cost": other["cost"] or "-", "tokens": other["max_model_len"]}
+        texts.append(message("start_other_plan", lang, **values))
+    return "\n".join(texts).replace("\n", "\n  ")
 
 
 def _tidy(text: str) -> str:

@@ -12,6 +12,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.release
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import resolve_release
 
 API_PORT, MASTER_PORT = 8000, 29501
+# The firewall closes the port to other hosts.
+ANY_ADDRESS = "0.0.0.0"
 # Nothing leaves the hosts: no statistics of use, no look at a hub.
 ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 
@@ -33,14 +35,16 @@ def launch(
     hosts = ranked_hosts(nodes)
     head = str(service.get("head") or (hosts[0] if hosts else ""))
     model = str(service.get("model") or "MODEL")
+    options = dict(settings)
+    host, port = options.pop("host", None) or ANY_ADDRESS, options.pop("port", None) or service.get("port") or API_PORT
+    served = options.pop("served_model_name", None) or service.get("served_model_name") or model
     environment = dict(ENVIRONMENT)
     if executor == "ray" and service.get("ray_address"):
         environment["RAY_ADDRESS"] = str(service["ray_address"])
     common = [
         *_program(vllm_version, model),
-        *("--host", "0.0.0.0", "--port", str(service.get("port") or API_PORT)),  # noqa: S104: a firewall closes it
-        *("--served-model-name", str(service.get("served_model_name") or model)),
-        *vllm_arguments(settings, vllm_version),
+        *("--host", str(host), "--port", str(port), "--served-model-name", str(served)),
+        *vllm_arguments(options, vllm_version),
     ]
     if not joins_hosts(executor, nodes):
         return {head: {"argv": common, "environment": environment}}

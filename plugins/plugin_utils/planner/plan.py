@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, spoken
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import alternatives as ladder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import DESCRIPTIVE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import launch
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.observations import Experience, experience
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import divides_heads, spread
@@ -56,6 +56,9 @@ class Placement(NamedTuple):
     @property
     def spans_nodes(self) -> bool:
         return len(self.nodes) > 1
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        return [{"host": host, "ranks": list(ranks)} for host, ranks in self.nodes]
 
     @property
     def splits_tensors(self) -> bool:
@@ -286,14 +289,15 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
     candidates.sort(key=lambda one: _score(one, objective), reverse=True)
     best = candidates[0]
     alternatives = [*_rungs(task, best), *_more_hosts(task, best), *_replicas(task, best), *candidates[1:]]
+    executor = best.settings.get("distributed_executor_backend") or ("ray" if best.placement.world > 1 else "uni")
     reasons += _reasons(best, task)
     return {
         "ok": best.prediction.ok,
         "vllm_version": release.asked,
-        "executor": best.settings.get("distributed_executor_backend") or ("ray" if best.placement.world > 1 else "uni"),
+        "executor": executor,
         "settings": best.settings,
-        "arguments": _arguments(best.settings, release),
-        "nodes": [{"host": host, "ranks": list(ranks)} for host, ranks in best.placement.nodes],
+        "launch": _launch(best, release, executor),
+        "nodes": best.placement.as_dicts(),
         "gpus": [
             {"name": gpu.name, "memory_gib": round(gpu.total / 2**30, 2)}
             for gpu in best.placement.gpus[: best.placement.world]
@@ -317,11 +321,11 @@ def _placements(task: Task) -> list[Placement]:
     return found
 
 
-def _arguments(settings: Mapping[str, Any], release: Release) -> list[str] | None:
+def _launch(best: Candidate, release: Release, executor: str) -> dict[str, dict[str, Any]]:
     try:
-        return vllm_arguments(settings, release.asked)
+        return launch(best.settings, release.asked, executor, best.placement.as_dicts())
     except InputError:  # the prediction names the option
-        return None
+        return {}
 
 
 def _rungs(task: Task, best: Candidate) -> list[Candidate]:

@@ -97,8 +97,8 @@ def _outcome(ok: Any, language: str) -> str:
 
 
 def _commands(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is run on each host; a plan that names no hosts has one command line for all of them."""
-    launch = plan.get("launch") or {"": {"argv": plan.get("arguments") or []}}
+    """What is run on each host."""
+    launch = plan.get("launch") or {}
     return [
         {
             "host": str(host),

@@ -54,13 +54,6 @@ def test_arguments() -> None:
     assert vllm_arguments({"--max-model-len": 10}, "0.8.5.post1") == ["--max-model-len", "10"]
 
 
-def test_all_reduce_over_memory_that_cannot_be_read_is_off_unless_somebody_says_otherwise() -> None:
-    p2p = [{}, {"GPU0": {"GPU1": False}}]
-    assert vllm_arguments({}, "0.8.5.post1", p2p) == ["--disable-custom-all-reduce"]
-    assert vllm_arguments({"disable-custom-all-reduce": False}, "0.8.5.post1", p2p) == []
-    assert vllm_arguments({}, "0.8.5.post1", [{}, {"GPU0": {"GPU1": True}}]) == []
-
-
 @pytest.mark.parametrize(
     ("options", "version", "said"),
     [

@@ -5,25 +5,26 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: network_mesh
-short_description: Prove that hosts reach each other on the ports that a cluster will use
+module: network_connectivity
+short_description: Check that hosts reach each other on the ports that a cluster will use
 version_added: 0.1.0
 description:
   - Run on all hosts of a cluster three times. With O(state=listening) each holds the ports that nothing holds yet, in a process
-    that ends by itself after O(lifetime_seconds). With O(state=probed) each connects to all others on every network, measures how
+    that ends by itself after O(lifetime_seconds). With O(state=connected) each connects to all others on every network, measures how
     long that takes and, to eight of them at most, what one connection carries, and sends datagrams that may not be fragmented. With O(state=stopped) the
     listener ends and tells whose datagrams it got.
   - Where a container of this collection holds a port already, that one is connected to and left alone otherwise.
-  - The filter P(baremetal.llm.judge_mesh#filter) makes sense of the results.
+  - The action plugin asks for nothing but the step. What the module is told stands in the fact C(llm_decision) of
+    M(baremetal.llm.decide), which makes sense of the results afterwards; they are added to the fact C(llm_connectivity).
   - Nothing on the host is changed, and no process is left behind.
 options:
   state:
     description: Which of the three steps.
     type: str
-    choices: [listening, probed, stopped]
+    choices: [listening, connected, stopped]
     required: true
   host:
-    description: The name of this host in the inventory.
+    description: The name of this host in the inventory. This and all further options are set by the action plugin.
     type: str
   token:
     description: A secret of this run, the same on all hosts. It is never sent.
@@ -69,14 +70,17 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Network | Listen
-  baremetal.llm.network_mesh:
+- name: Connectivity | Listen
+  baremetal.llm.network_connectivity:
     state: listening
-    host: "{{ inventory_hostname }}"
-    token: "{{ _token }}"
-    addresses: {"10.0.0.0/24": 10.0.0.1}
-    ports:
-      - {variable: ray_port, first: 6379, last: 6379}
+
+- name: Connectivity | Connect
+  baremetal.llm.network_connectivity:
+    state: connected
+
+- name: Connectivity | Stop listening
+  baremetal.llm.network_connectivity:
+    state: stopped
 """
 
 RETURN = r"""
@@ -97,7 +101,7 @@ reached:
   description:
     - By network and host the C(milliseconds) of a connection, the C(mbps) of a stream (V(null) if none was sent), what C(failed), by
       variable its C(port) and C(reason), and what was wrong with the C(stream).
-  returned: probed
+  returned: connected
   type: dict
 heard:
   description: By network and host the size of the largest packet that came from there.
@@ -118,7 +122,7 @@ def main() -> None:
     """One of the three steps."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["listening", "probed", "stopped"], "required": True},
+            "state": {"type": "str", "choices": ["listening", "connected", "stopped"], "required": True},
             "host": {"type": "str"},
             "token": {"type": "str", "no_log": True},
             "addresses": {"type": "dict", "default": {}},
@@ -129,7 +133,7 @@ def main() -> None:
             "stream_seconds": {"type": "float", "default": 0.3},
             "lifetime_seconds": {"type": "float", "default": 300.0},
         },
-        required_if=[("state", "listening", ["host", "token"]), ("state", "probed", ["host", "token"])],
+        required_if=[("state", "listening", ["host", "token"]), ("state", "connected", ["host", "token"])],
         supports_check_mode=True,
     )
     given = module.params

@@ -1,0 +1,42 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's part of network_connectivity: tells a host what was decided, and where the other hosts listen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import mesh_arguments
+
+FACT = "llm_connectivity"
+RESULTS = ("port", "held", "taken", "reached", "heard")
+
+
+class ActionModule(ActionBase):
+    """One of the three steps."""
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(
+            argument_spec={
+                "state": {"type": "str", "choices": ["listening", "connected", "stopped"], "required": True}
+            }
+        )
+        host, state = task_vars["inventory_hostname"], options["state"]
+        check = plain(task_vars["llm_decision"]["hosts"][host]["network"]["check"])
+        arguments: dict[str, Any] = {"state": state}
+        if state != "stopped":
+            arguments |= {"host": host, "token": check["token"], "addresses": check["addresses"]}
+        if state == "listening":
+            arguments |= {"ports": check["ports"], "lifetime_seconds": check["lifetime_seconds"]}
+        if state == "connected":
+            others = task_vars["hostvars"]
+            listening = {name: plain(others[name].get(FACT) or {}) for name in check["members"]}
+            arguments |= mesh_arguments(check["candidates"], host, listening)
+        result.update(self._execute_module(module_args=arguments, task_vars=task_vars))
+        # A listener of an earlier run says nothing about this one.
+        earlier = {} if state == "listening" else plain(task_vars.get(FACT) or {})
+        found = {**earlier, **{key: result[key] for key in RESULTS if key in result}}
+        return {**result, "ansible_facts": {FACT: found}}

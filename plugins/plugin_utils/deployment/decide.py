@@ -1,0 +1,154 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything that concerns more than one host or more than one role, decided once for all deployments.
+
+The result is plain data: ``plans`` and ``networks`` (what the connectivity check showed) by deployment, and ``hosts``, each with
+a section for every role. What cannot be known yet is left out: before a host was looked at there is a plan and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run, plan_inputs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import Network
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
+
+# Whatever is called so holds a secret, in settings, in an environment and among the options of a command line.
+_SECRET = re.compile(r"(^|[_-])(token|key|secret|password|passphrase|credentials?)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is known when it is decided."""
+
+    deployments: Mapping[str, Mapping[str, Any]]
+    # The variables of each host, defaults included, with what was found on it.
+    variables: Mapping[str, Mapping[str, Any]]
+    # The hosts that this run is about and has not lost.
+    playing: Sequence[str]
+    # Hosts outside of a deployment that connect to it: clients and collectors.
+    services: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # What an earlier decision of this run planned: a plan is made once.
+    plans: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # What past starts measured.
+    observations: Sequence[Mapping[str, Any]] = ()
+    turns: int = 1
+    language: str = "en"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What is read on the controller when it is needed."""
+
+    # The records of a bundle's manifest; none where there is no bundle.
+    records: Callable[[str], Sequence[Mapping[str, Any]]]
+    # A model's config.json.
+    config: Callable[[str], Mapping[str, Any]]
+    # The addresses of a name.
+    resolve: Callable[[str], Sequence[str]] = lambda name: ()
+
+
+def decide(question: Question, sources: Sources) -> dict[str, Any]:
+    """``{plans, networks, hosts, error}``; ``error`` is a text that names every plan that cannot start."""
+    decided: dict[str, Any] = {"plans": {}, "networks": {}, "hosts": {}, "error": ""}
+    errors: list[dict[str, str]] = []
+    for name, asked in question.deployments.items():
+        members = [host for host in asked["hosts"] if host in question.playing]
+        if not members and question.playing:
+            continue  # outside of --limit
+        head = asked["head"]
+        variables = question.variables
+        bundle = str(variables[head].get("llm_bundle_dir") or "")
+        records = list(sources.records(bundle)) if bundle else []
+        plan = dict(question.plans.get(name) or _plan(question, sources, asked, records, bundle))
+        if not plan["ok"]:
+            errors.append(_refused(name, plan, question.language))
+        decided["plans"][name] = plan
+        image = image_to_run(variables[head], records)
+        if not plan["ok"]:
+            continue
+        if not any(variables[host].get("llm_interface") for host in members):
+            # No host was looked at: names stand where addresses will.
+            plan["launch"] = Deployment(name, head, asked["hosts"], plan, image, variables).launch
+            continue
+        network = Network(
+            name,
+            head,
+            asked["hosts"],
+            members,
+            str(plan["executor"]),
+            variables,
+            question.services,
+            sources.resolve,
+            question.turns,
+            question.language,
+        )
+        if network.proof:
+            decided["networks"][name] = network.proof
+        agreed = {
+            host: ChainMap({"llm_interface": network.interfaces.get(host)}, cast(Any, variables[host]))
+            for host in asked["hosts"]
+        }
+        deployment = Deployment(name, head, asked["hosts"], plan, image, agreed)
+        plan["launch"] = deployment.launch
+        # Hosts outside of this run that did not answer.
+        unknown = [host for host in deployment.planned if not deployment.address(host)]
+        sections = network.sections()
+        for host in members:
+            section = {"deployment": name, "head": head, "planned": deployment.planned, "unknown": unknown}
+            roles = {} if unknown else deployment.of(host).sections()
+            decided["hosts"][host] = {**section, "network": sections[host], **roles}
+    decided["error"] = render(errors, question.language, "").strip()
+    return decided
+
+
+def _plan(
+    question: Question,
+    sources: Sources,
+    asked: Mapping[str, Any],
+    records: Sequence[Mapping[str, Any]],
+    bundle: str,
+) -> dict[str, Any]:
+    inputs = plan_inputs(asked, question.variables, {"files": records})
+    path = str(inputs["config"])
+    config = sources.config(path if path.startswith("/") else f"{bundle}/{path}")
+    request = dict(inputs["request"])
+    if question.observations:
+        request["observations"] = list(question.observations)
+    return {**plan_deployment(config, inputs["nodes"], request, question.language), "model": config}
+
+
+def _refused(name: str, plan: Mapping[str, Any], language: str) -> dict[str, str]:
+    error = plan["predicted"]["error"]
+    return problem(
+        "plan_refused",
+        language,
+        value=error["code"],
+        where=message("where_group", language, group=name),
+        deployment=name,
+        reason=error["message"],
+        remedy=error["remedy"],
+    )
+
+
+def without_secrets(value: Any, name: str = "") -> Any:
+    """A copy in which the name of a secret stands where its value was."""
+    if isinstance(value, Mapping):
+        return {str(key): without_secrets(item, str(key)) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        options = ["", *(str(item) for item in value[:-1])] if value else []
+        return [without_secrets(item, before.lstrip("-")) for item, before in zip(value, options, strict=True)]
+    if isinstance(value, str):
+        option, equals, said = value.partition("=")
+        if equals and said and option.startswith("--") and _SECRET.search(option):
+            return f"{option}=<{option.lstrip('-')}>"
+        if value and _SECRET.search(name):
+            return f"<{name}>"
+    return value

@@ -1,0 +1,385 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is started on each host of a deployment: Ray's node, vLLM, its probe, the all-reduce. Plain data for the roles."""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import (
+    cluster_environment,
+    hosts_of,
+    p2p_missing,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import joins_hosts, launch, ranked_hosts
+
+GIB = 1 << 30
+# Where the containers see what the host lends them.
+SCRIPTS, RAY_TOKEN, API_KEY = "/llm", "/run/secrets/ray_token", "/run/secrets/vllm_api_key"
+# Ray gets a twentieth of the host's memory for its objects, within these bounds.
+OBJECT_STORE_SHARE, OBJECT_STORE_GIB = 20, (1, 8)
+RDMA_DEVICES = "/dev/infiniband:/dev/infiniband"
+# Engines before 23 never end what runs in a container that is restarted meanwhile, as the probe may do: who waits for it waits for ever.
+RAY_EXEC = ["timeout", "60", "docker", "exec", "llm-ray"]
+
+
+def object_store_gib(variables: Mapping[str, Any]) -> float:
+    """In whole GiB: kernels count a host's memory differently by some MiB, and another number would restart Ray and load the model again."""
+    said = variables.get("ray_object_store_memory_gib")
+    if said is not None:
+        return float(said)
+    memory_mib = (variables.get("ansible_facts") or {}).get("llm_memory_mib") or 0
+    least, most = OBJECT_STORE_GIB
+    return min(max(round(memory_mib / 1024 / OBJECT_STORE_SHARE), least), most)
+
+
+def model_path(variables: Mapping[str, Any]) -> str:
+    """Where the model lies on its hosts."""
+    model = str(variables["vllm_model"])
+    return model if os.path.isabs(model) else f"{variables['models_dir']}/{model.replace('/', '--')}"
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """One deployment whose hosts agreed on a network.
+
+    ``variables`` holds for each host its variables, defaults included, with ``ansible_facts`` and ``llm_interface``.
+    """
+
+    name: str
+    head: str
+    hosts: Sequence[str]
+    plan: Mapping[str, Any]
+    image: str
+    variables: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def by_ray(self) -> bool:
+        return bool(self.plan["executor"] == "ray")
+
+    @functools.cached_property
+    def planned(self) -> list[str]:
+        """The hosts with ranks, in rank order."""
+        return ranked_hosts(self.plan["nodes"])
+
+    @functools.cached_property
+    def joins_hosts(self) -> bool:
+        return joins_hosts(self.plan["executor"], self.plan["nodes"])
+
+    @functools.cached_property
+    def gpus(self) -> dict[str, int]:
+        """How many GPUs the plan counts on each host; others of the host stay free."""
+        return {node["host"]: len(node["ranks"]) for node in self.plan["nodes"] if node["ranks"]}
+
+    def address(self, host: str) -> str:
+        return str((self.variables[host].get("llm_interface") or {}).get("address") or "")
+
+    @property
+    def ray_address(self) -> str:
+        return f"{self.address(self.head) or self.head}:{self.variables[self.head]['ray_port']}"
+
+    @functools.cached_property
+    def network_hosts(self) -> dict[str, dict[str, Any]]:
+        return hosts_of(self.hosts, self.variables)
+
+    @functools.cached_property
+    def etc_hosts(self) -> dict[str, str]:
+        """A name for the address of each rank's host, which is of no other use.
+
+        torch asks who each address of another rank is, in the form that a socket for both kinds of IP shows it, which no usual entry of
+        a hosts file has (torch/csrc/distributed/c10d/socket.cpp). A name server that does not answer costs 10 s each time.
+        """
+        if len(self.planned) < 2:
+            return {}
+        return {f"{host}.rank": _mapped(self.address(host)) for host in self.planned}
+
+    @functools.cached_property
+    def launch(self) -> dict[str, dict[str, Any]]:
+        """vLLM's command line and environment on each host that runs it."""
+        mine = self.variables[self.head]
+        settings = dict(self.plan["settings"])
+        facts = [self.variables[host].get("ansible_facts") or {} for host in self.hosts]
+        if p2p_missing(each.get("llm_gpu_p2p") for each in facts):
+            settings.setdefault("disable_custom_all_reduce", True)
+        service = {
+            "head": self.head,
+            "model": model_path(mine),
+            "served_model_name": mine.get("vllm_served_model_name") or mine["vllm_model"],
+            "port": mine["vllm_port"],
+            "master_port": mine["vllm_master_port"],
+            "addresses": {host: self.address(host) for host in self.planned},
+            "ray_address": self.ray_address,
+        }
+        return launch(settings, mine["vllm_version"], self.plan["executor"], self.plan["nodes"], service)
+
+    def of(self, host: str) -> Member:
+        return Member(self, host, self.variables[host])
+
+
+@dataclass(frozen=True)
+class Member:
+    """One host of a deployment."""
+
+    deployment: Deployment
+    host: str
+    variables: Mapping[str, Any]
+
+    @property
+    def is_head(self) -> bool:
+        return self.host == self.deployment.head
+
+    @property
+    def address(self) -> str:
+        return self.deployment.address(self.host)
+
+    @property
+    def host_dir(self) -> str:
+        return str(self.variables["llm_host_dir"])
+
+    def enabled(self, variable: str) -> bool:
+        return is_true(self.variables[variable])
+
+    def sections(self) -> dict[str, Any]:
+        """What the roles ray and vllm read."""
+        interface = self.variables.get("llm_interface") or {}
+        return {
+            "is_head": self.is_head,
+            "image": self.deployment.image,
+            "interface": interface.get("interface"),
+            "address": self.address,
+            "ray": self.ray(),
+            "vllm": self.vllm(),
+        }
+
+    # -- what both containers have ------------------------------------------------------------------------------------
+    @functools.cached_property
+    def environment(self) -> dict[str, Any]:
+        """One decision, made where the network was verified, for everything that opens a connection between hosts."""
+        hosts = self.deployment.network_hosts
+        found: dict[str, Any] = cluster_environment(self.host, hosts) if self.host in hosts else {}
+        found |= {
+            "NVIDIA_VISIBLE_DEVICES": "all",
+            "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+            "RAY_USAGE_STATS_ENABLED": "0",
+        }
+        if not self.enabled("ray_memory_monitor_enabled"):
+            found["RAY_memory_monitor_refresh_ms"] = "0"
+        if self.deployment.by_ray:
+            found |= self.ray_token_environment
+        found |= {**self.variables["vllm_environment"], **self.variables["ray_environment"]}
+        return {name: value if isinstance(value, (bool, str)) else str(value) for name, value in found.items()}
+
+    @property
+    def ray_token_environment(self) -> dict[str, str]:
+        """Ray reads its token from a file, so that neither a process list nor 'docker inspect' shows it.
+
+        Since Ray 2.52: https://docs.ray.io/en/latest/ray-security/token-auth.html. Older releases ignore the variables.
+        """
+        if self.enabled("ray_token_enabled"):
+            return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": RAY_TOKEN}
+        return {"RAY_AUTH_MODE": "disabled"}
+
+    @property
+    def volumes(self) -> list[str]:
+        """The two containers of a head see the same /tmp: Ray's session and vLLM's sockets lie there."""
+        models = self.variables["models_dir"]
+        return [f"{self.host_dir}/scripts:{SCRIPTS}:ro", f"{self.tmp}:/tmp", f"{models}:{models}:ro"]
+
+    @property
+    def tmp(self) -> str:
+        return f"{self.host_dir}/tmp"
+
+    @property
+    def ray_token_volumes(self) -> list[str]:
+        if self.enabled("ray_token_enabled") and self.deployment.by_ray:
+            return [f"{self.host_dir}/secrets/ray_token:{RAY_TOKEN}:ro"]
+        return []
+
+    @property
+    def key_file(self) -> str:
+        return f"{self.host_dir}/secrets/vllm_api_key"
+
+    def container(self, entrypoint: list[str], command: list[str]) -> dict[str, Any]:
+        """What differs between hosts and containers; the rest stands in the tasks."""
+        return {
+            "image": self.deployment.image,
+            "entrypoint": entrypoint,
+            "command": command,
+            "environment": self.environment,
+            "volumes": self.volumes + self.ray_token_volumes,
+            "etc_hosts": self.deployment.etc_hosts,
+            "devices": self.devices,
+            "ulimits": self.ulimits,
+        }
+
+    @property
+    def devices(self) -> list[str]:
+        """What containers need of the host for RDMA, where every host of the deployment has it."""
+        return [RDMA_DEVICES] if str(self.environment.get("NCCL_IB_DISABLE", "1")) == "0" else []
+
+    @property
+    def ulimits(self) -> list[str]:
+        locked = ["memlock:-1:-1"] if self.enabled("ray_memory_lock_enabled") else []
+        return [*self.variables["ray_ulimits"], *locked]
+
+    # -- Ray ----------------------------------------------------------------------------------------------------------
+    def ray(self) -> dict[str, Any]:
+        gpus = self.deployment.gpus.get(self.host, 0)
+        return {
+            "needed": self.deployment.by_ray and gpus > 0,
+            "container": self.container(["/bin/bash", f"{SCRIPTS}/start-ray.sh"], self.ray_command(gpus)),
+            "address": self.deployment.ray_address,
+            "exec": RAY_EXEC,
+            "planned_gpus": self.deployment.gpus,
+            "addresses": {host: self.deployment.address(host) for host in self.deployment.planned},
+        }
+
+    def ray_command(self, gpus: int) -> list[str]:
+        mine = self.variables
+        ports = (
+            *("node_manager_port", "object_manager_port", "runtime_env_agent_port", "dashboard_agent_grpc_port"),
+            *("dashboard_agent_listen_port", "metrics_export_port", "min_worker_port", "max_worker_port"),
+        )
+        return [
+            *(self.ray_head_options() if self.is_head else [f"--address={self.deployment.ray_address}"]),
+            "--block",
+            f"--node-ip-address={self.address}",
+            f"--num-gpus={gpus}",
+            f"--resources={json.dumps({f'host:{self.host}': 1})}",
+            f"--object-store-memory={int(object_store_gib(mine) * GIB)}",
+            *(f"--{name.replace('_', '-')}={mine[f'ray_{name}']}" for name in ports),
+            *([f"--num-cpus={mine['ray_num_cpus']}"] if mine.get("ray_num_cpus") is not None else []),
+        ]
+
+    def ray_head_options(self) -> list[str]:
+        mine = self.variables
+        options = ["--head", f"--port={mine['ray_port']}", f"--ray-client-server-port={mine['ray_client_port']}"]
+        if not self.enabled("ray_dashboard_enabled"):
+            return [*options, "--include-dashboard=false"]
+        where = [f"--dashboard-host={mine['ray_dashboard_host']}", f"--dashboard-port={mine['ray_dashboard_port']}"]
+        return [*options, "--include-dashboard=true", *where]
+
+    # -- vLLM ---------------------------------------------------------------------------------------------------------
+    def vllm(self) -> dict[str, Any]:
+        started = self.deployment.launch.get(self.host)
+        return {
+            "needed": started is not None,
+            "container": self.vllm_container(started) if started else {},
+            "url": self.url,
+            "ask": ["/usr/bin/env", "python3", f"{self.host_dir}/scripts/ask.py", self.url, self.served_model_name],
+            "served_model_name": self.served_model_name,
+            "key_file": self.key_file,
+            # The host of each rank. Where Ray spreads them, it says itself where they are.
+            "ranks": [node["host"] for node in self.deployment.plan["nodes"] for dummy in node["ranks"]],
+            "probe": self.probe(),
+            "collective": self.collective(),
+        }
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}:{self.variables['vllm_port']}"
+
+    @property
+    def served_model_name(self) -> str:
+        return str(self.variables.get("vllm_served_model_name") or self.variables["vllm_model"])
+
+    @property
+    def master_port(self) -> str:
+        return str(self.variables["vllm_master_port"])
+
+    def vllm_container(self, started: Mapping[str, Any]) -> dict[str, Any]:
+        """On a worker the program first follows the head's, which begins when the GPUs are there."""
+        gpus = sum(self.deployment.gpus.values()) if self.deployment.by_ray else 0
+        entrypoint = ["/bin/bash", f"{SCRIPTS}/start-vllm.sh", str(gpus)]
+        if not self.is_head:
+            head = self.deployment.address(self.deployment.head)
+            entrypoint = ["python3", f"{SCRIPTS}/follow_head.py", head, self.master_port]
+        container = self.container(entrypoint, started["argv"])
+        key = [f"{self.key_file}:{API_KEY}:ro"] if self.enabled("vllm_api_key_enabled") and self.is_head else []
+        container["volumes"] = [*self.volumes, *key, *self.ray_token_volumes]
+        container["environment"] = {**self.environment, **started["environment"]}
+        # With Ray, its node of this host and vLLM find each other through shared memory and the process list.
+        container["pid_mode"] = "host" if self.deployment.by_ray else ""
+        return container
+
+    def probe(self) -> dict[str, Any]:
+        """One token every few seconds, and a restart of what is dead. It also says how long a start may take."""
+        folder = f"{self.host_dir}/probe"
+        weights = model_path(self.variables)
+        start = ["/usr/bin/env", "python3", f"{folder}/llm-probe.py", "--weights", weights]
+        start += ["--state", f"{folder}/state.json"]
+        command = [
+            *start,
+            "--url",
+            self.url,
+            "--model",
+            self.served_model_name,
+            "--phase",
+            f"{self.tmp}/llm-vllm.phase",
+        ]
+        command += ["--failures", str(self.variables["vllm_probe_failures"])]
+        if self.enabled("vllm_api_key_enabled"):
+            command += ["--key", self.key_file]
+        if self.deployment.joins_hosts:
+            command += ["--followers", str(len(self.deployment.planned) - 1), "--meeting-port", self.master_port]
+        if self.deployment.by_ray:
+            command += ["--below", "llm-ray"]
+        if self.variables.get("vllm_start_seconds") is not None:
+            command += ["--start-seconds", str(self.variables["vllm_start_seconds"])]
+        return {"folder": folder, "start": start, "command": command}
+
+    def collective(self) -> dict[str, Any]:
+        """The all-reduce over every rank, run by hand as the service's containers are by the engine."""
+        nodes = self.deployment.plan["nodes"]
+        ranks: list[int] = next((node["ranks"] for node in nodes if node["host"] == self.host), [])
+        count = sum(self.deployment.gpus.values())
+        if not self.enabled("vllm_collective_enabled") or count < 2 or not ranks:
+            return {"possible": False}
+        program = f"{self.host_dir}/collective.py"
+        where = [self.deployment.address(self.deployment.head), str(self.variables["vllm_collective_port"])]
+        return {
+            "possible": True,
+            "hosts": self.deployment.planned,
+            "program": program,
+            # The environment may hold secrets: it comes through standard input, and is on no command line.
+            "environment": self.environment,
+            "command": [
+                *("docker", "run", "--rm", "--name=llm-collective", "--runtime=nvidia", "--network=host", "--ipc=host"),
+                *("--env-file=/dev/stdin", f"--volume={program}:/llm-collective.py:ro"),
+                *(f"--device={device}" for device in self.devices),
+                *(f"--ulimit={limit.replace(':', '=', 1)}" for limit in self.ulimits),
+                *(f"--add-host={name}:{address}" for name, address in self.deployment.etc_hosts.items()),
+                *("--entrypoint=python3", self.deployment.image, "/llm-collective.py", *where),
+                *(str(count), str(ranks[0]), str(len(ranks))),
+            ],
+            **self.links(),
+        }
+
+    def links(self) -> dict[str, Any]:
+        """What the slowest link between the hosts claims to carry, or on one host the GPUs' own; None where no driver says."""
+        planned = self.deployment.planned
+        fabric = (self.variables.get("ansible_facts") or {}).get("llm_gpu_fabric") or {}
+        if len(planned) > 1:
+            interfaces = [self.deployment.variables[host].get("llm_interface") or {} for host in planned]
+            rates = [int(entry.get("speed_mbps") or 0) for entry in interfaces]
+        else:
+            rates = [int(fabric.get("mbps") or 0)]
+        known = [rate for rate in rates if rate]
+        return {
+            "link_mbps": min(known) if known else None,
+            "link": None if len(planned) > 1 else fabric.get("via"),
+        }
+
+
+def _mapped(address: str) -> str:
+    try:
+        return f"::ffff:{address}" if ipaddress.ip_address(address).version == 4 else address
+    except ValueError:
+        return address

@@ -1,0 +1,208 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is decided about the network of one deployment: which one it uses, and who is let in on which host."""
+
+from __future__ import annotations
+
+import functools
+import math
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import judge_mesh, mesh_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.firewall import (
+    firewall_commands,
+    firewall_rules,
+    firewalld_zones,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import (
+    agree_interfaces,
+    interfaces_from_facts,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import ITSELF, deployment_ports
+
+# A listener waits for a run that died: this long for each turn that Ansible needs for all hosts.
+LISTEN_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Network:
+    """The hosts of one deployment, and what was found on them.
+
+    ``variables`` holds for each host its variables, defaults included; among its ``ansible_facts`` what ``gather`` brought, and as
+    ``llm_connectivity`` what the connectivity check of this run found. ``members`` are the hosts of the deployment that this run is about
+    and has not lost.
+    """
+
+    deployment: str
+    head: str
+    hosts: Sequence[str]
+    members: Sequence[str]
+    executor: str
+    variables: Mapping[str, Mapping[str, Any]]
+    services: Mapping[str, Sequence[str]]
+    resolve: Callable[[str], Sequence[str]]
+    turns: int = 1
+    lang: str = "en"
+
+    def facts(self, host: str) -> Mapping[str, Any]:
+        return self.variables[host].get("ansible_facts") or {}
+
+    def state(self, host: str) -> Mapping[str, Any]:
+        """What the last run decided on this host: the network, and the rules in other people's firewalls."""
+        return self.facts(host).get("llm_network_state") or {}
+
+    @functools.cached_property
+    def known(self) -> list[str]:
+        """The hosts whose interfaces were found, those outside of this run included."""
+        return [host for host in self.hosts if self.variables[host].get("llm_interface")]
+
+    @functools.cached_property
+    def candidates(self) -> list[dict[str, Any]]:
+        """The networks that would do, best first."""
+        wanted = {host: self.variables[host].get("llm_cluster_interface") for host in self.known}
+        hosts = {host: {"interfaces": interfaces_from_facts(self.facts(host))} for host in self.known}
+        asked = self.variables[self.members[0]].get("llm_cluster_network")
+        found: list[dict[str, Any]] = agree_interfaces(hosts, asked or None, wanted, self.lang)["candidates"]
+        return found
+
+    @functools.cached_property
+    def previous(self) -> str:
+        """The network in use, from whichever host remembers it: a rebuilt host does not."""
+        outside = [host for host in self.hosts if host not in self.members]
+        return next(
+            (str(self.state(host)["network"]) for host in [*self.members, *outside] if self.state(host).get("network")),
+            "",
+        )
+
+    @functools.cached_property
+    def proof(self) -> dict[str, Any] | None:
+        """What the connectivity check of this run showed; None before it. A host alone has nobody to connect to."""
+        found = {host: self.variables[host].get("llm_connectivity") or {} for host in self.members}
+        if len(found) > 1 and not all("heard" in each for each in found.values()):
+            return None
+        results: dict[str, dict[str, Any]] = {
+            host: {key: each.get(key) or empty for key, empty in (("taken", []), ("reached", {}), ("heard", {}))}
+            for host, each in found.items()
+        }
+        rdma = {host: self.facts(host).get("llm_rdma_found") or [] for host in self.known}
+        proof = judge_mesh(self.candidates, results, self.previous, self.lang, rdma)
+        if any(self.variables[host].get("llm_firewall_unchanged") for host in self.members):
+            # A check leaves firewalls as they are, and one of them has to be opened before the hosts can reach each other.
+            proof = {**proof, "problems": []}
+        return proof
+
+    @functools.cached_property
+    def interfaces(self) -> dict[str, dict[str, Any]]:
+        """The interface of each host: that of the verified network, else the one that preflight found."""
+        proof = self.proof
+        if proof and proof["network"]:
+            return {host: {**entry, "network": proof["network"]} for host, entry in proof["interfaces"].items()}
+        return {host: dict(self.variables[host]["llm_interface"]) for host in self.known}
+
+    def section(self, host: str) -> dict[str, Any]:
+        """What the role network reads."""
+        state, firewall = self.state(host), self.facts(host).get("llm_firewall") or {}
+        network = self.proof["network"] if self.proof else state.get("network") or ""
+        rules = self.rules(host, network)
+        backend = self.backend(host)
+        enabled = is_true(self.variables[host]["llm_firewall_enabled"])
+        runs = {
+            "ufw": bool((firewall.get("ufw") or {}).get("enabled")),
+            "firewalld": bool((firewall.get("firewalld") or {}).get("running")),
+        }
+        commands = {
+            program: self.commands(program, rules if enabled else {}, state.get(program) or [], there)
+            for program, there in runs.items()
+        }
+        table = enabled and backend == "nftables"
+        written = table and not rules["unknown"]
+        dynamic = written and is_true(self.variables[host]["llm_firewall_dynamic_ports_enabled"])
+        remembered = state.get("open_ports") or []
+        if dynamic and rules["dynamic"]:
+            remembered = rules["dynamic"]["open"]
+        return {
+            "enabled": enabled,
+            "backend": backend,
+            "table": table,
+            "table_written": written,
+            "rules": {**rules, "dynamic": rules["dynamic"] if dynamic else None},
+            **commands,
+            "changed": bool(network) and network != (state.get("network") or ""),
+            "state": {
+                "network": network,
+                "ufw": commands["ufw"]["add"],
+                "firewalld": commands["firewalld"]["add"],
+                "open_ports": remembered,
+            },
+            "problems": self.problems(host),
+        }
+
+    @staticmethod
+    def commands(
+        program: str, rules: Mapping[str, Any], previous: Sequence[Mapping[str, str]], runs: bool
+    ) -> dict[str, Any]:
+        """What to remove and to add. A firewall that is not in use keeps what it has."""
+        if not runs:
+            return {"runs": False, "remove": [], "add": list(previous)}
+        return {"runs": True, **firewall_commands(program, rules, previous)}
+
+    def backend(self, host: str) -> str:
+        firewall = self.facts(host).get("llm_firewall") or {}
+        if (firewall.get("firewalld") or {}).get("running"):
+            return "firewalld"
+        return "ufw" if (firewall.get("ufw") or {}).get("enabled") else "nftables"
+
+    def rules(self, host: str, network: str) -> dict[str, Any]:
+        firewalld = (self.facts(host).get("llm_firewall") or {}).get("firewalld") or {}
+        zones = {}
+        if firewalld.get("running"):
+            zones = firewalld_zones(str(firewalld["default_zone"]), str(firewalld["zones"]))
+        return firewall_rules(
+            host,
+            self.hosts,
+            self.services,
+            self.variables,
+            executor=self.executor,
+            candidates=self.candidates,
+            decided={**self.state(host), "network": network},
+            zones=zones,
+            resolve=self.resolve,
+            lang=self.lang,
+        )
+
+    def problems(self, host: str) -> str:
+        """Why no network carries the deployment. Its first host says it; the others name that host."""
+        if not self.proof or not self.proof["problems"]:
+            return ""
+        first = self.members[0]
+        return str(self.proof["message"]) if host == first else message("mesh_elsewhere", self.lang, host=first)
+
+    def check(self, host: str, token: str) -> dict[str, Any]:
+        """What the connectivity check is told on one host; ``token`` tells this run's listeners from whatever else may answer."""
+        ports = deployment_ports(self.variables[host], self.executor)
+        return {
+            "members": list(self.members),
+            "token": token,
+            "candidates": self.candidates,
+            "addresses": mesh_arguments(self.candidates, host, {})["addresses"],
+            "lifetime_seconds": LISTEN_SECONDS * (1 + self.turns),
+            "ports": [
+                {"variable": port.variable, "first": port.first, "last": port.last}
+                for port in ports
+                if (host == self.head or not port.head_only) and port.reached_by != ITSELF
+            ],
+        }
+
+    def sections(self) -> dict[str, dict[str, Any]]:
+        token = secrets.token_hex(16)
+        return {host: {**self.section(host), "check": self.check(host, token)} for host in self.members}
+
+
+def turns(hosts: int, forks: int) -> int:
+    """How often Ansible has to take up a task until every host had its turn."""
+    return math.ceil(hosts / max(forks, 1))

@@ -1,0 +1,83 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""vLLM's command line on each host: who runs it, what it begins with, and where several hosts meet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import joins_hosts, launch, ranked_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, releases
+
+APART = [{"host": "a", "ranks": [0, 1]}, {"host": "b", "ranks": [2, 3]}, {"host": "idle", "ranks": []}]
+ALONE = [{"host": "a", "ranks": [0]}, {"host": "idle", "ranks": []}]
+SERVICE = {
+    "head": "a",
+    "model": "/models/lab--tiny",
+    "served_model_name": "tiny",
+    "port": 8001,
+    "master_port": 29509,
+    "addresses": {"a": "10.0.0.1", "b": "10.0.0.2"},
+    "ray_address": "10.0.0.1:6379",
+}
+SETTINGS: dict[str, Any] = {"tensor_parallel_size": 2, "pipeline_parallel_size": 2, "max_model_len": 2048}
+COMMON = ["vllm", "serve", "/models/lab--tiny", "--host", "0.0.0.0", "--port", "8001", "--served-model-name", "tiny"]
+SIZES = ["--tensor-parallel-size", "2", "--pipeline-parallel-size", "2", "--max-model-len", "2048"]
+OFFLINE = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+
+
+def test_one_host_runs_it_alone() -> None:
+    started = launch({"max_model_len": 2048}, "0.20.0", "uni", ALONE, SERVICE)
+    assert started == {"a": {"argv": [*COMMON, "--max-model-len", "2048"], "environment": OFFLINE}}
+
+
+def test_several_processes_of_one_host_need_no_meeting() -> None:
+    (started,) = launch({"tensor_parallel_size": 2}, "0.20.0", "mp", APART[:1], SERVICE).values()
+    assert started["argv"] == [*COMMON, "--tensor-parallel-size", "2"]
+
+
+def test_with_ray_only_the_head_runs_it() -> None:
+    started = launch(SETTINGS, "0.20.0", "ray", APART, SERVICE)
+    environment = {**OFFLINE, "RAY_ADDRESS": "10.0.0.1:6379"}
+    assert started == {"a": {"argv": [*COMMON, *SIZES], "environment": environment}}
+
+
+def test_without_ray_each_host_with_ranks_runs_it_and_the_head_answers() -> None:
+    started = launch(SETTINGS, "0.20.0", "mp", APART, SERVICE)
+    meeting = ["--master-addr", "10.0.0.1", "--master-port", "29509"]
+    assert {host: command["argv"] for host, command in started.items()} == {
+        "a": [*COMMON, *SIZES, "--nnodes", "2", "--node-rank", "0", *meeting],
+        "b": [*COMMON, *SIZES, "--nnodes", "2", "--node-rank", "1", *meeting, "--headless"],
+    }
+    assert [command["environment"] for command in started.values()] == [OFFLINE, OFFLINE]
+
+
+def test_what_nobody_says_has_a_default() -> None:
+    """As the report of a plan shows it, before a host is known to have an address."""
+    started = launch({}, "0.20.0", "mp", APART)
+    assert started["a"]["argv"] == [
+        *("vllm", "serve", "MODEL", "--host", "0.0.0.0", "--port", "8000", "--served-model-name", "MODEL"),
+        *("--nnodes", "2", "--node-rank", "0", "--master-addr", "a", "--master-port", "29501"),
+    ]
+    assert launch({}, "0.20.0", "ray", APART)["a"]["environment"] == OFFLINE
+
+
+@pytest.mark.parametrize("version", releases())
+def test_the_entry_point_is_that_of_the_release(version: str) -> None:
+    argv = launch({}, version, "uni", ALONE, SERVICE)["a"]["argv"]
+    assert (RELEASES[version].entrypoint == "serve") == (release_key(version) >= release_key("0.11.1"))
+    if RELEASES[version].entrypoint == "serve":
+        assert argv[:3] == ["vllm", "serve", "/models/lab--tiny"]
+    else:
+        module = ["python3", "-m", "vllm.entrypoints.openai.api_server"]
+        assert argv[:5] == [*module, "--model", "/models/lab--tiny"]
+
+
+@pytest.mark.parametrize(
+    ("executor", "nodes", "joins"), [("mp", APART, True), ("mp", APART[:1], False), ("ray", APART, False)]
+)
+def test_hosts_join_where_ranks_are_on_several_and_ray_is_not_there(executor: str, nodes: Any, joins: bool) -> None:
+    assert joins_hosts(executor, nodes) is joins
+    assert ranked_hosts(nodes) == [node["host"] for node in nodes if node["host"] != "idle"]
