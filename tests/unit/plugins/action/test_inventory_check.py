@@ -17,8 +17,6 @@ import yaml
 from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible_collections.baremetal.llm.plugins.modules import inventory_check as documentation
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import REQUIRED, SHARED
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.spelling import prefix_of
 
 from tests.support.inventory_check import look
 
@@ -434,28 +432,6 @@ def test_hosts_added_while_running(workplace: Workplace) -> None:
     workplace.playbook(before=add)
     run = workplace.play()
     assert (run.rc, run.codes) == (2, ["unknown_variable"])
-
-
-# Parts
-
-
-def test_the_owner_of_a_variable_describes_it(workplace: Workplace) -> None:
-    known = known_variables(str(workplace.root / "collections/ansible_collections/baremetal/llm/roles"))
-    assert known["vllm_port"]["type"] == "int"
-    assert set(known) == {name for options in SPECS.values() for name in options}
-
-
-def test_without_roles_nothing_is_known(tmp_path: Path) -> None:
-    assert known_variables(str(tmp_path / "nowhere")) == {}
-
-
-@pytest.mark.skipif(not (REPOSITORY / "roles").is_dir(), reason="no role is there yet")
-def test_the_roles_describe_every_variable_that_is_checked() -> None:
-    known = known_variables()
-    checked = {*REQUIRED, *SHARED, *SPECS["common"], "vllm_options"}
-    assert sorted(checked - set(known)) == []
-    # What roles hand to the internal role is no variable of an inventory.
-    assert [name for name in known if not name.startswith(("_", "common_")) and not prefix_of(name)] == []
 
 
 def test_the_example_is_what_is_tested_here() -> None:
