@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+# The parser in C, where there is one: every playbook waits for this.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ROLES = Path(__file__).absolute().parents[3] / "roles"
 
 
@@ -18,7 +20,7 @@ def known_variables(roles: str | Path = ROLES) -> dict[str, dict[str, Any]]:
     owners: dict[str, str] = {}
     for path in sorted(Path(roles).glob("*/meta/argument_specs.y*ml")):
         role = path.parts[-3]
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        content = yaml.load(path.read_bytes(), Loader=_LOADER) or {}
         for entry_point in (content.get("argument_specs") or {}).values():
             for name, spec in ((entry_point or {}).get("options") or {}).items():
                 # A role may ask for a variable of another one: the owner's word about it counts.
