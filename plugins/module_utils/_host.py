@@ -47,12 +47,6 @@ def parse_memory(text: str) -> dict[str, int]:
     }
 
 
-def parse_containers(text: str) -> dict[str, str]:
-    """Names of containers by id, from ``docker ps --no-trunc --format '{{.ID}} {{.Names}}'``."""
-    pairs = (line.split(None, 1) for line in text.splitlines())
-    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
-
-
 def parse_gpu_processes(text: str) -> list[dict[str, Any]]:
     """Processes on the GPUs, from ``nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv,noheader,nounits``."""
     found = []

@@ -1,4 +1,4 @@
-"""What /proc, docker and nvidia-smi print, as facts."""
+"""What /proc and nvidia-smi print, as facts."""
 
 from __future__ import annotations
 
@@ -107,10 +107,6 @@ def test_processes_on_gpus() -> None:
     ]
 
 
-def test_containers() -> None:
-    assert host.parse_containers(f"{ID} llm-ray\n\nbroken\n{OUTER} a,b\n") == {ID: "llm-ray", OUTER: "a,b"}
-
-
 def test_docker_config() -> None:
     said = host.docker_config('{"data-root": "/data", "selinux-enabled": true}')
     assert said == {"docker_data_root": "/data", "docker_selinux_enabled": True}
@@ -122,6 +118,5 @@ def test_docker_config() -> None:
 def test_no_text_makes_the_parsers_fail(text: str) -> None:
     host.parse_memory(text)
     host.parse_gpu_processes(text)
-    host.parse_containers(text)
     host.service_of(text)
     host.docker_config(text)
