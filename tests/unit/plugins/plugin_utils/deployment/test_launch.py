@@ -1,0 +1,379 @@
+"""What each host of a deployment starts: Ray's node, vLLM, its probe and the all-reduce."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import (
+    GIB,
+    Deployment,
+    Member,
+    model_path,
+    object_store_gib,
+)
+
+from tests.support.deployments import INFINIBAND, host, plan
+
+
+def deployment(executor: str = "ray", ranks: tuple[int, ...] = (1, 1), **more: Any) -> Deployment:
+    """Of gpu1, the head, and others, with these variables on each of them."""
+    variables = {f"gpu{n}": host(n, **more) for n in range(1, len(ranks) + 1)}
+    return Deployment("tiny", "gpu1", list(variables), plan(executor, *ranks), "image:1", variables)
+
+
+def member(name: str = "gpu1", executor: str = "ray", ranks: tuple[int, ...] = (1, 1), **more: Any) -> Member:
+    return deployment(executor, ranks, **more).of(name)
+
+
+def values(command: list[str]) -> dict[str, str]:
+    """The options of a command, --name=value and --name value alike."""
+    found: dict[str, str] = {}
+    for option, following in zip(command, [*command[1:], ""], strict=True):
+        if option.startswith("--"):
+            name, equals, value = option.partition("=")
+            found[name] = value if equals else "" if following.startswith("--") else following
+    return found
+
+
+@pytest.mark.parametrize(
+    ("mib", "gib"),
+    [(None, 1), (15 * 1024, 1), (62 * 1024 + 700, 3), (62 * 1024 + 716, 3), (125 * 1024, 6), (2048 * 1024, 8)],
+)
+def test_ray_gets_whole_gibibytes_unless_somebody_says_how_much(mib: int | None, gib: int) -> None:
+    found = {"ansible_facts": {} if mib is None else {"llm_memory_mib": mib}}
+    assert object_store_gib(found) == gib
+    assert object_store_gib({**found, "ray_object_store_memory_gib": 0.2}) == 0.2
+    assert object_store_gib({**found, "ray_object_store_memory_gib": "0.2"}) == 0.2
+
+
+@pytest.mark.parametrize(
+    ("model", "path"), [("lab/tiny", "/opt/llm/models/lab--tiny"), ("/data/tiny", "/data/tiny"), ("tiny", "/opt/llm/models/tiny")]
+)  # fmt: skip
+def test_where_the_model_lies(model: str, path: str) -> None:
+    assert model_path(host(1, vllm_model=model)) == path
+
+
+@pytest.mark.parametrize(
+    ("settings", "devices"),
+    [
+        ({}, []),
+        ({"found": {"llm_rdma_found": [INFINIBAND]}}, ["/dev/infiniband:/dev/infiniband"]),
+        ({"ray_environment": {"NCCL_IB_DISABLE": "0"}}, ["/dev/infiniband:/dev/infiniband"]),
+        ({"vllm_environment": {"NCCL_IB_DISABLE": 0}}, ["/dev/infiniband:/dev/infiniband"]),
+        ({"found": {"llm_rdma_found": [INFINIBAND]}, "ray_environment": {"NCCL_IB_DISABLE": "1"}}, []),
+    ],
+)
+def test_who_asks_for_rdma_gets_its_devices(settings: dict[str, Any], devices: list[str]) -> None:
+    sections = member(**settings).sections()
+    assert sections["ray"]["container"]["devices"] == devices
+    assert sections["vllm"]["container"]["devices"] == devices
+    mounted = [option for option in sections["vllm"]["collective"]["command"] if option.startswith("--device=")]
+    assert mounted == [f"--device={device}" for device in devices]
+
+
+def test_rdma_of_one_host_only_is_not_used() -> None:
+    made = deployment()
+    made.variables["gpu1"]["ansible_facts"]["llm_rdma_found"] = [INFINIBAND]
+    assert made.of("gpu1").devices == []
+
+
+def test_the_environment_of_every_container() -> None:
+    assert member().environment == {
+        "VLLM_HOST_IP": "10.0.0.1",
+        "NCCL_SOCKET_IFNAME": "=eth1",
+        "GLOO_SOCKET_IFNAME": "eth1",
+        "TP_SOCKET_IFNAME": "eth1",
+        "UCX_NET_DEVICES": "eth1",
+        "NCCL_IB_DISABLE": "1",
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_memory_monitor_refresh_ms": "0",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": "/run/secrets/ray_token",
+    }
+
+
+def test_what_the_inventory_sets_in_the_environment_wins_and_is_text() -> None:
+    asked = {"NCCL_IB_DISABLE": 0, "OMP_NUM_THREADS": 4, "A": "vllm"}
+    found = member(vllm_environment=asked, ray_environment={"A": "ray"}, llm_nccl_debug="INFO").environment
+    assert {name: found[name] for name in ("NCCL_IB_DISABLE", "OMP_NUM_THREADS", "A", "NCCL_DEBUG")} == {
+        "NCCL_IB_DISABLE": "0",
+        "OMP_NUM_THREADS": "4",
+        "A": "ray",
+        "NCCL_DEBUG": "INFO",
+    }
+
+
+def test_ray_may_watch_the_memory() -> None:
+    assert "RAY_memory_monitor_refresh_ms" not in member(ray_memory_monitor_enabled="yes").environment
+
+
+@pytest.mark.parametrize(
+    ("executor", "enabled", "mode", "mounted"),
+    [("ray", True, "token", True), ("ray", False, "disabled", False), ("mp", True, None, False)],
+)
+def test_the_token_of_ray(executor: str, enabled: bool, mode: str | None, mounted: bool) -> None:
+    """Through a file, so that neither a process list nor the engine shows it."""
+    sections = member(executor=executor, ray_token_enabled=enabled).sections()
+    for role in ("ray", "vllm"):
+        container = sections[role]["container"]
+        assert container["environment"].get("RAY_AUTH_MODE") == mode
+        assert ("RAY_AUTH_TOKEN_PATH" in container["environment"]) is mounted
+        assert ("/opt/llm/secrets/ray_token:/run/secrets/ray_token:ro" in container["volumes"]) is mounted
+
+
+def test_the_hosts_of_the_ranks_have_names_in_the_form_that_torch_asks_for() -> None:
+    made = deployment(ranks=(1, 1, 0))
+    assert made.etc_hosts == {"gpu1.rank": "::ffff:10.0.0.1", "gpu2.rank": "::ffff:10.0.0.2"}
+    made.variables["gpu2"]["llm_interface"]["address"] = "fd00::2"
+    again = Deployment("tiny", "gpu1", made.hosts, made.plan, "image:1", made.variables)
+    assert again.etc_hosts["gpu2.rank"] == "fd00::2"
+    assert deployment(ranks=(2,)).etc_hosts == {}
+
+
+def test_what_containers_see_of_the_host() -> None:
+    sections = member(llm_host_dir="/data").sections()
+    common = ["/data/scripts:/llm:ro", "/data/tmp:/tmp", "/opt/llm/models:/opt/llm/models:ro"]
+    token = "/data/secrets/ray_token:/run/secrets/ray_token:ro"
+    key = "/data/secrets/vllm_api_key:/run/secrets/vllm_api_key:ro"
+    assert sections["ray"]["container"]["volumes"] == [*common, token]
+    assert sections["vllm"]["container"]["volumes"] == [*common, key, token]
+
+
+@pytest.mark.parametrize(("locked", "limits"), [(True, ["nofile:1:2", "memlock:-1:-1"]), ("no", ["nofile:1:2"])])
+def test_the_limits_of_the_containers(locked: Any, limits: list[str]) -> None:
+    sections = member(ray_ulimits=["nofile:1:2"], ray_memory_lock_enabled=locked).sections()
+    assert sections["ray"]["container"]["ulimits"] == sections["vllm"]["container"]["ulimits"] == limits
+    command = sections["vllm"]["collective"]["command"]
+    assert [option for option in command if "--ulimit" in option] == [
+        f"--ulimit={limit.replace(':', '=', 1)}" for limit in limits
+    ]
+
+
+# -- Ray --------------------------------------------------------------------------------------------------------------
+PORTS = [
+    "--node-manager-port=6380",
+    "--object-manager-port=6381",
+    "--runtime-env-agent-port=6382",
+    "--dashboard-agent-grpc-port=6383",
+    "--dashboard-agent-listen-port=6384",
+    "--metrics-export-port=6385",
+    "--min-worker-port=10002",
+    "--max-worker-port=10999",
+]
+
+
+def test_the_node_of_the_head() -> None:
+    ray = member(ranks=(2, 1), ray_object_store_memory_gib=0.5).sections()["ray"]
+    assert ray["needed"]
+    assert ray["container"]["entrypoint"] == ["/bin/bash", "/llm/start-ray.sh"]
+    assert ray["container"]["command"] == [
+        "--head",
+        "--port=6379",
+        "--ray-client-server-port=10001",
+        "--include-dashboard=false",
+        "--block",
+        "--node-ip-address=10.0.0.1",
+        "--num-gpus=2",
+        '--resources={"host:gpu1": 1}',
+        f"--object-store-memory={GIB // 2}",
+        *PORTS,
+    ]
+
+
+def test_the_node_of_a_worker() -> None:
+    ray = member("gpu2", ray_port=6400, ray_num_cpus=8).sections()["ray"]
+    assert ray["container"]["command"] == [
+        "--address=10.0.0.1:6400",
+        "--block",
+        "--node-ip-address=10.0.0.2",
+        "--num-gpus=1",
+        '--resources={"host:gpu2": 1}',
+        f"--object-store-memory={3 * GIB}",
+        *PORTS,
+        "--num-cpus=8",
+    ]
+
+
+def test_the_dashboard_where_somebody_asks_for_it() -> None:
+    dashboard = {"ray_dashboard_enabled": "true", "ray_dashboard_host": "0.0.0.0", "ray_dashboard_port": 8266}
+    command = member(**dashboard).sections()["ray"]["container"]["command"]
+    assert command[3:6] == ["--include-dashboard=true", "--dashboard-host=0.0.0.0", "--dashboard-port=8266"]
+    assert not [option for option in member("gpu2", **dashboard).ray_command(1) if "dashboard-host" in option]
+
+
+@pytest.mark.parametrize(("executor", "needed"), [("ray", [True, True, False]), ("mp", [False] * 3)])
+def test_ray_runs_where_it_has_gpus_to_lend(executor: str, needed: list[bool]) -> None:
+    made = deployment(executor, (1, 2, 0))
+    sections = [made.of(name).sections()["ray"] for name in made.hosts]
+    assert [section["needed"] for section in sections] == needed
+    for section in sections:
+        assert section["planned_gpus"] == {"gpu1": 1, "gpu2": 2}
+        assert section["addresses"] == {"gpu1": "10.0.0.1", "gpu2": "10.0.0.2"}
+        assert section["address"] == "10.0.0.1:6379"
+        # Engines before 23 may wait for ever.
+        assert section["exec"][0] == "timeout"
+
+
+# -- vLLM -------------------------------------------------------------------------------------------------------------
+def test_vllm_on_one_host() -> None:
+    sections = member(executor="uni", ranks=(1,)).sections()
+    container = sections["vllm"]["container"]
+    assert container["entrypoint"] == ["/bin/bash", "/llm/start-vllm.sh", "0"]
+    assert container["command"][:5] == [
+        *("python3", "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", "/opt/llm/models/lab--tiny"),
+    ]
+    given = values(container["command"])
+    assert (given["--port"], given["--served-model-name"]) == ("8000", "lab/tiny")
+    assert container["pid_mode"] == ""
+    assert container["environment"]["HF_HUB_OFFLINE"] == "1"
+    assert "RAY_ADDRESS" not in container["environment"]
+    assert not sections["ray"]["needed"]
+
+
+def test_vllm_with_ray() -> None:
+    made = deployment("ray", (2, 1))
+    head, worker = (made.of(name).sections()["vllm"] for name in made.hosts)
+    # It waits for every GPU of the plan.
+    assert head["container"]["entrypoint"] == ["/bin/bash", "/llm/start-vllm.sh", "3"]
+    assert head["container"]["environment"]["RAY_ADDRESS"] == "10.0.0.1:6379"
+    assert head["container"]["pid_mode"] == "host"
+    assert (worker["needed"], worker["container"]) == (False, {})
+    assert worker["ranks"] == head["ranks"] == ["gpu1", "gpu1", "gpu2"]
+
+
+def test_vllm_on_several_hosts_without_ray() -> None:
+    made = deployment("mp", (1, 1, 0), vllm_version="0.20.0", vllm_served_model_name="tiny", vllm_master_port=29600)
+    head, worker, idle = (made.of(name).sections()["vllm"] for name in made.hosts)
+    assert head["container"]["entrypoint"] == ["/bin/bash", "/llm/start-vllm.sh", "0"]
+    assert worker["container"]["entrypoint"] == ["python3", "/llm/follow_head.py", "10.0.0.1", "29600"]
+    for rank, section in enumerate((head, worker)):
+        given = values(section["container"]["command"])
+        assert (given["--nnodes"], given["--node-rank"]) == ("2", str(rank))
+        assert (given["--master-addr"], given["--master-port"]) == ("10.0.0.1", "29600")
+        assert given["--served-model-name"] == "tiny"
+        assert ("--headless" in given) is (section is worker)
+        assert section["container"]["pid_mode"] == ""
+    # Only the head answers, so only it has the key.
+    assert not [volume for volume in worker["container"]["volumes"] if "vllm_api_key" in volume]
+    assert not idle["needed"]
+
+
+def test_the_api_is_open_where_somebody_wants_that() -> None:
+    vllm = member(vllm_api_key_enabled=False).sections()["vllm"]
+    assert not [volume for volume in vllm["container"]["volumes"] if "vllm_api_key" in volume]
+    assert "--key" not in vllm["probe"]["command"]
+
+
+def test_who_is_asked_for_a_token() -> None:
+    vllm = member(vllm_port=8001, vllm_served_model_name="tiny").sections()["vllm"]
+    assert vllm["url"] == "http://10.0.0.1:8001"
+    assert vllm["ask"] == ["/usr/bin/env", "python3", "/opt/llm/scripts/ask.py", "http://10.0.0.1:8001", "tiny"]
+    assert vllm["key_file"] == "/opt/llm/secrets/vllm_api_key"
+
+
+@pytest.mark.parametrize(
+    ("p2p", "disabled"),
+    [
+        ([None, None], False),
+        # A host whose GPUs nobody asked counts as one that said nothing.
+        ([None, {"GPU0": {"GPU1": True}}], False),
+        ([None, {"GPU0": {"GPU1": False}}], True),
+        ([{"GPU0": {"GPU1": False}}, None], True),
+    ],
+)
+def test_gpus_that_cannot_read_each_other_go_without_vllms_own_all_reduce(p2p: list[Any], disabled: bool) -> None:
+    made = deployment("ray", (2, 2))
+    for name, found in zip(made.hosts, p2p, strict=True):
+        made.variables[name]["ansible_facts"] = {} if found is None else {"llm_gpu_p2p": found}
+    assert ("--disable-custom-all-reduce" in made.launch["gpu1"]["argv"]) is disabled
+    # What somebody asked for stays.
+    asked = {**made.plan, "settings": {"disable_custom_all_reduce": True}}
+    again = Deployment("tiny", "gpu1", made.hosts, asked, "image:1", made.variables)
+    assert "--disable-custom-all-reduce" in again.launch["gpu1"]["argv"]
+
+
+# -- the probe --------------------------------------------------------------------------------------------------------
+START = [
+    *("/usr/bin/env", "python3", "/opt/llm/probe/llm-probe.py"),
+    *("--weights", "/opt/llm/models/lab--tiny", "--state", "/opt/llm/probe/state.json"),
+]
+ASKED = [
+    *("--url", "http://10.0.0.1:8000", "--model", "lab/tiny"),
+    *("--phase", "/opt/llm/tmp/llm-vllm.phase", "--failures", "3", "--key", "/opt/llm/secrets/vllm_api_key"),
+]
+
+
+@pytest.mark.parametrize(
+    ("executor", "ranks", "more"),
+    [
+        ("uni", (1,), []),
+        ("mp", (2,), []),
+        ("mp", (1, 1, 1), ["--followers", "2", "--meeting-port", "29501"]),
+        ("ray", (1, 1), ["--below", "llm-ray"]),
+    ],
+)
+def test_the_probe_of_the_head(executor: str, ranks: tuple[int, ...], more: list[str]) -> None:
+    probe = member(executor=executor, ranks=ranks).sections()["vllm"]["probe"]
+    assert probe == {"folder": "/opt/llm/probe", "start": START, "command": [*START, *ASKED, *more]}
+    limited = member(executor=executor, ranks=ranks, vllm_start_seconds=90).sections()["vllm"]["probe"]
+    assert limited["command"] == [*START, *ASKED, *more, "--start-seconds", "90"]
+
+
+# -- the all-reduce ---------------------------------------------------------------------------------------------------
+def test_the_all_reduce_has_no_secret_on_its_command_line() -> None:
+    made = deployment("mp", (2, 1), vllm_environment={"HF_TOKEN": "hidden=1"})
+    found = made.of("gpu2").sections()["vllm"]["collective"]
+    assert found["possible"]
+    assert found["hosts"] == ["gpu1", "gpu2"]
+    assert found["environment"]["HF_TOKEN"] == "hidden=1"
+    assert not [word for word in found["command"] if "HF_TOKEN" in word or "hidden" in word]
+    assert found["program"] == "/opt/llm/collective.py"
+    assert found["command"] == [
+        *("docker", "run", "--rm", "--name=llm-collective", "--runtime=nvidia", "--network=host", "--ipc=host"),
+        *("--env-file=/dev/stdin", "--volume=/opt/llm/collective.py:/llm-collective.py:ro"),
+        *("--ulimit=nofile=1048576:1048576", "--ulimit=memlock=-1:-1"),
+        *("--add-host=gpu1.rank:::ffff:10.0.0.1", "--add-host=gpu2.rank:::ffff:10.0.0.2"),
+        *("--entrypoint=python3", "image:1", "/llm-collective.py", "10.0.0.1", "29502", "3", "2", "1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "more"),
+    [("gpu1", (1,), {}), ("gpu3", (1, 1, 0), {}), ("gpu1", (1, 1), {"vllm_collective_enabled": "no"})],
+    ids=["one rank", "a host without ranks", "not wanted"],
+)
+def test_where_no_all_reduce_is_possible(name: str, ranks: tuple[int, ...], more: dict[str, Any]) -> None:
+    assert member(name, ranks=ranks, **more).sections()["vllm"]["collective"] == {"possible": False}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "speeds", "fabric", "expected"),
+    [
+        ((1, 1), [10000, 1000], None, (1000, None)),
+        ((1, 1), [0, None], {"mbps": 400000, "via": "NVLink"}, (None, None)),
+        ((2,), [10000], {"mbps": 400000, "via": "NVLink"}, (400000, "NVLink")),
+        ((2,), [10000], None, (None, None)),
+    ],
+)
+def test_what_the_slowest_link_claims(ranks: tuple[int, ...], speeds: Any, fabric: Any, expected: Any) -> None:
+    made = deployment("mp", ranks)
+    for name, speed in zip(made.hosts, speeds, strict=True):
+        made.variables[name]["llm_interface"]["speed_mbps"] = speed
+        made.variables[name]["ansible_facts"]["llm_gpu_fabric"] = fabric
+    found = made.of("gpu1").sections()["vllm"]["collective"]
+    assert (found["link_mbps"], found["link"]) == expected
+
+
+def test_sections_are_plain_data() -> None:
+    made = deployment("mp", (1, 1, 0))
+    for name in made.hosts:
+        sections = made.of(name).sections()
+        assert json.loads(json.dumps(sections)) == sections
+        assert sections["is_head"] is (name == "gpu1")
+        assert (sections["image"], sections["interface"]) == ("image:1", "eth1")
+        assert sections["address"] == f"10.0.0.{name[-1]}"
