@@ -199,7 +199,11 @@ def test_the_node_of_a_worker() -> None:
 
 
 def test_the_dashboard_where_somebody_asks_for_it() -> None:
-    dashboard = {"ray_dashboard_enabled": "true", "ray_dashboard_host": "0.0.0.0", "ray_dashboard_port": 8266}
+    dashboard: dict[str, Any] = {
+        "ray_dashboard_enabled": "true",
+        "ray_dashboard_host": "0.0.0.0",
+        "ray_dashboard_port": 8266,
+    }
     command = member(**dashboard).sections()["ray"]["container"]["command"]
     assert command[3:6] == ["--include-dashboard=true", "--dashboard-host=0.0.0.0", "--dashboard-port=8266"]
     assert not [option for option in member("gpu2", **dashboard).ray_command(1) if "dashboard-host" in option]
