@@ -15,6 +15,9 @@ description:
   - The controller reads from the bundle what is still to come to the disks, and measures how far the host's clock is off from its own.
   - Changes nothing.
 options:
+  gpu_sysfs_root:
+    description: Where the GPUs and the NVSwitches are looked for. Left out, O(sysfs_root).
+    type: path
   sysfs_root:
     description: Where the host's sysfs is mounted.
     type: path
@@ -318,7 +321,7 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
     options = module.params
     sysfs_root, proc_root = options["sysfs_root"], options["proc_root"]
     programs = Programs(module, options["timeout_seconds"])
-    gpu = read_gpus(programs, sysfs_root, proc_root)
+    gpu = read_gpus(programs, options["gpu_sysfs_root"] or sysfs_root, proc_root)
     engine = read_engine()
     host = host_facts(
         proc_root,
@@ -346,6 +349,7 @@ def main() -> None:
     started = time.monotonic()
     module = AnsibleModule(
         argument_spec={
+            "gpu_sysfs_root": {"type": "path"},
             "sysfs_root": {"type": "path", "default": "/sys"},
             "proc_root": {"type": "path", "default": "/proc"},
             "timeout_seconds": {"type": "int", "default": 60},
