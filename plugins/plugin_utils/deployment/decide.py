@@ -8,6 +8,7 @@ a section for every role. What cannot be known yet is left out: before a host wa
 
 from __future__ import annotations
 
+import json
 import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
@@ -140,15 +141,33 @@ def _refused(name: str, plan: Mapping[str, Any], language: str) -> dict[str, str
 
 def without_secrets(value: Any, name: str = "") -> Any:
     """A copy in which the name of a secret stands where its value was."""
+    if _SECRET.search(name) and value and not isinstance(value, bool):
+        return f"<{name}>"
     if isinstance(value, Mapping):
         return {str(key): without_secrets(item, str(key)) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        options = ["", *(str(item) for item in value[:-1])] if value else []
-        return [without_secrets(item, before.lstrip("-")) for item, before in zip(value, options, strict=True)]
-    if isinstance(value, str):
-        option, equals, said = value.partition("=")
-        if equals and said and option.startswith("--") and _SECRET.search(option):
-            return f"{option}=<{option.lstrip('-')}>"
-        if value and _SECRET.search(name):
-            return f"<{name}>"
-    return value
+        return _words_without_secrets(value)
+    return _text_without_secrets(value) if isinstance(value, str) else value
+
+
+def _words_without_secrets(words: Sequence[Any]) -> list[Any]:
+    """The words of a command line, perhaps: an option has all words up to the next one."""
+    found, option = [], ""
+    for word in words:
+        is_option = isinstance(word, str) and word.startswith("-")
+        option = word.lstrip("-") if is_option else option
+        found.append(without_secrets(word, "" if is_option else option))
+    return found
+
+
+def _text_without_secrets(text: str) -> str:
+    """What a mapping comes to on a command line is JSON."""
+    option, equals, said = text.partition("=")
+    if equals and said and option.startswith("--") and _SECRET.search(option):
+        return f"{option}=<{option.lstrip('-')}>"
+    try:
+        read = json.loads(text) if text.startswith("{") else None
+    except ValueError:
+        return text
+    cleaned = without_secrets(read)
+    return text if cleaned == read else json.dumps(cleaned)

@@ -1,0 +1,322 @@
+"""One decision for all deployments: what is planned, what is left out, and what cannot start. No secret is written down."""
+
+from __future__ import annotations
+
+import json
+import string
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import (
+    Question,
+    Sources,
+    decide,
+    without_secrets,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.connectivity import good
+from tests.support.deployments import host
+
+FAST, SLOW = "10.0.0.0/24", "192.168.0.0/24"
+DATA = Path(__file__).resolve().parents[5] / "tests/data/models"
+CONFIG = json.loads((DATA / "Qwen__Qwen2-0.5B.json").read_text(encoding="utf-8"))
+IMAGE = {"path": "images.tar", "images": [{"reference": "vllm/vllm-openai:v0.8.5-ray", "base": {"reference": "vllm/vllm-openai:v0.8.5"}}]}  # fmt: skip
+MODEL = {"path": "models/lab--tiny/config.json", "model": "lab/tiny"}
+PAIR: dict[str, Any] = {"pair": {"hosts": ["gpu1", "gpu2"], "head": "gpu1"}}
+
+
+def hosts(count: int = 2, **more: Any) -> dict[str, dict[str, Any]]:
+    return {f"gpu{n}": host(n, vllm_max_model_len=2048, llm_bundle_dir="/bundle", **more) for n in range(1, count + 1)}
+
+
+def connected(variables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The same after a connectivity check that found nothing wrong."""
+    for name, found in good(FAST, SLOW, hosts=len(variables)).items():
+        variables[name]["llm_connectivity"] = found
+    return variables
+
+
+class Bundle:
+    """What is read on the controller, and what was asked for."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    def records(self, bundle: str) -> list[dict[str, Any]]:
+        self.read.append(bundle)
+        return [MODEL, IMAGE]
+
+    def config(self, path: str) -> dict[str, Any]:
+        self.read.append(path)
+        return dict(CONFIG)
+
+
+def answer(variables: dict[str, Any], deployments: Any = None, playing: Any = None, **more: Any) -> dict[str, Any]:
+    bundle = Bundle()
+    return decide(
+        Question(deployments or PAIR, variables, list(variables) if playing is None else playing, **more),
+        Sources(bundle.records, bundle.config),
+    )
+
+
+def strings(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [*map(str, value), *(text for item in value.values() for text in strings(item))]
+    if isinstance(value, list):
+        return [text for item in value for text in strings(item)]
+    return [str(value)]
+
+
+# -- what is decided --------------------------------------------------------------------------------------------------
+def test_all_that_roles_read_is_there_before_the_network_is_verified() -> None:
+    decided = answer(hosts())
+    assert (decided["error"], decided["networks"]) == ("", {})
+    assert list(decided["plans"]) == ["pair"]
+    for name, sections in decided["hosts"].items():
+        assert (sections["deployment"], sections["head"]) == ("pair", "gpu1")
+        assert sections["is_head"] is (name == "gpu1")
+        assert sections["image"] == "vllm/vllm-openai:v0.8.5-ray"
+        assert {"network", "ray", "vllm"} <= set(sections)
+        assert sections["interface"] == "eth1"
+
+
+def test_what_was_verified_is_used() -> None:
+    variables = connected(hosts())
+    for found in variables.values():
+        found["ansible_facts"]["llm_network_state"] = {"network": SLOW}
+    decided = answer(variables)
+    assert decided["networks"]["pair"]["network"] == SLOW
+    assert decided["hosts"]["gpu2"]["interface"] == "eth0"
+    command = decided["hosts"]["gpu2"]["ray"]["container"]["command"]
+    assert "--address=192.168.0.1:6379" in command
+    assert "--node-ip-address=192.168.0.2" in command
+    # The variables of the hosts stay as they are.
+    assert variables["gpu1"]["llm_interface"]["interface"] == "eth1"
+
+
+def test_before_a_host_was_looked_at_there_is_a_plan_and_nothing_else() -> None:
+    variables = {name: {**found, "ansible_facts": {}, "llm_interface": None} for name, found in hosts().items()}
+    for found in variables.values():
+        found["llm_gpus"] = host(1)["ansible_facts"]["llm_gpus_found"]
+    for playing in ([], ["gpu1", "gpu2"]):
+        decided = answer(variables, playing=playing)
+        assert decided["plans"]["pair"]["ok"]
+        assert (decided["hosts"], decided["networks"]) == ({}, {})
+        # Its report shows the command lines.
+        assert list(decided["plans"]["pair"]["launch"]) == ["gpu1"]
+
+
+def test_the_plan_shows_the_command_lines() -> None:
+    decided = answer(hosts())
+    assert list(decided["plans"]["pair"]["launch"]) == ["gpu1"]
+    assert (
+        decided["plans"]["pair"]["launch"]["gpu1"]["argv"] == (decided["hosts"]["gpu1"]["vllm"]["container"]["command"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "read"),
+    [
+        ({}, ["/bundle", "/bundle/models/lab--tiny/config.json"]),
+        ({"vllm_model_config": "/inventory/tiny.json"}, ["/bundle", "/inventory/tiny.json"]),
+        ({"llm_bundle_dir": None, "vllm_model_config": "/inventory/tiny.json"}, ["/inventory/tiny.json"]),
+    ],
+)
+def test_what_is_read_on_the_controller(variables: dict[str, Any], read: list[str]) -> None:
+    bundle = Bundle()
+    found = {name: {**each, **variables} for name, each in hosts().items()}
+    decided = decide(Question(PAIR, found, list(found)), Sources(bundle.records, bundle.config))
+    assert bundle.read == read
+    assert decided["plans"]["pair"]["model"] == CONFIG
+
+
+def test_what_past_starts_measured_is_told_to_the_planner() -> None:
+    first = answer(hosts())["plans"]["pair"]
+    truth = {"kv_cache_gib": first["predicted"]["ranks"][0]["kv_cache_gib"] - 1}
+    observed = {
+        "gpu": "Tesla V100-PCIE-16GB",
+        "model": CONFIG,
+        "vllm_version": "0.8.5",
+        "prediction": first["predicted"],
+        "truth": truth,
+    }
+    assert first["past"]["observations"] == 0
+    assert answer(hosts(), observations=[observed])["plans"]["pair"]["past"]["observations"] == 1
+
+
+# -- what is left out -------------------------------------------------------------------------------------------------
+TWO: dict[str, Any] = {**PAIR, "other": {"hosts": ["gpu3"], "head": "gpu3"}}
+
+
+def test_a_deployment_outside_of_the_run_is_left_out() -> None:
+    decided = answer(hosts(3), TWO, playing=["gpu3"])
+    assert list(decided["plans"]) == ["other"]
+    assert list(decided["hosts"]) == ["gpu3"]
+    assert set(answer(hosts(3), TWO, playing=[])["plans"]) == {"pair", "other"}, "nobody asked for a part"
+
+
+def test_hosts_outside_of_the_run_are_planned_and_nothing_is_done_there() -> None:
+    decided = answer(hosts(), playing=["gpu2"])
+    assert list(decided["hosts"]) == ["gpu2"]
+    assert [node["host"] for node in decided["plans"]["pair"]["nodes"]] == ["gpu1", "gpu2"]
+    mine = decided["hosts"]["gpu2"]
+    assert mine["ray"]["planned_gpus"] == {"gpu1": 1, "gpu2": 1}
+    assert mine["network"]["check"]["members"] == ["gpu2"]
+    assert "--address=10.0.0.1:6379" in mine["ray"]["container"]["command"]
+
+
+def test_a_host_with_ranks_that_nobody_knows_is_named_and_leaves_no_command_lines() -> None:
+    variables = hosts()
+    variables["gpu1"]["llm_interface"] = None
+    mine = answer(variables, playing=["gpu2"])["hosts"]["gpu2"]
+    assert (mine["planned"], mine["unknown"]) == (["gpu1", "gpu2"], ["gpu1"])
+    assert not {"ray", "vllm"} & set(mine)
+    assert answer(hosts(), playing=["gpu2"])["hosts"]["gpu2"]["unknown"] == []
+
+
+def test_a_host_without_ranks_may_be_unknown() -> None:
+    variables = hosts(vllm_tensor_parallel_size=1, vllm_pipeline_parallel_size=1)
+    variables["gpu2"]["llm_interface"] = None
+    mine = answer(variables, playing=["gpu1"])["hosts"]["gpu1"]
+    assert (mine["planned"], mine["unknown"]) == (["gpu1"], [])
+    assert mine["vllm"]["needed"]
+
+
+# -- plans ------------------------------------------------------------------------------------------------------------
+def test_a_plan_is_made_once() -> None:
+    first = answer(hosts())["plans"]
+    kept = {"pair": {**first["pair"], "mark": "of an earlier decision"}}
+    changed = hosts(vllm_dtype="bfloat16")  # would be refused
+    decided = answer(changed, plans=kept)
+    assert decided["error"] == ""
+    assert decided["plans"]["pair"]["mark"] == "of an earlier decision"
+    assert decided["plans"]["pair"]["settings"] == first["pair"]["settings"]
+
+
+def test_an_earlier_plan_is_not_changed() -> None:
+    first = answer(hosts())["plans"]["pair"]
+    kept = {key: value for key, value in first.items() if key != "launch"}
+    assert "launch" in answer(hosts(), plans={"pair": kept})["plans"]["pair"]
+    assert "launch" not in kept
+
+
+@pytest.mark.parametrize(
+    ("language", "parts"),
+    [
+        ("en", ("The deployment {0} cannot start as it is set", "set dtype to half", "group_vars/{0}.yml")),
+        ("zh", ("部署 {0} 按当前设置无法启动", "将 dtype 设为 half", "group_vars/{0}.yml")),
+    ],
+)
+def test_every_plan_that_cannot_start_is_named(language: str, parts: tuple[str, ...]) -> None:
+    deployments = {**TWO, "good": {"hosts": ["gpu4"], "head": "gpu4"}}
+    variables = hosts(4, vllm_dtype="bfloat16")
+    variables["gpu4"]["vllm_dtype"] = "half"
+    decided = answer(variables, deployments, language=language)
+    for name in ("pair", "other"):
+        for part in (*parts, "dtype_not_supported"):
+            assert part.format(name) in decided["error"]
+        assert not decided["plans"][name]["ok"]
+    assert "group_vars/good.yml" not in decided["error"]
+    # What can start is decided all the same.
+    assert list(decided["hosts"]) == ["gpu4"]
+
+
+# -- secrets ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"HF_TOKEN": "hidden", "NCCL_DEBUG": "INFO"}, {"HF_TOKEN": "<HF_TOKEN>", "NCCL_DEBUG": "INFO"}),
+        ({"api_key": "hidden", "max_model_len": 2048}, {"api_key": "<api_key>", "max_model_len": 2048}),
+        ({"extra": '{"access_key": "hidden"}'}, {"extra": '{"access_key": "<access_key>"}'}),
+        ({"a": [{"aws_secret_access_key": "hidden"}]}, {"a": [{"aws_secret_access_key": "<aws_secret_access_key>"}]}),
+        ({"password": 1234}, {"password": "<password>"}),
+        ({"api_key": ["hidden", "hidden too"]}, {"api_key": "<api_key>"}),
+        ({"credentials": {"user": "hidden"}}, {"credentials": "<credentials>"}),
+        (["--api-key", "hidden", "--port", "1"], ["--api-key", "<api-key>", "--port", "1"]),
+        (["--api-key", "hidden", "hidden too"], ["--api-key", "<api-key>", "<api-key>"]),
+        (["--api-key=hidden", "--port=1"], ["--api-key=<api-key>", "--port=1"]),
+        (["--extra", '{"a": {"access_key": "hidden"}}'], ["--extra", '{"a": {"access_key": "<access_key>"}}']),
+        (["--extra", '{"b":1}', "{broken"], ["--extra", '{"b":1}', "{broken"]),
+        # Where a secret lies, whether there is one, and an option without a value are no secrets.
+        ({"RAY_AUTH_TOKEN_PATH": "/x"}, {"RAY_AUTH_TOKEN_PATH": "/x"}),
+        ({"ray_token": "", "hf_token": None, "trust_token": True}, {"ray_token": "", "hf_token": None, "trust_token": True}),
+        (["--hf-token", "--headless"], ["--hf-token", "--headless"]),
+        ({"kv_cache_tokens": 7, "monkey": "x", "key_file": "/x"}, {"kv_cache_tokens": 7, "monkey": "x", "key_file": "/x"}),
+        (("a", 1, None), ["a", 1, None]),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_secret_stands_in_its_place(value: Any, shown: Any) -> None:
+    assert without_secrets(value) == shown
+
+
+def test_what_is_given_stays_as_it_is() -> None:
+    given_value = {"env": {"HF_TOKEN": "hidden"}, "argv": ["--api-key", "hidden"]}
+    without_secrets(given_value)
+    assert given_value == {"env": {"HF_TOKEN": "hidden"}, "argv": ["--api-key", "hidden"]}
+
+
+# -- laws -------------------------------------------------------------------------------------------------------------
+LETTERS = st.text(string.ascii_letters + string.digits, min_size=1, max_size=8)
+SECRET = LETTERS.map("s3cret{0}".format)
+
+
+@st.composite
+def inventories(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+    """One or two deployments of one to four hosts, and which of the hosts a run is about."""
+    counts = draw(st.lists(st.integers(1, 4), min_size=1, max_size=2))
+    deployments: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
+    for number, count in enumerate(counts):
+        said: dict[str, Any] = {
+            "vllm_version": draw(st.sampled_from(["0.8.5.post1", "0.12.0", "0.17.1", "0.19.1"])),
+            "vllm_executor": draw(st.sampled_from(["auto", "ray", "mp"])),
+            "vllm_options": draw(st.sampled_from([{}, {"api_key": draw(SECRET)}, {"api_key": [draw(SECRET), draw(SECRET)]}])),
+            "vllm_environment": {"HF_TOKEN": draw(SECRET)},
+            "ray_environment": draw(st.sampled_from([{}, {"AWS_SECRET_ACCESS_KEY": draw(SECRET)}])),
+            "vllm_api_key_enabled": draw(st.booleans()),
+            "vllm_model_config": "/config.json",
+            "vllm_max_model_len": 2048,
+        }  # fmt: skip
+        first = len(variables) + 1
+        names = [f"gpu{n}" for n in range(first, first + count)]
+        head = draw(st.sampled_from(names))
+        for offset, name in enumerate(names):
+            # No host has more GPUs than the head, which shall have ranks.
+            variables[name] = host(first + offset, 3 if name == head else draw(st.integers(1, 3)), **said)
+        deployments[f"d{number}"] = {"hosts": names, "head": head}
+    if draw(st.booleans()):
+        connected(variables)
+    playing = draw(st.sampled_from([list(variables), list(variables)[1:] or list(variables)]))
+    return deployments, variables, playing
+
+
+@settings(deadline=None, max_examples=60)
+@given(inventories())
+def test_a_decision_is_sound_and_has_no_secret_when_it_is_written(inventory: Any) -> None:
+    deployments, variables, playing = inventory
+    decided = answer(variables, deployments, playing)
+    assert json.loads(json.dumps(decided)) == decided
+    assert not [text for text in strings(without_secrets(decided)) if "s3cret" in text]
+    assert bool(decided["error"]) == any(not plan["ok"] for plan in decided["plans"].values())
+    for name, plan in decided["plans"].items():
+        if not plan["ok"]:
+            continue
+        head = deployments[name]["head"]
+        # Each planned host has one range of ranks, and together they are all of them.
+        ranks = [rank for node in plan["nodes"] for rank in node["ranks"]]
+        assert ranks == list(range(len(ranks)))
+        planned = [node["host"] for node in plan["nodes"] if node["ranks"]]
+        assert len(set(planned)) == len(planned)
+        assert "--headless" not in plan["launch"][head]["argv"]
+        for host_name, started in plan["launch"].items():
+            assert ("--headless" in started["argv"]) is (host_name != head)
+        members = [each for each in deployments[name]["hosts"] if each in playing]
+        for each in members:
+            sections = decided["hosts"][each]
+            assert sections["is_head"] is (each == head)
+            assert sections["vllm"]["needed"] is (each in plan["launch"])
+            if plan["executor"] == "ray":
+                assert sections["ray"]["needed"] is (each in planned)
