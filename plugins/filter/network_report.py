@@ -19,10 +19,10 @@ extends_documentation_fragment:
 author:
   - The baremetal.llm authors (@baremetal-llm)
 description:
-  - Writes what P(baremetal.llm.judge_mesh#filter) found as a text, a page or JSON.
+  - Writes what the connectivity check showed (C(networks) of M(baremetal.llm.decide)) as a text, a page or JSON.
 options:
   _input:
-    description: By deployment what P(baremetal.llm.judge_mesh#filter) returned.
+    description: By deployment what the connectivity check showed.
     type: dict
     required: true
   format:

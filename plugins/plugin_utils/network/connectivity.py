@@ -228,7 +228,7 @@ def judge_mesh(
 
     ``candidates`` are those of ``agree_interfaces``, best first; ``results`` holds per host what ``network_connectivity`` returned in its
     three steps, put together: ``taken``, ``reached`` and ``heard``. ``previous`` is the network in use: while it works, nothing
-    moves a cluster away from it. ``rdma`` holds per host its RDMA ports, as ``nic_facts`` tells them: where all hosts use them, these are
+    moves a cluster away from it. ``rdma`` holds per host its RDMA ports, as ``gather`` tells them: where all hosts use them, these are
     the links, and where some have none, that is said.
     """
     networks = [_Network(candidate, results, lang).told() for candidate in candidates]

@@ -99,7 +99,7 @@ def p2p_missing(p2p_of_hosts: Iterable[Mapping[str, Mapping[str, Any]] | None]) 
 def cluster_environment(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """The variables of one host.
 
-    ``hosts`` holds, for every host of the deployment, ``interface`` (``{interface, address}``), ``rdma`` (as ``nic_facts`` tells it),
+    ``hosts`` holds, for every host of the deployment, ``interface`` (``{interface, address}``), ``rdma`` (as ``gather`` tells it),
     ``p2p`` (as ``gpu_facts`` does) and whatever of TUNING somebody set.
     """
     mine = hosts[host]

@@ -316,7 +316,7 @@ def agree_interfaces(
 ) -> dict[str, Any]:
     """The interface and address that each host uses to reach the others.
 
-    ``hosts`` holds per host ``{interfaces: [..]}`` or that list itself; an interface is as ``nic_facts`` describes it, of which
+    ``hosts`` holds per host ``{interfaces: [..]}`` or that list itself; an interface is as ``gather`` describes it, of which
     only name and addresses must be there. With a ``network`` every host uses its address in it. Else it is the subnet that all
     hosts share, each with an address of its own: with RDMA on every host before without, then the fastest. All of them are ``candidates``, best first, in case
     the best does not carry what it should. ``wanted`` names the interface of a host that shall use that one and no other.
@@ -333,7 +333,7 @@ def _prefix_length(entry: Mapping[str, Any]) -> str:
 
 
 def interfaces_from_facts(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The interfaces of a host, as ``nic_facts`` found them, else as ``ansible.builtin.setup`` did (``gather_subset: network``)."""
+    """The interfaces of a host, as ``gather`` found them, else as ``ansible.builtin.setup`` did (``gather_subset: network``)."""
     if facts.get("llm_nics_found"):
         return [dict(entry) for entry in facts["llm_nics_found"]]
     by_device = {
