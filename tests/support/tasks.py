@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import Deployment
+
+from tests.support.deployments import host
+
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = """
 all:
-  hosts:
-    a: {llm_interface: {interface: lo, address: 127.0.0.1}}
-    b: {llm_interface: {interface: lo, address: 127.0.0.2}}
+  hosts: {a: , b: }
   vars:
     ansible_connection: local
     ansible_python_interpreter: "{{ ansible_playbook_python }}"
@@ -29,15 +31,28 @@ PLAY = """
         tasks_from: TASKS
         public: true
     - ansible.builtin.debug:
-        msg: "{{ SHOWN }}"
+        msg: SHOWN
 """
 
 
+def decision(executor: str, **variables: Any) -> dict[str, Any]:
+    """What is decided for a and b, which have a rank each; a is the head."""
+    nodes = [{"host": "a", "ranks": [0]}, {"host": "b", "ranks": [1]}]
+    plan = {"ok": True, "executor": executor, "nodes": nodes, "settings": {}}
+    known = {
+        name: host(number, llm_interface={"interface": "lo", "address": f"127.0.0.{number}"}, **variables)
+        for number, name in enumerate(("a", "b"), start=1)
+    }
+    pair = Deployment("pair", "a", ["a", "b"], plan, "image", known)
+    about = {"deployment": "pair", "head": "a", "planned": pair.planned, "unknown": []}
+    return {"plans": {"pair": plan}, "hosts": {name: {**about, **pair.of(name).sections()} for name in known}}
+
+
 def run_tasks(
-    folder: Path, role: str, tasks: str, docker: str, known: Mapping[str, Any], shown: str = "''"
+    folder: Path, role: str, tasks: str, docker: str, known: Mapping[str, Any], shown: str = ""
 ) -> tuple[int, str, list[str]]:
     """The exit status, what the playbook said of host a, and each line that the stand-in wrote into the file $CALLS."""
-    play = PLAY.replace("ROLE", role).replace("TASKS", tasks).replace("SHOWN", shown)
+    play = PLAY.replace("ROLE", role).replace("TASKS", tasks).replace("SHOWN", json.dumps(shown))
     for name, text in {"play.yml": play, "hosts.yml": INVENTORY, "docker": f"#!/bin/sh\n{docker}"}.items():
         (folder / name).write_text(text)
     (folder / "docker").chmod(0o755)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.tasks import ROOT, run_tasks
+from tests.support.tasks import ROOT, decision, run_tasks
 
 # Only the missing host is asked for its log and its state.
 DOCKER = """
@@ -29,10 +29,7 @@ def wait(folder: Path, answer: str, seconds: float, language: str = "en") -> tup
     with socket.create_server(("", 0)) as server:  # for both hosts, so that none waits for the other
         port = server.getsockname()[1]
         known = {
-            # What the plan and earlier stages would say.
-            "_ray_planned_gpus": {"a": 1, "b": 1},
-            "_llm_head_address": "127.0.0.1",
-            "_llm_ray_exec": ["docker", "exec", "llm-ray"],
+            "llm_decision": decision("ray", ray_port=port),
             "ray_wait_seconds": str(seconds),
             "llm_language": language,
             "ray_port": port,
