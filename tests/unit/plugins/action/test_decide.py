@@ -1,0 +1,246 @@
+"""The action plugins decide, network_connectivity and report as Ansible would run them, without a playbook."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.task import Task
+from ansible.template import trust_as_template
+from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.action import decide, network_connectivity, report
+
+from tests.support.connectivity import good
+from tests.support.deployments import facts
+
+FAST, SLOW = "10.0.0.0/24", "192.168.0.0/24"
+CONFIG = Path(__file__).resolve().parents[4] / "tests/data/models/Qwen__Qwen2-0.5B.json"
+Variables = dict[str, dict[str, Any]]
+
+
+class HostVars(dict[str, dict[str, Any]]):
+    """The variables of all hosts, as Ansible hands them to a task."""
+
+    def raw_get(self, name: str) -> dict[str, Any]:
+        return self[name]
+
+
+@pytest.fixture
+def variables(tmp_path: Path) -> Variables:
+    """A deployment of gpu1 and gpu2; defaults are those of the roles."""
+    said = {
+        "llm_report_dir": str(tmp_path / "reports"),
+        "vllm_model": "lab/tiny",
+        "vllm_version": "0.8.5",
+        "vllm_model_config": str(CONFIG),
+        "vllm_max_model_len": trust_as_template("{{ 1024 * 2 }}"),
+        "vllm_environment": {"HF_TOKEN": "s3cret"},
+    }
+    hosts: Variables = {
+        f"gpu{n}": {**said, "llm_interface": {"interface": "eth1", "address": f"10.0.0.{n}"}, "ansible_facts": facts(n)}
+        for n in (1, 2)
+    }
+    deployments = {"pair": {"hosts": ["gpu1", "gpu2"], "head": "gpu1"}}
+    return {**hosts, "localhost": {**said, "llm_inventory": {"deployments": deployments}}}
+
+
+def run(
+    plugin: Any,
+    variables: Variables,
+    host: str = "localhost",
+    arguments: Mapping[str, Any] | None = None,
+    playing: tuple[str, ...] = ("localhost", "gpu1", "gpu2"),
+    module: Callable[..., dict[str, Any]] | None = None,
+    check_mode: bool = False,
+) -> dict[str, Any]:
+    """The result of an action; ``module`` stands for what it would run on the host."""
+    task = Task()
+    task.args = dict(arguments or {})
+    task.check_mode = check_mode
+    action = plugin.ActionModule(task, SimpleNamespace(_shell=SimpleNamespace(tmpdir="")), None, DataLoader(), None)
+    action._load_name = plugin.__name__.rpartition(".")[2]
+    if module:
+        action._execute_module = module
+    task_vars = {
+        **variables[host],
+        "inventory_hostname": host,
+        "hostvars": HostVars(variables),
+        "ansible_play_hosts": list(playing),
+        "ansible_play_hosts_all": list(playing),
+        "ansible_forks": 5,
+        "groups": {"all": list(variables)},
+    }
+    result: dict[str, Any] = action.run(task_vars=task_vars)
+    assert not result.get("changed")
+    return result
+
+
+def decided(variables: Variables, **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = run(decide, variables, **more)["ansible_facts"]["llm_decision"]
+    return found
+
+
+def written(variables: Variables) -> dict[str, Any]:
+    text = Path(variables["localhost"]["llm_report_dir"], "decision.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+# -- decide -----------------------------------------------------------------------------------------------------------
+def test_all_hosts_are_decided_for_at_once_and_it_is_written_down(variables: Variables) -> None:
+    found = decided(variables)
+    assert set(found["hosts"]) == {"gpu1", "gpu2"}
+    assert found["plans"]["pair"]["settings"]["max_model_len"] == 2048
+    # Defaults of the roles, and templates among them.
+    assert "/opt/llm/models:/opt/llm/models:ro" in found["hosts"]["gpu2"]["ray"]["container"]["volumes"]
+    assert found["hosts"]["gpu1"]["vllm"]["container"]["environment"]["HF_TOKEN"] == "s3cret"
+    assert written(variables)["hosts"].keys() == found["hosts"].keys()
+    assert "s3cret" not in json.dumps(written(variables))
+    token = found["hosts"]["gpu1"]["network"]["check"]["token"]
+    assert token not in json.dumps(written(variables))
+    assert os.listdir(variables["localhost"]["llm_report_dir"]) == ["decision.json"]
+
+
+def test_in_check_mode_nothing_is_written(variables: Variables) -> None:
+    assert decided(variables, check_mode=True)["plans"]
+    assert not Path(variables["localhost"]["llm_report_dir"]).exists()
+
+
+def test_a_plan_is_made_once_in_a_run(variables: Variables) -> None:
+    first = decided(variables)
+    for each in variables.values():
+        each |= {"llm_decision": first, "vllm_model_config": "/no/such/config.json"}
+    later = decided(variables, host="gpu1", playing=("gpu1", "gpu2"))
+    assert later["plans"]["pair"]["settings"] == first["plans"]["pair"]["settings"]
+
+
+def test_what_past_starts_measured_is_read(variables: Variables, tmp_path: Path) -> None:
+    predicted = decided(variables)["plans"]["pair"]["predicted"]
+    observed = {
+        "gpu": "Tesla V100-PCIE-16GB",
+        "model": json.loads(CONFIG.read_text(encoding="utf-8")),
+        "vllm_version": "0.8.5",
+        "prediction": predicted,
+        "truth": {"kv_cache_gib": predicted["ranks"][0]["kv_cache_gib"] - 1},
+    }
+    (tmp_path / "reports/observations").mkdir()
+    (tmp_path / "reports/observations/pair-0.8.5.json").write_text(json.dumps(observed))
+    assert decided(variables)["plans"]["pair"]["past"]["observations"] == 1
+
+
+@pytest.mark.parametrize(("lang", "part"), [("en", "cannot start as it is set"), ("zh", "按当前设置无法启动")])
+def test_a_plan_that_cannot_start_ends_the_run_and_can_be_read(variables: Variables, lang: str, part: str) -> None:
+    for each in variables.values():
+        each |= {"vllm_dtype": "bfloat16", "llm_language": lang}
+    with pytest.raises(AnsibleActionFail, match=part):
+        decided(variables)
+    assert not written(variables)["plans"]["pair"]["ok"]
+
+
+def test_a_config_that_is_not_there_is_named(variables: Variables) -> None:
+    variables["gpu1"]["vllm_model_config"] = "/no/such/config.json"
+    with pytest.raises(AnsibleActionFail, match=r"/no/such/config\.json"):
+        decided(variables)
+
+
+def test_reports_that_cannot_be_written(variables: Variables, tmp_path: Path) -> None:
+    (tmp_path / "reports").write_text("a file")
+    with pytest.raises(AnsibleActionFail, match="llm_report_dir"):
+        decided(variables)
+
+
+def test_a_name_that_means_nothing_has_no_address() -> None:
+    assert decide.addresses_of("no-such-host.invalid") == []
+    assert decide.addresses_of("." * 300) == []
+    assert decide.addresses_of("192.0.2.1") == ["192.0.2.1"]
+
+
+# -- network_connectivity ---------------------------------------------------------------------------------------------
+def step(variables: Variables, host: str, state: str, **returned: Any) -> dict[str, Any]:
+    """What one step tells the module on a host; the fact that follows is among the variables of the host then."""
+    told: dict[str, Any] = {}
+
+    def module(module_args: dict[str, Any], **dummy: Any) -> dict[str, Any]:
+        told.update(module_args)
+        return {"changed": False, **returned}
+
+    result = run(network_connectivity, variables, host, {"state": state}, module=module)
+    variables[host] |= result["ansible_facts"]
+    return told
+
+
+def test_the_three_steps(variables: Variables) -> None:
+    decision = decided(variables)
+    for host in ("gpu1", "gpu2"):
+        earlier = {"port": 1, "held": {}, "heard": {"an earlier": "check"}}
+        variables[host] |= {"llm_decision": decision, "llm_connectivity": earlier}
+    check = decision["hosts"]["gpu1"]["network"]["check"]
+    for number, host in enumerate(("gpu1", "gpu2"), start=1):
+        told = step(variables, host, "listening", port=40000 + number, held={}, taken=[])
+        assert told == {
+            "state": "listening",
+            "host": host,
+            "token": check["token"],
+            "addresses": {FAST: f"10.0.0.{number}", SLOW: f"192.168.0.{number}"},
+            "ports": decision["hosts"][host]["network"]["check"]["ports"],
+            "lifetime_seconds": 600,
+        }
+        # What was heard in an earlier check says nothing about this one.
+        assert "heard" not in variables[host]["llm_connectivity"]
+    results = good(FAST, SLOW, hosts=2)
+    told = step(variables, "gpu1", "connected", reached=results["gpu1"]["reached"])
+    (peer,) = told.pop("peers")
+    assert (peer["host"], peer["port"], peer["addresses"][SLOW]) == ("gpu2", 40002, "192.168.0.2")
+    assert told == {
+        "state": "connected",
+        "host": "gpu1",
+        "token": check["token"],
+        "addresses": check["addresses"],
+        "mtus": {FAST: 1500, SLOW: 1500},
+    }
+    step(variables, "gpu2", "connected", reached=results["gpu2"]["reached"])
+    for host in ("gpu1", "gpu2"):
+        assert step(variables, host, "stopped", heard=results[host]["heard"]) == {"state": "stopped"}
+        assert set(variables[host]["llm_connectivity"]) == {"port", "held", "taken", "reached", "heard"}
+    assert decided(variables, host="gpu1", playing=("gpu1", "gpu2"))["networks"]["pair"]["network"] == FAST
+
+
+# -- report -----------------------------------------------------------------------------------------------------------
+def test_the_report_reads_what_the_stages_left(variables: Variables, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[str] = []
+    monkeypatch.setattr(Display, "display", lambda _display, text, *_more, **_named: printed.append(text))
+    first = decided(variables)
+    variables["localhost"] |= {
+        "llm_decision": first,
+        "llm_stages": [{"name": "decide", "started": 10.0}, {"name": "report", "started": 12.0}],
+    }
+    before = run(report, variables)["lines"]
+    # The plays after the first have no localhost, so a later decision is known to the hosts alone.
+    for host, found in good(FAST, SLOW, hosts=2).items():
+        variables[host]["llm_connectivity"] = found
+    later = decided(variables, playing=("gpu1", "gpu2"))
+    for host in ("gpu1", "gpu2"):
+        variables[host]["llm_decision"] = later
+    serving = {
+        "url": "http://10.0.0.1:8000",
+        "model": "lab/tiny",
+        "prompt": "Hello",
+        "answer": " world",
+        "tokens": 1,
+        "ranks": ["gpu1", "gpu2"],
+        "ray_status": [],
+    }
+    variables["gpu1"]["llm_serving"] = serving
+    after = run(report, variables)["lines"]
+    assert "\n".join(after) in printed[-1]
+    assert "http://10.0.0.1:8000" not in "\n".join(before)
+    assert "http://10.0.0.1:8000" in "\n".join(after)
+    assert FAST not in "\n".join(before)
+    assert FAST in "\n".join(after)
