@@ -14,17 +14,17 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKS = {"Inventory | Check it", "Bundle | Compare it with its manifest", "Preflight | Look at the hosts"}
-PLAN, NETWORK = "Plan | Choose sizes and flags", "Network | Prove it, and close it to strangers"
+DECIDE, NETWORK = "Decide | Plan every deployment", "Network | Verify it, and close its ports to other hosts"
 PREPARE, SERVE = "Prepare | Driver, engine and toolkit", "Serve | Start the cluster and the model"
 PLAYS = {
     "nvidia_driver": {PREPARE},
     "docker": {PREPARE},
     "nvidia_container_toolkit": {PREPARE},
-    "network": {PLAN, NETWORK},
+    "network": {DECIDE, NETWORK},
     "images": {"Images | Bring them to the hosts"},
     "models": {"Models | Bring them to the hosts"},
-    "ray": {PLAN, NETWORK, SERVE},
-    "vllm": {PLAN, NETWORK, "Collective | All-reduce over every rank", SERVE, "Serve | Ask the model"},
+    "ray": {DECIDE, NETWORK, SERVE},
+    "vllm": {DECIDE, NETWORK, "Collective | All-reduce over every rank", SERVE, "Serve | Ask the model"},
 }
 
 
