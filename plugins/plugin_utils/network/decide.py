@@ -132,7 +132,7 @@ class Network:
             "table_written": written,
             "rules": {**rules, "dynamic": rules["dynamic"] if dynamic else None},
             **commands,
-            "changed": bool(network) and network != (state.get("network") or ""),
+            "is_new": bool(network) and network != (state.get("network") or ""),
             "state": {
                 "network": network,
                 "ufw": commands["ufw"]["add"],

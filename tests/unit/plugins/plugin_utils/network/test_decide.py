@@ -67,7 +67,7 @@ def test_before_the_check_nothing_is_verified() -> None:
     assert network(results=half).proof is None
     found = network(found=remembers(SLOW, SLOW))
     assert found.interfaces["gpu1"]["interface"] == "eth1"
-    assert (found.section("gpu1")["changed"], found.section("gpu1")["state"]["network"]) == (False, SLOW)
+    assert (found.section("gpu1")["is_new"], found.section("gpu1")["state"]["network"]) == (False, SLOW)
     assert found.section("gpu1")["problems"] == ""
 
 
@@ -84,7 +84,7 @@ def test_the_best_network_that_works_is_used() -> None:
         "rdma": False,
     }
     section = found.section("gpu2")
-    assert section["changed"]
+    assert section["is_new"]
     assert section["state"]["network"] == FAST
     assert section["problems"] == ""
 
@@ -94,7 +94,7 @@ def test_a_network_that_works_is_kept() -> None:
     assert found.proof is not None
     assert found.proof["network"] == SLOW
     assert found.interfaces["gpu1"]["interface"] == "eth0"
-    assert [found.section(name)["changed"] for name in ("gpu1", "gpu2")] == [True, False]
+    assert [found.section(name)["is_new"] for name in ("gpu1", "gpu2")] == [True, False]
 
 
 def test_a_host_alone_has_nobody_to_reach() -> None:
