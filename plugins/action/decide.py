@@ -19,13 +19,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide im
     Question,
     Sources,
     decide,
-    without_secrets,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import turns
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.secrets import without_secrets
 
 FILE = "decision.json"
 
@@ -57,7 +57,7 @@ class ActionModule(ActionBase):
             self._write(os.path.join(reports, FILE), decided, lang)
         if decided["error"]:
             raise AnsibleActionFail(decided["error"])
-        return {**result, "changed": False, "ansible_facts": {"llm_decision": decided}}
+        return {**result, "changed": False, **decided}
 
     def _decide(self, fleet: Fleet, task_vars: Any, lang: str, reports: str) -> dict[str, Any]:
         earlier = plain(task_vars.get("llm_decision") or {})

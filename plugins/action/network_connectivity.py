@@ -10,7 +10,8 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import mesh_arguments
 
-FACT = "llm_connectivity"
+# Where the tasks register what was found, so that each step adds to the one before it.
+FOUND = "llm_connectivity"
 RESULTS = ("port", "held", "taken", "reached", "heard")
 
 
@@ -20,9 +21,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
-            argument_spec={
-                "state": {"type": "str", "choices": ["listening", "connected", "stopped"], "required": True}
-            }
+            argument_spec={"state": {"type": "str", "choices": ["listening", "connected", "stopped"], "required": True}}
         )
         host, state = task_vars["inventory_hostname"], options["state"]
         check = plain(task_vars["llm_decision"]["hosts"][host]["network"]["check"])
@@ -33,10 +32,8 @@ class ActionModule(ActionBase):
             arguments |= {"ports": check["ports"], "lifetime_seconds": check["lifetime_seconds"]}
         if state == "connected":
             others = task_vars["hostvars"]
-            listening = {name: plain(others[name].get(FACT) or {}) for name in check["members"]}
+            listening = {name: plain(others[name].get(FOUND) or {}) for name in check["members"]}
             arguments |= mesh_arguments(check["candidates"], host, listening)
         result.update(self._execute_module(module_args=arguments, task_vars=task_vars))
-        # A listener of an earlier run says nothing about this one.
-        earlier = {} if state == "listening" else plain(task_vars.get(FACT) or {})
-        found = {**earlier, **{key: result[key] for key in RESULTS if key in result}}
-        return {**result, "ansible_facts": {FACT: found}}
+        earlier = {} if state == "listening" else plain(task_vars.get(FOUND) or {})
+        return {**{key: earlier[key] for key in RESULTS if key in earlier}, **result}

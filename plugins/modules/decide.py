@@ -15,8 +15,9 @@ description:
     concerns more than one host or more than one role, the plan of each deployment, its network and the rules of firewalls, and the
     containers of Ray and vLLM with their command lines, environments and mounts.
   - Runs on the controller and touches no host. A plan is made once in a run; what could not be known before is added by the next call.
-  - The answer is the fact C(llm_decision), and, with the names of secrets in place of their values, the file C(decision.json) in
-    C(llm_report_dir), which can be read before anything is done to a host, and compared with yesterday's.
+  - The answer is also written, with the names of secrets in place of their values, to the file C(decision.json) in C(llm_report_dir),
+    which can be read before anything is done to a host, and compared with yesterday's.
+  - The next call, the roles and the report look for the answer in the variable C(llm_decision), so it has to be registered under this name.
   - Has to run once for all hosts of a play (C(run_once)).
 extends_documentation_fragment:
   - baremetal.llm.attributes
@@ -30,19 +31,21 @@ seealso:
 EXAMPLES = r"""
 - name: Decide | Decide for all hosts at once
   baremetal.llm.decide:
+  register: llm_decision
   run_once: true
 """
 
 RETURN = r"""
-ansible_facts:
-  description: What was decided.
+plans:
+  description: By deployment what P(baremetal.llm.plan_deployment#filter) returns.
   returned: success
   type: dict
-  contains:
-    llm_decision:
-      description:
-        - C(plans), by deployment what P(baremetal.llm.plan_deployment#filter) returns.
-        - C(networks), by deployment what the connectivity check showed.
-        - C(hosts), by name a section for each role, C(network), C(ray) and C(vllm), as far as it can be known yet.
-      type: dict
+networks:
+  description: By deployment what the connectivity check showed; empty before it.
+  returned: success
+  type: dict
+hosts:
+  description: By host a section for each role, C(network), C(ray) and C(vllm), as far as it can be known yet.
+  returned: success
+  type: dict
 """

@@ -14,6 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import field
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import aligned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import render_page
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.secrets import without_secrets
 
 FORMATS = ("table", "html", "json")
 # Parts of a GPU's memory: key of a rank, code of the label, colour (apart for colour-blind eyes, on light and on dark).
@@ -62,8 +63,8 @@ def plan_report(plans: Any, report_format: Any = "table", language: str = "en") 
 
 # -- what both forms show ------------------------------------------------------------------------------------------------
 def read_plans(value: Any) -> dict[str, Mapping[str, Any]]:
-    """One plan, or plans by the name of their deployment."""
-    plans = fields.mapping(value, "plans")
+    """One plan, or plans by the name of their deployment, without the values of secrets."""
+    plans = fields.mapping(without_secrets(value), "plans")
     if "predicted" in plans:
         return {"plan": plans}
     return {str(name): fields.mapping(plan, f"plans.{name}") for name, plan in plans.items()}

@@ -12,8 +12,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide im
     Question,
     Sources,
     decide,
-    without_secrets,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.secrets import without_secrets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -15,7 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.network impo
 )
 
 from tests.support.connectivity import A, B, candidate, cut, good
-from tests.support.html import Page, assert_self_contained
+from tests.support.pages import Page, assert_self_contained
 
 HOSTILE = "<script>alert('x')</script> \"&amp; 主机"
 

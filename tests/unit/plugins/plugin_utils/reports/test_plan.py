@@ -12,7 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import width
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import BAR_WIDTH, plan_html, plan_table
 
-from tests.support.html import Page, assert_self_contained
+from tests.support.pages import Page, assert_self_contained
 
 MODELS = Path(__file__).resolve().parents[5] / "tests" / "data" / "models"
 HOSTILE = "<script>alert('x')</script> \"&amp; 主机"
