@@ -15,8 +15,9 @@ from typing import Any, cast
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run, plan_inputs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import Deployment
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import Network
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import ranked_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 
 
@@ -66,6 +67,8 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
         plan = dict(question.plans.get(name) or _plan(question, sources, asked, records, bundle))
         if not plan["ok"]:
             errors.append(_refused(name, plan, question.language))
+        elif head not in ranked_hosts(plan["nodes"]):
+            errors.append(_head_idle(name, head, plan, question.language))
         decided["plans"][name] = plan
         image = image_to_run(variables[head], records)
         if not plan["ok"]:
@@ -119,6 +122,18 @@ def _plan(
     if question.observations:
         request["observations"] = list(question.observations)
     return {**plan_deployment(config, inputs["nodes"], request, question.language), "model": config}
+
+
+def _head_idle(name: str, head: str, plan: Mapping[str, Any], language: str) -> dict[str, str]:
+    return problem(
+        "plan_head_idle",
+        language,
+        value=f"vllm_tensor_parallel_size: {plan['settings'].get('tensor_parallel_size')}",
+        where=message("where_group", language, group=name),
+        deployment=name,
+        head=head,
+        hosts=names(ranked_hosts(plan["nodes"]), language),
+    )
 
 
 def _refused(name: str, plan: Mapping[str, Any], language: str) -> dict[str, str]:

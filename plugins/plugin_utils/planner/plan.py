@@ -315,6 +315,8 @@ def _placements(task: Task) -> list[Placement]:
         placement = place(task.nodes, tp, pp)
         if placement is not None and placement not in found:
             found.append(placement)
+    # The first node is the head, whose vLLM answers the API: a plan that gives it ranks comes before all others.
+    found = [one for one in found if one.nodes[0][0] == task.nodes[0].host] or found
     if not found:  # the user asks for more GPUs than there are: predicted to say so
         tp, pp = shapes(task)[0]
         found.append(Placement(tp, pp, (), tuple(gpu for node in task.nodes for gpu in node.gpus)))

@@ -224,6 +224,20 @@ def test_every_plan_that_cannot_start_is_named(language: str, parts: tuple[str, 
     assert list(decided["hosts"]) == ["gpu4"]
 
 
+def test_the_head_gets_ranks_where_any_plan_gives_it_some() -> None:
+    variables = {f"gpu{n}": host(n, 1 if n == 1 else 2, vllm_max_model_len=2048) for n in (1, 2, 3)}
+    deployments = {"pair": {"hosts": list(variables), "head": "gpu1"}}
+    decided = answer(variables, deployments)
+    assert not decided["error"]
+    assert decided["plans"]["pair"]["nodes"][0]["host"] == "gpu1"
+    # Of two GPUs for each stage, the head has one.
+    for each in variables.values():
+        each["vllm_tensor_parallel_size"] = 2
+    error = answer(variables, deployments)["error"]
+    for part in ("gives its head gpu1 no GPU", "vllm_tensor_parallel_size: 2", "group_vars/pair.yml", "gpu2, gpu3"):
+        assert part in error
+
+
 # -- secrets ----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("value", "shown"),
