@@ -68,7 +68,7 @@ def _gpu_fault(gpu: Any) -> tuple[str, dict[str, Any]]:
 
 def _too_few(inventory: Inventory, deployment: str, declared: Mapping[str, int]) -> Problems:
     """Whether the deployment wants more ranks than its hosts declare GPUs."""
-    head = next(iter(declared))
+    head = next(iter(declared), "")
     tensor, pipeline = "vllm_tensor_parallel_size", "vllm_pipeline_parallel_size"
     sizes = {name: _size(inventory.get(head, name)) for name in (tensor, pipeline)}
     given = [name for name, size in sizes.items() if size]

@@ -201,7 +201,7 @@ def _rank_view(rank: Rank, scale: float, language: str) -> dict[str, Any]:
         "rank": rank.number,
         "memory": _number(rank.memory_gib),
         "bars": bars,
-        "figures": ", ".join(bar["title"] for bar in bars),
+        "figures": ", ".join(str(part["title"]) for part in bars),
         "cells": [_number(value) for _label, value, _colour in parts],
         "end": f"{(rank.memory_gib or 0) * scale - 1:.1f}" if exceeded else None,
     }
