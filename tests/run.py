@@ -45,6 +45,7 @@ SHOWN_COLUMNS = 300
 ERROR = re.compile(r"^(ERROR|FAILED|FATAL|fatal:)")
 # Two labs run only where this much memory is free: each may take 6 GiB while it serves a model, what runs beside them 2.
 SECOND_LAB_KIB = 14 * 1024 * 1024
+IMAGES, STATES = "lab/images", "lab/states"
 # The output of these holds this, with a number above zero in the group: proof that they looked at something.
 PROOFS = {
     "lint/ansible-lint": r"in (\d+) files processed",
@@ -107,9 +108,14 @@ def chosen(everything: list[Stage], only: list[str], fast: bool) -> list[Stage]:
     picked = [stage for stage in everything if not wanted or {stage.name, stage.group} & wanted]
     if fast or not any(stage.group == "molecule" for stage in picked):
         return [stage for stage in picked if stage.group != "molecule"]
-    # The images that all scenarios need come first, so that none is blamed for the time that they take.
-    images = (str(ROOT / ".venv" / "bin" / "python"), "-m", "lab", "images")
-    return [*picked, Stage("lab", images, 45 * MINUTE, itself=False)]
+    # What several scenarios need is made before them, so that none is blamed for the time that it takes.
+    lab = (str(ROOT / ".venv" / "bin" / "python"), "-m", "lab")
+    states = [Stage(STATES, (*lab, "state", "make", "serving"), 45 * MINUTE, itself=False)]
+    return [
+        *picked,
+        Stage(IMAGES, (*lab, "images"), 45 * MINUTE, itself=False),
+        *(states if any(map(serves, picked)) else []),
+    ]
 
 
 def environment(stage: Stage, lab: int) -> dict[str, str]:
@@ -226,7 +232,8 @@ def run_all(picked: list[Stage], lanes: int, order: str, limit_seconds: float = 
                 done.append(stage)
                 report(stage, f"[{len(done):2}/{len(picked)}]")
 
-    images = collections.deque(stage for stage in picked if stage.name == "lab")
+    images = collections.deque(stage for stage in picked if stage.name == IMAGES)
+    states = collections.deque(stage for stage in picked if stage.name == STATES)
     scenarios = ordered([stage for stage in picked if stage.group == "molecule"], order)
     serving = collections.deque(stage for stage in scenarios if serves(stage))
     hosts = collections.deque(stage for stage in scenarios if not serves(stage))
@@ -234,7 +241,7 @@ def run_all(picked: list[Stage], lanes: int, order: str, limit_seconds: float = 
     with concurrent.futures.ThreadPoolExecutor(lanes + 1) as pool:
         work = [pool.submit(lane, 0, others)]
         pool.submit(lane, 1, images).result()
-        work.append(pool.submit(lane, 1, serving, hosts))
+        work.append(pool.submit(lane, 1, states, serving, hosts))
         work += [pool.submit(lane, number, hosts) for number in range(2, lanes + 1)]
         for one in work:
             one.result()

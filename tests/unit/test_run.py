@@ -126,10 +126,10 @@ STAGES = [sh("true", name) for name in ("lint/mypy", "unit", "molecule/ray", "mo
 @pytest.mark.parametrize(
     ("only", "fast", "names"),
     [
-        ([], False, ["lint/mypy", "unit", "molecule/ray", "molecule/vllm", "lab"]),
+        ([], False, ["lint/mypy", "unit", "molecule/ray", "molecule/vllm", "lab/images", "lab/states"]),
         ([], True, ["lint/mypy", "unit"]),
         (["lint", "unit"], False, ["lint/mypy", "unit"]),
-        (["lint/mypy,molecule/ray"], False, ["lint/mypy", "molecule/ray", "lab"]),
+        (["lint/mypy,molecule/ray"], False, ["lint/mypy", "molecule/ray", "lab/images"]),
     ],
 )
 def test_what_is_chosen(only: list[str], fast: bool, names: list[str]) -> None:
@@ -167,7 +167,7 @@ def test_what_needs_hosts_runs_beside_what_does_not(tmp_path: Path, capsys: pyte
         return sh(f"cd {tmp_path}; touch {name}; {waits} cat images; echo $LLM_LAB", stage)
 
     lint, ray, vllm = meets("lint", "lint"), meets("ray", "molecule/ray"), meets("vllm", "molecule/vllm")
-    images = sh(f"sleep 0.5; echo lab=$LLM_LAB > {tmp_path}/images", "lab", itself=False)
+    images = sh(f"sleep 0.5; echo lab=$LLM_LAB > {tmp_path}/images", "lab/images", itself=False)
     picked = [lint, ray, vllm, images, sh("exit 1")]
     run.run_all(picked, 2, "longest")
     assert [(stage.passed, stage.failed) for stage in picked] == [(1, 0), (1, 0), (1, 0), (0, 0), (0, 1)]
@@ -184,6 +184,14 @@ def test_what_begins_with_hosts_that_serve_runs_in_the_first_lab(monkeypatch: py
     assert [stage.log.read_text() for stage in picked if run.serves(stage)] == ["lab=\n"] * 2
     assert "lab=2\n" in [stage.log.read_text() for stage in picked]
     assert sum(stage.passed for stage in picked) == 5
+
+
+def test_states_are_made_in_the_first_lab_while_the_second_goes_on(tmp_path: Path) -> None:
+    states = sh(f"until [ -e {tmp_path}/bare ]; do sleep 0.1; done; echo lab=$LLM_LAB", "lab/states", itself=False)
+    picked = [states, sh(f"touch {tmp_path}/bare", "molecule/default"), sh("true", "molecule/vllm")]
+    run.run_all(picked, 2, "longest")
+    assert states.log.read_text() == "lab=\n"
+    assert [(stage.passed, stage.failed) for stage in picked] == [(0, 0), (1, 0), (1, 0)]
 
 
 def test_a_scenario_for_which_there_is_no_time_is_left_out_and_named(capsys: pytest.CaptureFixture[str]) -> None:
