@@ -7,11 +7,17 @@ usage: cluster.py ADDRESS
 
 import json
 import logging
+import os
 import socket
 import sys
 
-import ray
-from ray.util import placement_group_table
+# Ray's threads write warnings of their own to standard output, about a node that died a minute ago for instance, and the answer has to
+# stand there alone. So theirs go where errors go.
+answer = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+import ray  # noqa: E402
+from ray.util import placement_group_table  # noqa: E402
 
 address = sys.argv[1]
 host, _colon, port = address.rpartition(":")
@@ -34,6 +40,5 @@ ranks = []
 for group in placement_group_table().values():
     if group["state"] == "CREATED":
         ranks = [nodes[node]["host"] for _bundle, node in sorted(group["bundles_to_node_id"].items()) if node in nodes]
-print(
-    json.dumps({"ray": ray.__version__, "nodes": sorted(nodes.values(), key=lambda node: node["host"]), "ranks": ranks})
-)
+found = {"ray": ray.__version__, "nodes": sorted(nodes.values(), key=lambda node: node["host"]), "ranks": ranks}
+print(json.dumps(found), file=answer, flush=True)
