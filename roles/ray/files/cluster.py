@@ -32,6 +32,7 @@ for node in ray.nodes():
     if node["Alive"]:
         names = [name.partition(":")[2] for name in node["Resources"] if name.startswith("host:")]
         nodes[node["NodeID"]] = {
+            "id": node["NodeID"],
             "host": names[0] if names else node["NodeManagerHostname"],
             "address": node["NodeManagerAddress"],
             "gpus": int(node["Resources"].get("GPU", 0)),

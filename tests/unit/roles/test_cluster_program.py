@@ -35,7 +35,7 @@ def test_the_answer_stands_alone_on_standard_output(tmp_path: Path) -> None:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
     assert json.loads(done.stdout) == {
         "ray": "2.60.0",
-        "nodes": [{"host": "gpu1", "address": "10.0.0.1", "gpus": 2}],
+        "nodes": [{"id": "1", "host": "gpu1", "address": "10.0.0.1", "gpus": 2}],
         "ranks": [],
     }
     for part in ("imported", "has been marked dead", "from a library in C", "a warning"):
