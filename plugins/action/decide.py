@@ -22,9 +22,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import turns
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.secrets import without_secrets
 
 FILE = "decision.json"
@@ -54,7 +55,8 @@ class ActionModule(ActionBase):
         reports = str(controller["llm_report_dir"])
         decided = self._decide(fleet, task_vars, lang, reports)
         if not self._task.check_mode:
-            self._write(os.path.join(reports, FILE), decided, lang)
+            text = json.dumps(without_secrets(decided), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+            write_report(os.path.join(reports, FILE), text, lang)
         if decided["error"]:
             raise AnsibleActionFail(decided["error"])
         return {**result, "changed": False, **decided}
@@ -92,16 +94,3 @@ class ActionModule(ActionBase):
             return decide(question, Sources(records, config, addresses_of))
         except (InputError, OSError, ValueError) as error:
             raise AnsibleActionFail(str(error)) from error
-
-    @staticmethod
-    def _write(path: str, decided: dict[str, Any], lang: str) -> None:
-        """In one step: whoever reads the file while it is written gets the old one."""
-        text = json.dumps(without_secrets(decided), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-        try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path + ".new", "w", encoding="utf-8") as stream:
-                stream.write(text)
-            os.replace(path + ".new", path)
-        except OSError as error:
-            said = message("not_writable", lang, folder=path, reason=error, variable="llm_report_dir")
-            raise AnsibleActionFail(said) from error

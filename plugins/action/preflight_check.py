@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,10 +14,10 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet, HostVariables
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.report import report_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.settings import check_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 
 
 class ActionModule(ActionBase):
@@ -42,7 +41,7 @@ class ActionModule(ActionBase):
             lines += ["", *found["warning"].splitlines()]
         Display().display("\n" + "\n".join(lines) + "\n")
         if not self._task.check_mode:
-            self.write(options["path"], json.dumps(found["report"], indent=2, ensure_ascii=False) + "\n", lang)
+            write_report(options["path"], json.dumps(found["report"], indent=2, ensure_ascii=False) + "\n", lang)
         result |= {"changed": False, "problems": [entry["code"] for entry in found["problems"]]}
         if found["problems"]:
             raise AnsibleActionFail(found["message"], result=result)
@@ -61,15 +60,3 @@ class ActionModule(ActionBase):
             return bundles[bundle]
 
         return check_hosts(**check_arguments(deployments, fleet, fleet.selected, role, read_bundle), lang=lang)
-
-    @staticmethod
-    def write(path: str, text: str, lang: str) -> None:
-        """In one step: who reads it while it is written gets the old one."""
-        try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path + ".new", "w", encoding="utf-8") as stream:
-                stream.write(text)
-            os.replace(path + ".new", path)
-        except OSError as error:
-            said = message("not_writable", lang, folder=path, reason=error, variable="llm_report_dir")
-            raise AnsibleActionFail(said) from error

@@ -27,6 +27,7 @@ import threading
 import time
 from typing import Any, Mapping, NamedTuple, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import EngineConnection
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     container_ids,
     listening_sockets,
@@ -120,20 +121,9 @@ def container_deployment(pid: int, proc: str = "/proc", engine: str = "/run/dock
     return next(filter(None, (_deployment(found, engine) for found in container_ids(proc, pid))), "")
 
 
-class _EngineConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=5)
-        self.path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
-
-
 def _deployment(container: str, engine: str) -> str:
     """The deployment that a container of this host's engine belongs to; nothing if it is none of ours."""
-    connection = _EngineConnection(engine)
+    connection = EngineConnection(engine, timeout=5)
     try:
         connection.request("GET", "/containers/{0}/json".format(container))
         answer = _object(connection.getresponse().read())

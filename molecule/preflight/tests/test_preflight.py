@@ -136,7 +136,7 @@ class Good:
     """A run without any problem, and the facts of each host that the second play found."""
 
     run: Run
-    told: dict[str, dict[str, Any]]
+    facts: dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -154,15 +154,15 @@ def test_three_good_hosts_pass_and_stay_as_they_are(hosts: list[Any], good: Good
     assert good.run.changed == {"localhost": 0, **dict.fromkeys(GPUS, 0)}
 
 
-def test_what_later_plays_are_told(good: Good) -> None:
+def test_later_plays_know_deployment_interface_and_gpus(good: Good) -> None:
     for name, gpus in GPUS.items():
-        told = good.told[name]
-        assert told["d"] == ("tiny_single" if name == "node3" else "tiny_split")
-        assert told["i"]["address"] == ADDRESSES[name]
-        assert told["i"]["network"] == CONFIG.networks["data"]
-        assert told["i"]["interface"].startswith(CONFIG.nodes[name].data_interface or "eth")
-        assert [gpu["name"] for gpu in told["g"]] == ["Tesla V100-PCIE-16GB"] * gpus
-        assert {gpu["compute_capability"] for gpu in told["g"]} == {"7.0"}
+        facts = good.facts[name]
+        assert facts["d"] == ("tiny_single" if name == "node3" else "tiny_split")
+        assert facts["i"]["address"] == ADDRESSES[name]
+        assert facts["i"]["network"] == CONFIG.networks["data"]
+        assert facts["i"]["interface"].startswith(CONFIG.nodes[name].data_interface or "eth")
+        assert [gpu["name"] for gpu in facts["g"]] == ["Tesla V100-PCIE-16GB"] * gpus
+        assert {gpu["compute_capability"] for gpu in facts["g"]} == {"7.0"}
 
 
 @pytest.mark.usefixtures("good")  # which noted every file of the bundle as one that was right
