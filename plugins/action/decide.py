@@ -8,19 +8,27 @@ import glob
 import json
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import (
     Question,
     Sources,
     decide,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+    asked_by_decision,
+    code_digest,
+    digest,
+    left_out,
+    to_do,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import turns
@@ -29,6 +37,15 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.secrets import without_secrets
 
 FILE = "decision.json"
+# The secrets of a deployment that lie in llm_secrets_dir, where no variable holds them.
+SECRETS = ("ray_token", "api_key")
+
+
+def secret_digests(variables: Mapping[str, Any], deployment: str) -> dict[str, str]:
+    """A digest of each secret of a deployment that was made once and is kept on the controller."""
+    folder = Path(os.path.expanduser(str(variables["llm_secrets_dir"])))
+    files = {name: folder / f"{deployment}_{name}" for name in SECRETS}
+    return {name: digest(file.read_text(encoding="utf-8")) for name, file in files.items() if file.is_file()}
 
 
 def addresses_of(name: str) -> list[str]:
@@ -54,12 +71,32 @@ class ActionModule(ActionBase):
         lang = language(controller["llm_language"])
         reports = str(controller["llm_report_dir"])
         decided = self._decide(fleet, task_vars, lang, reports)
+        decided |= self._work(fleet, task_vars, decided["hosts"])
         if not self._task.check_mode:
             text = json.dumps(without_secrets(decided), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
             write_report(os.path.join(reports, FILE), text, lang)
         if decided["error"]:
             raise AnsibleActionFail(decided["error"])
         return {**result, "changed": False, **decided}
+
+    def _work(self, fleet: Fleet, task_vars: Any, sections: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        """Adds to the section of each host what its roles are asked for, and says which stages have something to do where, and why."""
+        options = role_options()
+        hosts = [host for host in fleet.playing if host in sections]
+        deployments: dict[str, list[str]] = {}
+        records = {}
+        for host in hosts:
+            section, variables = sections[host], fleet[host]
+            deployments.setdefault(section["deployment"], []).append(host)
+            secrets = secret_digests(variables, section["deployment"])
+            section["asked"] = {
+                **(variables.get("llm_asked") or {}),
+                **asked_by_decision(section, variables, options, secrets),
+            }
+            records[host] = (variables.get("ansible_facts") or {}).get("llm_records") or {}
+        found = to_do(deployments, {host: sections[host]["asked"] for host in hosts}, records, code_digest())
+        options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
+        return {"work": found, "left_out": left_out(hosts, found, options_of_run)}
 
     def _decide(self, fleet: Fleet, task_vars: Any, lang: str, reports: str) -> dict[str, Any]:
         earlier = plain(task_vars.get("llm_decision") or {})
@@ -81,16 +118,12 @@ class ActionModule(ActionBase):
             language=lang,
         )
 
-        def records(bundle: str) -> list[dict[str, Any]]:
-            known = os.path.isfile(os.path.join(os.path.expanduser(bundle), MANIFEST_NAME))
-            return load_records(bundle, lang) if known else []
-
         def config(path: str) -> dict[str, Any]:
             found = self._loader.path_dwim(os.path.expanduser(path))
             read: dict[str, Any] = json.loads(Path(found).read_text(encoding="utf-8"))
             return read
 
         try:
-            return decide(question, Sources(records, config, addresses_of))
+            return decide(question, Sources(lambda bundle: known_records(bundle, lang), config, addresses_of))
         except (InputError, OSError, ValueError) as error:
             raise AnsibleActionFail(str(error)) from error

@@ -5,14 +5,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records, load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+    asked_by_variables,
+    code_digest,
+    left_out,
+    to_do,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet, HostVariables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.report import report_lines
@@ -45,7 +53,25 @@ class ActionModule(ActionBase):
         result |= {"changed": False, "problems": [entry["code"] for entry in found["problems"]]}
         if found["problems"]:
             raise AnsibleActionFail(found["message"], result=result)
-        return {**result, "lines": lines, "hosts": found["hosts"]}
+        asked, left_out = self.work(task_vars, found["hosts"], lang)
+        hosts = {host: {**used, "asked": asked.get(host, {})} for host, used in found["hosts"].items()}
+        return {**result, "lines": lines, "hosts": hosts, "left_out": left_out}
+
+    def work(
+        self, task_vars: Mapping[str, Any], looked_at: Iterable[str], lang: str
+    ) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+        """What the roles of each host of this run are asked for, and the hosts where a stage has nothing to do."""
+        fleet = Fleet(self._loader, task_vars)
+        options = role_options()
+        hosts = [host for host in looked_at if host in fleet.playing]
+        asked = {}
+        for host in hosts:
+            bundle = str(fleet[host].get("llm_bundle_dir") or "")
+            records = known_records(bundle, lang)
+            asked[host] = asked_by_variables(fleet[host], options, records, image_to_run(fleet[host], records))
+        records_of = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in hosts}
+        found = to_do({"": hosts}, asked, records_of, code_digest())
+        return asked, left_out(hosts, found, {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]})
 
     def check(self, task_vars: Mapping[str, Any], lang: str) -> dict[str, Any]:
         """All that is wrong with the hosts of the deployments that this run is about."""

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
 
 
@@ -23,6 +25,7 @@ class ActionModule(ActionBase):
         self.validate_argument_spec(argument_spec={})
         fleet = Fleet(self._loader, task_vars)
         controller = fleet["localhost"]
+        lang = language(controller["llm_language"])
         deployments = controller["llm_inventory"]["deployments"]
         hosts = [host for deployment in deployments.values() for host in deployment["hosts"]]
         decisions = [fleet[host].get("llm_decision") or {} for host in ["localhost", *hosts]]
@@ -34,9 +37,14 @@ class ActionModule(ActionBase):
             deployments,
             decided.get("plans") or {},
             {head: fleet[head].get("llm_serving") or {} for head in heads},
-            language(controller["llm_language"]),
+            lang,
             {head: fleet[head].get("llm_collective") or {} for head in heads},
             decided.get("networks") or {},
+            controller.get("llm_work") or {},
         )
         Display().display("\n" + "\n".join(lines) + "\n")
+        if not self._task.check_mode:
+            # For who did not see it.
+            path = os.path.join(str(controller["llm_report_dir"]), "report.txt")
+            write_report(path, "\n".join(lines) + "\n", lang)
         return {**result, "changed": False, "lines": lines}

@@ -11,6 +11,12 @@ import re
 from typing import Any, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import installed_version
+from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
+
+_QUERIES = (
+    ("dpkg-query", ["--show", "--showformat=${db:Status-Abbrev}\t${Package}\t${Version}\n"]),
+    ("rpm", ["--query", "--all", "--queryformat", "ii\t%{NAME}\t%{VERSION}\n"]),
+)
 
 # What belongs to a driver, and what only has a name like it: the container toolkit is another role's.
 _DRIVER_NAMES = (
@@ -45,6 +51,11 @@ def is_driver_package(name: str) -> bool:
     return any(fnmatch.fnmatchcase(name, one) for one in _DRIVER_NAMES) and not any(
         fnmatch.fnmatchcase(name, one) for one in _OTHER_NAMES
     )
+
+
+def list_packages(programs: Programs) -> str:
+    """The host's packages, as ``parse_packages`` reads them. A system of rpm can have a dpkg-query as well, and knows no package through it."""
+    return next((out for name, words in _QUERIES for out in [programs.answer(name, *words)] if out.strip()), "")
 
 
 def parse_packages(text: str) -> dict[str, Any]:

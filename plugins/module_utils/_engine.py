@@ -37,6 +37,15 @@ def _get(path: str, timeout: float, question: str) -> Any:
         connection.close()
 
 
+def ask_engine(question: str, path: str = ENGINE_SOCKET, timeout: float = 5) -> dict[str, Any] | None:
+    """The engine's answer to one question, such as /info; None where there is no such thing, or no engine answers."""
+    try:
+        answer = _get(path, timeout, question)
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
 def read_engine(path: str = ENGINE_SOCKET, timeout: float = 5) -> dict[str, Any] | None:
     """All containers, those that do not run included, and all images; None where no engine answers."""
     try:

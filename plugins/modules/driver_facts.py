@@ -80,31 +80,18 @@ driver_facts:
 import platform
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import host_facts
+from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import host_facts, list_packages
+from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
-_QUERIES = (
-    ("dpkg-query", ["--show", "--showformat=${db:Status-Abbrev}\t${Package}\t${Version}\n"]),
-    ("rpm", ["--query", "--all", "--queryformat", "ii\t%{NAME}\t%{VERSION}\n"]),
-)
 _PROGRAMS = ("gcc", "make", "dkms")
-
-
-def _listing(module: AnsibleModule) -> str:
-    """The host's packages. A system of rpm can have a dpkg-query as well, and knows no package through it."""
-    for program, words in _QUERIES:
-        path = module.get_bin_path(program)
-        if path:
-            _status, out, _err = module.run_command([path, *words], environ_update={"LC_ALL": "C"})
-            if out.strip():
-                return str(out)
-    return ""
 
 
 def main() -> None:
     """Read, and return what was read."""
     module = AnsibleModule(argument_spec={"sysfs_root": {"type": "path", "default": "/sys"}}, supports_check_mode=True)
     programs = {name: bool(module.get_bin_path(name)) for name in _PROGRAMS}
-    facts = host_facts(_listing(module), platform.release(), programs, sysfs_root=module.params["sysfs_root"])
+    listing = list_packages(Programs(module, 60))
+    facts = host_facts(listing, platform.release(), programs, sysfs_root=module.params["sysfs_root"])
     module.exit_json(changed=False, driver_facts=facts)
 
 

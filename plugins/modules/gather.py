@@ -33,6 +33,9 @@ options:
   state_file:
     description: A file on the host with JSON, in which earlier runs noted what they decided about the network.
     type: path
+  records_dir:
+    description: Where roles keep records of what they left on the host. Left out, none is looked at.
+    type: path
   bundle:
     description: Folder of the bundle on the controller. Left out or empty, no disk is measured.
     type: path
@@ -230,6 +233,13 @@ ansible_facts:
     llm_network_state:
       description: What O(state_file) holds; empty where there is none, or none that can be read.
       type: dict
+    llm_records:
+      description:
+        - The records below O(records_dir) by role, each with what it was made from (C(digest), C(collection)) and what of it C(differs) now,
+          each as kind and subject. One that somebody else could have written, or that cannot be read, is not there.
+      type: dict
+      sample:
+        docker: {"digest": "3a7b…", "collection": "91be…", "differs": ["paths /etc/systemd/system/docker.service"]}
     llm_engine:
       description:
         - The engine's C(containers), each with C(id), C(name), C(image) and C(state), and C(images), each with C(id) and C(tags).
@@ -248,6 +258,7 @@ from ansible.module_utils.facts.ansible_collector import get_ansible_collector
 from ansible.module_utils.facts.namespace import PrefixFactNamespace
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._evidence import Host, firewalld, verify_records
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, read_gpus
 from ansible_collections.baremetal.llm.plugins.module_utils._host import host_facts, parse_gpu_processes
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import foreign_ports, ssh_ports
@@ -291,17 +302,6 @@ def network(sysfs_root: str, proc_root: str) -> dict[str, Any]:
     }
 
 
-def firewalld(programs: Programs) -> dict[str, Any]:
-    """Whether firewalld runs, and then what it lets in: not to know that would be worse than to fail."""
-    found: dict[str, Any] = {"running": False, "default_zone": "", "zones": ""}
-    systemctl = programs.path("systemctl")
-    if systemctl and programs.run([systemctl, "is-active", "firewalld.service"])[0] == 0:
-        found["running"] = True
-        for name, question in (("default_zone", "--get-default-zone"), ("zones", "--list-all-zones")):
-            found[name] = programs.run(["firewall-cmd", question], must_succeed=True)[1].rstrip("\n")
-    return found
-
-
 def ufw(settings: str = "/etc/ufw/ufw.conf") -> dict[str, bool]:
     """Whether ufw is switched on."""
     return {"enabled": bool(re.search(r"^ENABLED=yes", read(settings), re.M))}
@@ -329,6 +329,7 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         {entry["id"]: entry["name"] for entry in (engine or {"containers": []})["containers"]},
         parse_gpu_processes(programs.answer("nvidia-smi", *GPU_PROCESSES)),
     )
+    firewalls = {"firewalld": firewalld(programs), "ufw": ufw()}
     docker_root = options["docker_root"] or host["docker_data_root"] or "/var/lib/docker"
     return {
         **system(module),
@@ -338,9 +339,10 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_memory_mib": host["memory"]["total_mib"],
         "llm_host": host,
         "llm_disks": measure_disks(options["needs"], docker_root),
-        "llm_firewall": {"firewalld": firewalld(programs), "ufw": ufw()},
+        "llm_firewall": firewalls,
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_engine": engine,
+        "llm_records": verify_records(options["records_dir"], Host(programs, gpu)) if options["records_dir"] else {},
     }
 
 
@@ -354,6 +356,7 @@ def main() -> None:
             "proc_root": {"type": "path", "default": "/proc"},
             "timeout_seconds": {"type": "int", "default": 60},
             "state_file": {"type": "path"},
+            "records_dir": {"type": "path"},
             "bundle": {"type": "path"},
             "model": {"type": "str", "default": ""},
             "host_dir": {"type": "path", "default": "/opt/llm"},

@@ -40,3 +40,9 @@ def load_records(bundle: str, lang: str = "en") -> list[Record]:
         return read_manifest(bundle)
     except BundleError as error:
         raise AnsibleActionFail(message("bundle_unusable", lang, bundle=bundle, reason=error)) from error
+
+
+def known_records(bundle: str, lang: str = "en") -> list[Record]:
+    """The same where there may be no bundle yet: no records then."""
+    known = bundle and os.path.isfile(os.path.join(os.path.expanduser(bundle), MANIFEST_NAME))
+    return load_records(bundle, lang) if known else []

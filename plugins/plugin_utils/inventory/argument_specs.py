@@ -28,3 +28,13 @@ def known_variables(roles: str | Path = ROLES) -> dict[str, dict[str, Any]]:
                     known[name] = spec or {}
                     owners[name] = role
     return known
+
+
+def role_options(roles: str | Path = ROLES) -> dict[str, list[str]]:
+    """The variables that each role reads, by role."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(Path(roles).glob("*/meta/argument_specs.y*ml")):
+        content = yaml.load(path.read_bytes(), Loader=_LOADER) or {}
+        entries = (content.get("argument_specs") or {}).values()
+        found[path.parts[-3]] = sorted({name for entry in entries for name in (entry or {}).get("options") or {}})
+    return found

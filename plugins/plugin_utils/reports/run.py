@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.network import network_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_table
 
@@ -21,8 +21,10 @@ def report_lines(
     language: str = "en",
     collective: Mapping[str, Mapping[str, Any]] | None = None,
     networks: Mapping[str, Mapping[str, Any]] | None = None,
+    work: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] | None = None,
 ) -> list[str]:
-    """Lines of the report: each deployment with its network, its answer and its ranks' hosts, then the stages with their seconds."""
+    """Lines of the report: each deployment with its network, its answer and its ranks' hosts, then what there was to do and why, then the
+    stages with their seconds."""
     lines: list[str] = []
     for name, deployment in sorted(deployments.items()):
         head = deployment["head"]
@@ -30,7 +32,28 @@ def report_lines(
         lines += _deployment_head(name, deployment, (networks or {}).get(name) or {}, language)
         lines += _deployment(name, plans.get(name) or {}, serving.get(head) or {}, language)
         lines[-1:] = [*_collective(figures, language), ""]
-    return lines + _stages(list(stages), language)
+    return [*lines, *_work(work or {}, language), *_stages(list(stages), language)]
+
+
+def _work(work: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]], language: str) -> list[str]:
+    """Why each stage had something to do, and which had nothing."""
+    if not work:
+        return []
+    lines = [message("report_work", language)]
+    for stage, hosts in work.items():
+        if not hosts:
+            continue
+        said = dict.fromkeys(
+            f"{reason['role']} ({message(reason['code'], language, what=reason['what'])})"
+            for reasons in hosts.values()
+            for reason in reasons
+        )
+        why = names(list(said), language) if said else message("work_follows", language)
+        lines.append(f"  {stage:<24} {names(sorted(hosts), language)}: {why}")
+    idle = [stage for stage, hosts in work.items() if not hosts]
+    if idle:
+        lines.append("  " + message("report_idle", language, stages=", ".join(idle)))
+    return [*lines, ""]
 
 
 def _deployment_head(name: str, deployment: Mapping[str, Any], network: Mapping[str, Any], language: str) -> list[str]:

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs in the Ray container of the head: prints the cluster's hosts and where the ranks of vLLM run, as JSON.
 
-usage: cluster.py ADDRESS
+usage: cluster.py ADDRESS [--status]
+
+--status adds what `ray status` prints.
 """
 
 import json
 import logging
 import os
 import socket
+import subprocess
 import sys
 
 # Ray's threads write warnings of their own to standard output, about a node that died a minute ago for instance, and the answer has to
@@ -42,4 +45,7 @@ for group in placement_group_table().values():
     if group["state"] == "CREATED":
         ranks = [nodes[node]["host"] for _bundle, node in sorted(group["bundles_to_node_id"].items()) if node in nodes]
 found = {"ray": ray.__version__, "nodes": sorted(nodes.values(), key=lambda node: node["host"]), "ranks": ranks}
+if sys.argv[2:] == ["--status"]:
+    status = subprocess.run(["ray", "status", f"--address={address}"], stdout=subprocess.PIPE, timeout=60, check=True)
+    found["status"] = status.stdout.decode()
 print(json.dumps(found), file=answer, flush=True)

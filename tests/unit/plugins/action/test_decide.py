@@ -37,6 +37,7 @@ def variables(tmp_path: Path) -> Variables:
     """A deployment of gpu1 and gpu2; defaults are those of the roles."""
     said = {
         "llm_report_dir": str(tmp_path / "reports"),
+        "llm_secrets_dir": str(tmp_path / "secrets"),
         "vllm_model": "lab/tiny",
         "vllm_version": "0.8.5",
         "vllm_model_config": str(CONFIG),

@@ -1,0 +1,29 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's part of record: what the role was asked for, as the latest decision of this run has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import code_digest, whole_run
+
+
+class ActionModule(ActionBase):
+    """The module, where the role ran as a whole and it is known what it was asked for."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        options = self._task.args
+        decided = ((task_vars.get("llm_decision") or {}).get("hosts") or {}).get(task_vars["inventory_hostname"]) or {}
+        asked = {**(task_vars.get("llm_asked") or {}), **(decided.get("asked") or {})}.get(options.get("role"))
+        if not asked or self._task.check_mode or not whole_run(task_vars):
+            return {**result, "changed": False, "recorded": False}
+        arguments = {**options, "made_from": asked, "collection": code_digest()}
+        return {
+            **result,
+            **self._execute_module(module_name="baremetal.llm.record", module_args=arguments, task_vars=task_vars),
+        }

@@ -1,0 +1,334 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Records of what roles left on this host, and whether it is still so.
+
+A record is one file for each role: the digest of what was asked for, and evidence of what was left. Evidence is asked for by kind
+(``KINDS``), each with a list of subjects, and is a mapping by kind and subject, so that what differs has a name. A record is never
+trusted: each time it counts, everything in it is looked at again.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import grp
+import hashlib
+import json
+import os
+import re
+import stat
+from typing import Any, Callable, Mapping, Sequence
+
+from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import is_driver_package, list_packages
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
+from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
+
+# Of the file: another one is not understood.
+FORMAT = 1
+# Up to this size a file is read each time. A larger one is read when its time or inode is another, and one that is larger than the
+# second limit is taken for another file then.
+READ_ALWAYS_BYTES = 1 << 20
+READ_AT_MOST_BYTES = 256 << 20
+# What a container is made from. The rest of its description changes while it runs.
+CONTAINER_SETTINGS = ("Config", "HostConfig")
+UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "FragmentPath", "DropInPaths", "NeedDaemonReload")
+COUNTERS = re.compile(r"counter packets \d+ bytes \d+")
+
+
+class Host:
+    """What the kinds of evidence ask."""
+
+    def __init__(self, programs: Programs, gpus: Mapping[str, Any]) -> None:
+        self.programs = programs
+        # As read_gpus returns it.
+        self.gpus = gpus
+
+    @functools.cached_property
+    def packages(self) -> dict[str, str]:
+        """Status and version of the host's packages, by name."""
+        lines = (line.split("\t") for line in list_packages(self.programs).splitlines())
+        return {cells[1]: "{0} {1}".format(cells[0].strip(), cells[2]) for cells in lines if len(cells) == 3}
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _file_digest(path: str) -> str:
+    found = hashlib.sha256()
+    with open(path, "rb") as stream:
+        for chunk in iter(lambda: stream.read(1 << 20), b""):
+            found.update(chunk)
+    return found.hexdigest()
+
+
+def describe(path: str, known: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+    """What there is at a path; None where there is nothing. ``known`` is an earlier description, whose digest may still count."""
+    try:
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            return {"link": os.readlink(path)}
+        found: dict[str, Any] = {"mode": oct(status.st_mode), "uid": status.st_uid, "gid": status.st_gid}
+        if not stat.S_ISREG(status.st_mode):
+            return found
+        found["size"] = status.st_size
+        at = {"mtime_ns": status.st_mtime_ns, "inode": status.st_ino}
+        if status.st_size > READ_AT_MOST_BYTES:
+            return {**found, **at}
+        if status.st_size > READ_ALWAYS_BYTES:
+            same = known and all(known.get(name) == value for name, value in [*at.items(), ("size", status.st_size)])
+            found["sha256"] = known["sha256"] if known and same else _file_digest(path)
+            # These two only save the reading: a file that was copied back is the same file.
+            return {**found, **({name: (known or at).get(name) for name in at})}
+        return {**found, "sha256": _file_digest(path)}
+    except OSError:
+        return None
+
+
+def paths(subjects: Sequence[str], _host: Host, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Files, links and folders, and paths where nothing is."""
+    return {path: describe(path, known.get(path)) for path in subjects}
+
+
+def trees(subjects: Sequence[str], _host: Host, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Folders with all that is below them."""
+    found: dict[str, Any] = {}
+    for top in subjects:
+        found[top] = describe(top, known.get(top))
+        for folder, folders, files in os.walk(top):
+            for name in sorted([*folders, *files]):
+                path = os.path.join(folder, name)
+                found[path] = describe(path, known.get(path))
+    return found
+
+
+def links(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """The links of a pattern, such as /usr/local/bin/*, that lead below a folder: ``PATTERN -> FOLDER``."""
+    found: dict[str, Any] = {}
+    for subject in subjects:
+        pattern, _arrow, folder = subject.partition(" -> ")
+        for path in sorted(glob.glob(pattern)):
+            if os.path.islink(path) and os.readlink(path).startswith(folder + "/"):
+                found[path] = {"link": os.readlink(path)}
+    return found
+
+
+def settings(subjects: Mapping[str, Any], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """Some keys of a JSON file whose other keys belong to others, by path: a mapping with the shape of what is looked at."""
+    found: dict[str, Any] = {}
+    for path, shape in subjects.items():
+        try:
+            content = json.loads(read(path) or "null")
+        except ValueError:
+            content = None
+        found[path] = {"mode": (describe(path) or {}).get("mode"), "values": _shaped(content, shape)}
+    return found
+
+
+def _shaped(content: Any, shape: Any) -> Any:
+    if not isinstance(shape, Mapping) or not shape or not isinstance(content, Mapping):
+        return content
+    return {key: _shaped(content.get(key), part) for key, part in shape.items()}
+
+
+def units(subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether units of systemd run, are enabled, and are those whose files were read."""
+    if not subjects:
+        return {}
+    out = host.programs.answer("systemctl", "show", "--property", ",".join(UNIT_PROPERTIES), "--", *subjects)
+    answers = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in out.strip().split("\n\n")]
+    if len(answers) != len(subjects):
+        return dict.fromkeys(subjects)
+    return dict(zip(subjects, answers))
+
+
+def packages(subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """Packages with their status (held or not) and version; None where one is not known."""
+    return {name: host.packages.get(name) for name in subjects}
+
+
+def groups(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether groups of users exist."""
+    there = {entry.gr_name for entry in grp.getgrall()}
+    return {name: name in there for name in subjects}
+
+
+def driver(_subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """The driver that is loaded and the one that is installed with its packages, and the GPUs that it shows."""
+    said = host.gpus["driver"]
+    found = {name: said.get(name) for name in ("installed", "loaded", "kernel_module", "mismatch")}
+    cards = [[gpu.get("name"), gpu.get("uuid"), gpu.get("memory_mib")] for gpu in host.gpus["gpus"]]
+    parts = {name: said for name, said in host.packages.items() if is_driver_package(name)}
+    return {"driver": {**found, "source": host.gpus.get("source")}, "gpus": cards, "packages": parts}
+
+
+def images(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """The ids of images, by reference."""
+    return {name: (ask_engine("/images/{0}/json".format(name)) or {}).get("Id") for name in subjects}
+
+
+def containers(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """What containers are made from, and whether they run; None where there is none."""
+    found: dict[str, Any] = {}
+    for name in subjects:
+        said = ask_engine("/containers/{0}/json".format(name))
+        if said is None:
+            found[name] = None
+            continue
+        made = json.dumps({key: said.get(key) for key in CONTAINER_SETTINGS}, sort_keys=True)
+        state = said.get("State") or {}
+        runs = bool(state.get("Running")) and not state.get("Restarting") and not state.get("Paused")
+        found[name] = {"image": said.get("Image"), "settings": digest(made.encode()), "runs": runs}
+    return found
+
+
+def runtimes(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """The runtimes of containers that the running engine knows."""
+    there = (ask_engine("/info") or {}).get("Runtimes") or {}
+    return {name: name in there for name in subjects}
+
+
+def firewalld(programs: Programs) -> dict[str, Any]:
+    """Whether firewalld runs, and then what it lets in: not to know that would be worse than to fail."""
+    found: dict[str, Any] = {"running": False, "default_zone": "", "zones": ""}
+    systemctl = programs.path("systemctl")
+    if systemctl and programs.run([systemctl, "is-active", "firewalld.service"])[0] == 0:
+        found["running"] = True
+        for name, question in (("default_zone", "--get-default-zone"), ("zones", "--list-all-zones")):
+            found[name] = programs.run(["firewall-cmd", question], must_succeed=True)[1].rstrip("\n")
+    return found
+
+
+def tables(subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables of nftables in force, without their counters; None where there is none."""
+    found: dict[str, Any] = {}
+    for name in subjects:
+        said = host.programs.answer("nft", "list", "table", "inet", name)
+        found[name] = digest(COUNTERS.sub("counter", said).encode()) if said else None
+    return found
+
+
+def firewalls(subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """The rules of ufw and firewalld in force."""
+    rules = {
+        "ufw": lambda: host.programs.answer("ufw", "status", "numbered"),
+        "firewalld": lambda: json.dumps(firewalld(host.programs), sort_keys=True),
+    }
+    return {name: digest(rules[name]().encode()) for name in subjects}
+
+
+def probes(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether the probe that keeps its state in this file has failed to get a token lately."""
+    found: dict[str, Any] = {}
+    for path in subjects:
+        try:
+            state = json.loads(read(path) or "{}")
+        except ValueError:
+            state = None
+        found[path] = {"failing": not isinstance(state, dict) or bool(state.get("failures"))}
+    return found
+
+
+KINDS: dict[str, Callable[[Any, Host, Mapping[str, Any]], dict[str, Any]]] = {
+    "paths": paths,
+    "trees": trees,
+    "links": links,
+    "settings": settings,
+    "units": units,
+    "packages": packages,
+    "groups": groups,
+    "driver": driver,
+    "images": images,
+    "containers": containers,
+    "runtimes": runtimes,
+    "tables": tables,
+    "firewalls": firewalls,
+    "probes": probes,
+}
+
+
+def collect(
+    subjects: Mapping[str, Any], host: Host, known: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """The evidence of these subjects, by kind. ``known`` is earlier evidence, which saves reading large files again."""
+    found = {}
+    for kind, asked in subjects.items():
+        said = KINDS[kind](asked, host, (known or {}).get(kind) or {})
+        # As it is after a way through JSON, so that it compares.
+        found[kind] = json.loads(json.dumps(said))
+    return found
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs, as ``KIND SUBJECT``."""
+    found = []
+    for kind in sorted({*before, *now}):
+        was, is_now = before.get(kind) or {}, now.get(kind) or {}
+        found += [
+            "{0} {1}".format(kind, subject)
+            for subject in sorted({*was, *is_now})
+            if was.get(subject) != is_now.get(subject) or (subject in was) != (subject in is_now)
+        ]
+    return found
+
+
+def write_record(folder: str, role: str, content: Mapping[str, Any]) -> bool:
+    """Write a role's record in one step, readable by root only. Returns whether it is another one than before."""
+    text = json.dumps({"format": FORMAT, **content}, indent=1, sort_keys=True) + "\n"
+    path = os.path.join(folder, role + ".json")
+    if read_record(path) == json.loads(text):
+        return False
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    incoming = "{0}.{1}".format(path, os.getpid())
+    descriptor = os.open(incoming, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(incoming, path)
+    except OSError:
+        os.unlink(incoming)
+        raise
+    return True
+
+
+def read_record(path: str) -> dict[str, Any] | None:
+    """A record as it was written; None for one that somebody else could have written, or that cannot be read or understood."""
+    try:
+        status = os.lstat(path)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            return None
+        with open(path, encoding="utf-8") as stream:
+            content = json.load(stream)
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and content.get("format") == FORMAT else None
+
+
+def verify_records(folder: str, host: Host) -> dict[str, Any]:
+    """Each role's record: what it was made from (``digest``, ``collection``), and what of its evidence ``differs`` now."""
+    found = {}
+    for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
+        record = read_record(path)
+        if record is None:
+            continue
+        role = os.path.basename(path)[: -len(".json")]
+        try:
+            before = record["evidence"]
+            differs = differences(before, collect(record["subjects"], host, before))
+            found[role] = {"digest": record["digest"], "collection": record["collection"], "differs": differs}
+        except (KeyError, TypeError, AttributeError, ValueError):
+            continue  # of another collection: it counts as none
+    return found
+
+
+def make_record(subjects: Mapping[str, Any], host: Host, made_from: str, collection: str) -> dict[str, Any]:
+    """A record of what there is now."""
+    return {
+        "digest": made_from,
+        "collection": collection,
+        "subjects": dict(subjects),
+        "evidence": collect(subjects, host),
+    }

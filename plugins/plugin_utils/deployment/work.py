@@ -1,0 +1,202 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which stages of a run have something to do on which hosts.
+
+A role leaves a record on the host: the digest of all that it was asked for, and evidence of what it left. Where the digest is the
+same and the evidence holds there is nothing to do. Everything else, an unreadable record for instance, means that the role is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+
+# The roles of each stage, and the stages after which it has to be run as well: on the same host, or for stages that concern a
+# whole deployment on any host of it.
+STAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "prepare": (("nvidia_driver", "docker", "nvidia_container_toolkit"), ()),
+    "images": (("images",), ("prepare",)),
+    "models": (("models",), ()),
+    "network": (("network",), ("prepare",)),
+    "serve": (("ray", "vllm"), ("prepare", "images", "models", "network")),
+}
+OF_A_DEPLOYMENT = ("network", "serve")
+# Roles whose variables say all that they are asked for. The others are asked by the decision.
+BY_VARIABLES = ("nvidia_driver", "docker", "nvidia_container_toolkit", "images", "models")
+BY_DECISION = ("network", "ray", "vllm")
+
+# Where something lies on the controller, or what people read, changes nothing on a host.
+OF_ALL_ROLES = ("llm_host_dir", "llm_offline")
+OF_THE_CONTROLLER = ("llm_bundle_dir", "llm_report_dir", "llm_secrets_dir", "llm_language", "llm_full_check")
+# What of a host decides how something is installed there.
+SYSTEM_FACTS = ("distribution", "distribution_version", "architecture", "kernel")
+# What of the bundle a role brings to the host.
+BUNDLE_KINDS = {
+    "nvidia_driver": ("driver", "os_packages"),
+    "docker": ("docker", "os_packages"),
+    "nvidia_container_toolkit": ("nvidia_container_toolkit", "os_packages"),
+    "images": ("image",),
+    "models": ("model",),
+}
+# Of the section network: the rest tells how it comes about.
+NETWORK_KEYS = ("enabled", "backend", "table", "table_written", "rules", "state")
+
+COLLECTION = Path(__file__).resolve().parents[3]
+
+
+def digest(content: Any) -> str:
+    """A digest of plain data, the same on every controller."""
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def code_digest(collection: Path = COLLECTION) -> str:
+    """A digest of all that can make a role do something else: the collection's roles and plugins."""
+    found = hashlib.sha256()
+    for folder in ("plugins", "roles"):
+        for path in sorted((collection / folder).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                found.update(f"{path.relative_to(collection)}\n".encode())
+                found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def variables_of(variables: Mapping[str, Any], options: Iterable[str]) -> dict[str, Any]:
+    """The values of a role's variables on a host; what is not set is not there."""
+    names = [name for name in sorted({*options, *OF_ALL_ROLES}) if name in variables and name not in OF_THE_CONTROLLER]
+    return {name: _value(variables, name) for name in names}
+
+
+def _value(variables: Mapping[str, Any], name: str) -> Any:
+    """A default that only the role itself can evaluate follows from other variables, which are here as well."""
+    try:
+        return variables[name]
+    except Exception:  # Ansible has several for it
+        return None
+
+
+def bundled(role: str, records: Sequence[Mapping[str, Any]], model: str, image: str) -> list[Any]:
+    """What of the bundle a role brings: the records of its kinds, of models and images those that the host serves."""
+    found = [record for record in records if record["kind"] in BUNDLE_KINDS.get(role, ())]
+    if role == "models":
+        found = [record for record in found if record.get("model") == model]
+    if role == "images":
+        # An archive may hold other images as well, which come and go.
+        images = [entry for record in found for entry in record.get("images") or []]
+        return sorted(entry["id"] for entry in images if entry["reference"] == image)
+    return sorted([record["path"], record["sha256"]] for record in found)
+
+
+def asked_by_variables(
+    variables: Mapping[str, Any],
+    options: Mapping[str, Iterable[str]],
+    records: Sequence[Mapping[str, Any]],
+    image: str,
+) -> dict[str, str]:
+    """The digest of what each role of ``BY_VARIABLES`` is asked for on one host."""
+    facts = variables.get("ansible_facts") or {}
+    system = {name: facts.get(name) for name in SYSTEM_FACTS}
+    model = str(variables.get("vllm_model") or "")
+    return {
+        role: digest([system, variables_of(variables, options[role]), bundled(role, records, model, image), image])
+        for role in BY_VARIABLES
+    }
+
+
+def asked_by_decision(
+    section: Mapping[str, Any],
+    variables: Mapping[str, Any],
+    options: Mapping[str, Iterable[str]],
+    secrets: Mapping[str, str],
+) -> dict[str, str]:
+    """The digest of what each role of ``BY_DECISION`` is asked for on one host; ``section`` is the host's of the decision."""
+    shared = {key: section.get(key) for key in ("deployment", "head", "planned", "is_head", "image", "address")}
+    parts = {
+        "network": {key: section["network"][key] for key in NETWORK_KEYS},
+        "ray": section.get("ray"),
+        "vllm": _without_report(section.get("vllm") or {}),
+    }
+    return {
+        role: digest([shared, variables_of(variables, options[role]), parts[role], secrets])
+        for role in BY_DECISION
+        if parts[role]
+    }
+
+
+def _without_report(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The section without what only the report says of the links."""
+    collective = {key: value for key, value in (section.get("collective") or {}).items() if not key.startswith("link")}
+    return {**section, "collective": collective} if section else {}
+
+
+def differs(
+    asked: Mapping[str, str], records: Mapping[str, Mapping[str, Any]], stage: str, collection: str
+) -> list[dict[str, str]]:
+    """Why the roles of a stage have something to do on a host, as ``role``, ``code`` and ``what``; nothing where all their records hold."""
+    found = []
+    for role in STAGES[stage][0]:
+        record = records.get(role)
+        code = ""
+        if record is None or role not in asked:
+            code = "work_no_record"
+        elif record["collection"] != collection:
+            code = "work_other_collection"
+        elif record["digest"] != asked[role]:
+            code = "work_other_settings"
+        if code:
+            found.append({"role": role, "code": code, "what": ""})
+        else:
+            found += [{"role": role, "code": "work_differs", "what": what} for what in (record or {})["differs"]]
+    return found
+
+
+def to_do(
+    deployments: Mapping[str, Sequence[str]],
+    asked: Mapping[str, Mapping[str, str]],
+    records: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    collection: str,
+) -> dict[str, dict[str, list[dict[str, str]]]]:
+    """For each stage the hosts where it has something to do, each with the reasons; none where an earlier stage is the reason.
+
+    ``deployments`` has the hosts of this run by deployment. ``asked`` and ``records`` are by host and role.
+    """
+    found: dict[str, dict[str, list[dict[str, str]]]] = {}
+    for stage, (_roles, after) in STAGES.items():
+        found[stage] = {}
+        for members in deployments.values():
+            reasons = {
+                host: differs(asked.get(host) or {}, records.get(host) or {}, stage, collection) for host in members
+            }
+            mine = {
+                host: reasons[host]
+                for host in members
+                if reasons[host] or any(host in found[earlier] for earlier in after)
+            }
+            if mine and stage in OF_A_DEPLOYMENT:
+                mine = reasons
+            found[stage] |= mine
+    return found
+
+
+def left_out(hosts: Sequence[str], found: Mapping[str, Iterable[str]], variables: Mapping[str, Any]) -> dict[str, str]:
+    """For each stage the end of its play's pattern: the hosts where there is nothing to do. No host is left out of a run that is to
+    walk everything (``llm_full_check``), or that has tags."""
+    if is_true(variables.get("llm_full_check") or False) or not whole_run(variables):
+        return dict.fromkeys(STAGES, "")
+    return {stage: without(hosts, found[stage]) for stage in STAGES}
+
+
+def without(hosts: Iterable[str], busy: Iterable[str]) -> str:
+    """The end of a play's pattern that leaves out the hosts where there is nothing to do."""
+    working = set(busy)
+    return "".join(f":!{host}" for host in hosts if host not in working)
+
+
+def whole_run(variables: Mapping[str, Any]) -> bool:
+    """Whether roles run with all their tasks: tags leave some out."""
+    return list(variables.get("ansible_run_tags") or ["all"]) == ["all"] and not variables.get("ansible_skip_tags")

@@ -1,0 +1,193 @@
+"""Records of what roles left, written and verified on this machine's files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils import _evidence as evidence
+
+from tests.support.modules import run_module
+
+
+class NoPrograms:
+    def path(self, name: str) -> str:
+        return ""
+
+    def answer(self, name: str, *arguments: str) -> str:
+        return ""
+
+
+HOST = evidence.Host(NoPrograms(), {})  # type: ignore[arg-type]
+
+
+def record(folder: Path, subjects: dict[str, Any]) -> None:
+    evidence.write_record(str(folder), "docker", evidence.make_record(subjects, HOST, "asked", "c0de"))
+
+
+def differs(folder: Path) -> list[str]:
+    found: list[str] = evidence.verify_records(str(folder), HOST)["docker"]["differs"]
+    return found
+
+
+def test_a_record_says_what_it_was_made_from(tmp_path: Path) -> None:
+    record(tmp_path / "records", {"paths": ["/etc/hostname"]})
+    assert evidence.verify_records(str(tmp_path / "records"), HOST) == {
+        "docker": {"digest": "asked", "collection": "c0de", "differs": []}
+    }
+    assert oct((tmp_path / "records").stat().st_mode)[-3:] == "700"
+    assert oct((tmp_path / "records/docker.json").stat().st_mode)[-3:] == "600"
+
+
+def test_what_happens_to_a_file_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "unit"
+    file.write_text("one")
+    os.utime(file, ns=(5, 5))
+    record(tmp_path / "records", {"paths": [str(file)]})
+    alterations = {
+        "content of the same size and time": lambda: (file.write_text("two"), os.utime(file, ns=(5, 5))),
+        "mode": lambda: file.chmod(0o600),
+        "removed": lambda: file.unlink(),
+        "a link": lambda: (file.unlink(), file.symlink_to("/etc/hostname")),
+    }
+    for name, alter in alterations.items():
+        file.unlink(missing_ok=True)
+        file.write_text("one")
+        file.chmod(0o644)
+        os.utime(file, ns=(9, 9))
+        assert differs(tmp_path / "records") == [], f"a file with the same content is the same file, before {name}"
+        alter()
+        assert differs(tmp_path / "records") == [f"paths {file}"], name
+
+
+def test_a_large_file_is_read_when_its_time_or_inode_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "READ_ALWAYS_BYTES", 10)
+    file = tmp_path / "large"
+    file.write_text("x" * 20)
+    record(tmp_path / "records", {"trees": [str(tmp_path / "large")], "paths": [str(file)]})
+    os.utime(file, ns=(7, 7))
+    assert differs(tmp_path / "records") == [], "it was read: the same content"
+    file.write_text("x" * 19 + "y")
+    assert differs(tmp_path / "records") == [f"paths {file}", f"trees {file}"]
+
+
+def test_what_is_too_large_to_be_read_differs_by_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "READ_ALWAYS_BYTES", 5)
+    monkeypatch.setattr(evidence, "READ_AT_MOST_BYTES", 10)
+    file = tmp_path / "weights"
+    file.write_text("x" * 20)
+    record(tmp_path / "records", {"paths": [str(file)]})
+    assert differs(tmp_path / "records") == []
+    os.utime(file, ns=(7, 7))
+    assert differs(tmp_path / "records") == [f"paths {file}"]
+
+
+def test_a_tree_has_evidence_of_everything_in_it(tmp_path: Path) -> None:
+    tree = tmp_path / "models"
+    (tree / "tiny").mkdir(parents=True)
+    (tree / "tiny/config.json").write_text("{}")
+    record(tmp_path / "records", {"trees": [str(tree)]})
+    assert differs(tmp_path / "records") == []
+    (tree / "tiny/more").write_text("")
+    assert differs(tmp_path / "records") == [f"trees {tree}/tiny/more"]
+    (tree / "tiny/more").unlink()
+    (tree / "tiny/config.json").unlink()
+    assert differs(tmp_path / "records") == [f"trees {tree}/tiny/config.json"]
+
+
+def test_of_a_shared_file_only_the_keys_of_the_role_count(tmp_path: Path) -> None:
+    file = tmp_path / "daemon.json"
+    file.write_text(json.dumps({"log-opts": {"max-size": "1m"}, "mtu": 1500}))
+    record(tmp_path / "records", {"settings": {str(file): {"log-opts": {"max-size": "1m"}, "live-restore": True}}})
+    file.write_text(json.dumps({"log-opts": {"max-size": "1m", "tag": "x"}, "mtu": 9000}))
+    assert differs(tmp_path / "records") == []
+    file.write_text(json.dumps({"log-opts": {"max-size": "2m"}}))
+    assert differs(tmp_path / "records") == [f"settings {file}"]
+    file.write_text("{")
+    assert differs(tmp_path / "records") == [f"settings {file}"]
+
+
+def test_links_into_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "docker").symlink_to("/opt/engine/docker")
+    (tmp_path / "other").symlink_to("/usr/bin/true")
+    record(tmp_path / "records", {"links": [f"{tmp_path}/* -> /opt/engine"]})
+    (tmp_path / "other").unlink()
+    assert differs(tmp_path / "records") == []
+    (tmp_path / "docker").unlink()
+    assert differs(tmp_path / "records") == [f"links {tmp_path}/docker"]
+
+
+def test_a_probe_that_fails_is_not_hidden(tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    state.write_text('{"failures": 0}')
+    record(tmp_path / "records", {"probes": [str(state)]})
+    assert differs(tmp_path / "records") == []
+    for text in ('{"failures": 1}', "{", "[]"):
+        state.write_text(text)
+        assert differs(tmp_path / "records") == [f"probes {state}"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"format": 2}', '{"format": 1}', '{"format": 1, "evidence": 3, "subjects": {}}']
+)
+def test_a_record_that_cannot_be_understood_counts_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "docker.json").write_text(text)
+    assert evidence.verify_records(str(tmp_path), HOST) == {}
+
+
+def test_a_record_that_others_can_write_counts_as_none(tmp_path: Path) -> None:
+    record(tmp_path, {})
+    (tmp_path / "docker.json").chmod(0o620)
+    assert evidence.verify_records(str(tmp_path), HOST) == {}
+    (tmp_path / "docker.json").chmod(0o600)
+    (tmp_path / "docker.json").rename(tmp_path / "kept")
+    (tmp_path / "docker.json").symlink_to(tmp_path / "kept")
+    assert evidence.verify_records(str(tmp_path), HOST) == {}
+
+
+def test_evidence_of_a_kind_that_this_version_does_not_know_makes_a_record_count_as_none(tmp_path: Path) -> None:
+    content = {**evidence.make_record({}, HOST, "asked", "c0de"), "subjects": {"moons": []}}
+    evidence.write_record(str(tmp_path), "docker", content)
+    assert evidence.verify_records(str(tmp_path), HOST) == {}
+
+
+def test_the_module_writes_a_record_once(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    arguments = {
+        "role": "models",
+        "records_dir": str(tmp_path / "records"),
+        "subjects": {"paths": [str(file)]},
+        "made_from": "asked",
+        "collection": "c0de",
+    }
+    assert run_module("record", tmp_path / "bin", arguments, True)["recorded"] is False
+    assert not (tmp_path / "records").exists()
+    assert run_module("record", tmp_path / "bin", arguments)["recorded"] is True
+    assert run_module("record", tmp_path / "bin", arguments)["recorded"] is False
+    found = json.loads((tmp_path / "records/models.json").read_text())
+    assert found["evidence"]["paths"][str(file)]["size"] == 1
+
+
+def test_units_and_packages_are_asked_in_one_go() -> None:
+    class Programs(NoPrograms):
+        def answer(self, name: str, *arguments: str) -> str:
+            if name == "systemctl":
+                return "LoadState=loaded\nActiveState=active\n\nLoadState=not-found\nActiveState=inactive\n"
+            return "ii \tnftables\t1.0.6\nhi \tnvidia-driver\t535\n" if name == "dpkg-query" else ""
+
+    host = evidence.Host(Programs(), {"driver": {}, "gpus": [], "source": "pci"})  # type: ignore[arg-type]
+    found = evidence.collect(
+        {"units": ["a.service", "b.timer"], "packages": ["nftables", "ufw"], "driver": ["nvidia"]}, host
+    )
+    assert found["units"] == {
+        "a.service": {"LoadState": "loaded", "ActiveState": "active"},
+        "b.timer": {"LoadState": "not-found", "ActiveState": "inactive"},
+    }
+    assert found["packages"] == {"nftables": "ii 1.0.6", "ufw": None}
+    assert found["driver"]["packages"] == {"nvidia-driver": "hi 535"}

@@ -1,0 +1,184 @@
+"""Which stages have something to do where: records against what is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import work
+from hypothesis import given
+from hypothesis import strategies as st
+
+ROLES = [role for roles, _after in work.STAGES.values() for role in roles]
+CODE = "c0de"
+DEPLOYMENTS = {"pair": ["gpu1", "gpu2"], "single": ["gpu3"]}
+HOSTS = ["gpu1", "gpu2", "gpu3"]
+
+
+def asked(**changed: str) -> dict[str, str]:
+    return {role: changed.get(role, "same") for role in ROLES}
+
+
+def records(**changed: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {role: {"digest": "same", "collection": CODE, "differs": [], **changed.get(role, {})} for role in ROLES}
+
+
+def to_do(of_gpu1: dict[str, dict[str, Any]], asked_of_gpu1: dict[str, str] | None = None) -> dict[str, list[str]]:
+    """The hosts by stage, with these records on the first host and perfect ones on the others."""
+    wanted = {host: asked() for host in HOSTS} | {"gpu1": asked_of_gpu1 or asked()}
+    found = work.to_do(DEPLOYMENTS, wanted, {host: records() for host in HOSTS} | {"gpu1": of_gpu1}, CODE)
+    return {stage: sorted(hosts) for stage, hosts in found.items() if hosts}
+
+
+def test_records_that_hold_leave_nothing_to_do() -> None:
+    assert to_do(records()) == {}
+
+
+@pytest.mark.parametrize(
+    ("role", "stages"),
+    [
+        (
+            "nvidia_driver",
+            {"prepare": ["gpu1"], "images": ["gpu1"], "network": ["gpu1", "gpu2"], "serve": ["gpu1", "gpu2"]},
+        ),
+        ("images", {"images": ["gpu1"], "serve": ["gpu1", "gpu2"]}),
+        ("models", {"models": ["gpu1"], "serve": ["gpu1", "gpu2"]}),
+        ("network", {"network": ["gpu1", "gpu2"], "serve": ["gpu1", "gpu2"]}),
+        ("vllm", {"serve": ["gpu1", "gpu2"]}),
+    ],
+)
+def test_what_differs_on_a_host_concerns_later_stages_and_its_deployment(
+    role: str, stages: dict[str, list[str]]
+) -> None:
+    assert to_do(records(**{role: {"differs": ["paths /etc/x"]}})) == stages
+    assert to_do(records(), asked(**{role: "other"})) == stages
+    assert to_do(records(**{role: {"collection": "older"}})) == stages
+    assert to_do({name: record for name, record in records().items() if name != role}) == stages
+
+
+def test_the_reasons_are_named() -> None:
+    found = work.differs(asked(), records(docker={"differs": ["units docker.service"]}), "prepare", CODE)
+    assert found == [{"role": "docker", "code": "work_differs", "what": "units docker.service"}]
+    codes = [
+        work.differs(asked(ray="other"), records(), "serve", CODE),
+        work.differs(asked(), records(ray={"collection": ""}), "serve", CODE),
+        work.differs({}, records(), "images", CODE),
+    ]
+    assert [entry["code"] for (entry,) in codes] == ["work_other_settings", "work_other_collection", "work_no_record"]
+
+
+@given(st.dictionaries(st.sampled_from(ROLES), st.sampled_from(["gone", "other", "differs"]), max_size=3))
+def test_no_stage_is_left_out_whose_role_has_anything_to_do(faults: dict[str, str]) -> None:
+    mine = records()
+    for role, fault in faults.items():
+        if fault == "gone":
+            del mine[role]
+        else:
+            mine[role] |= {"digest": "old"} if fault == "other" else {"differs": ["x y"]}
+    found = to_do(mine)
+    for stage, (roles, after) in work.STAGES.items():
+        has_work = any(role in faults for role in roles) or any(earlier in found for earlier in after)
+        assert ("gpu1" in found.get(stage, [])) == has_work
+
+
+FACTS = {"distribution": "Debian", "distribution_version": "12", "architecture": "x86_64", "kernel": "6.1"}
+VARIABLES: dict[str, Any] = {"ansible_facts": FACTS, "llm_offline": True, "llm_host_dir": "/opt/llm", "vllm_model": "m"}
+BUNDLE = [
+    {"kind": "docker", "path": "docker/d.tgz", "sha256": "1"},
+    {"kind": "model", "model": "m", "path": "models/m/config.json", "sha256": "2"},
+    {"kind": "model", "model": "other", "path": "models/other/config.json", "sha256": "3"},
+    {"kind": "image", "path": "images/i.tar", "sha256": "4", "images": [{"reference": "i", "id": "sha256:5"}]},
+]
+OPTIONS = {role: [f"{role}_version"] for role in ROLES}
+
+
+def digests(variables: dict[str, Any] | None = None, bundle: list[dict[str, Any]] | None = None) -> dict[str, str]:
+    return work.asked_by_variables({**VARIABLES, **(variables or {})}, OPTIONS, bundle or BUNDLE, "i")
+
+
+def changed_by(variables: dict[str, Any] | None = None, bundle: list[dict[str, Any]] | None = None) -> set[str]:
+    before, after = digests(), digests(variables, bundle)
+    return {role for role in before if before[role] != after[role]}
+
+
+def test_a_variable_concerns_its_role() -> None:
+    assert changed_by() == set()
+    assert changed_by({"docker_version": "27.0"}) == {"docker"}
+    assert changed_by({"llm_host_dir": "/data"}) == set(work.BY_VARIABLES)
+    assert changed_by({"ansible_facts": {**FACTS, "kernel": "6.2"}}) == set(work.BY_VARIABLES)
+    assert changed_by({"llm_bundle_dir": "/elsewhere", "llm_language": "zh"}) == set()
+
+
+def test_what_the_bundle_holds_concerns_who_gets_it() -> None:
+    def with_sha256(path: str) -> list[dict[str, Any]]:
+        return [{**record, "sha256": "new"} if record["path"] == path else record for record in BUNDLE]
+
+    assert changed_by(bundle=with_sha256("docker/d.tgz")) == {"docker"}
+    assert changed_by(bundle=with_sha256("models/m/config.json")) == {"models"}
+    assert changed_by(bundle=with_sha256("models/other/config.json")) == set()
+    assert changed_by(bundle=with_sha256("images/i.tar")) == set(), "the image in it is the same"
+    other = [
+        {**record, "images": [{"reference": "i", "id": "sha256:6"}]} if "images" in record else record
+        for record in BUNDLE
+    ]
+    assert changed_by(bundle=other) == {"images"}
+
+
+def test_a_value_that_only_the_role_can_evaluate_counts_as_not_there() -> None:
+    class Lazy(dict[str, Any]):
+        def __getitem__(self, name: str) -> Any:
+            if name == "docker_packages":
+                raise KeyError("_docker_plan")
+            return super().__getitem__(name)
+
+    assert work.variables_of(
+        Lazy(docker_packages="{{ _docker_plan }}", docker_version="1"), ["docker_packages", "docker_version"]
+    ) == {
+        "docker_packages": None,
+        "docker_version": "1",
+    }
+
+
+def section(**changed: Any) -> dict[str, Any]:
+    network = dict.fromkeys(work.NETWORK_KEYS, "x") | {"is_new": True, "check": 1}
+    vllm = {"needed": True, "collective": {"possible": True, "link_mbps": 10}}
+    return {"deployment": "pair", "network": network, "ray": {"needed": False}, "vllm": vllm, **changed}
+
+
+def decided(secrets: dict[str, str] | None = None, **changed: Any) -> dict[str, str]:
+    return work.asked_by_decision(section(**changed), VARIABLES, OPTIONS, secrets or {})
+
+
+def test_a_section_concerns_its_role_and_secrets_concern_all() -> None:
+    def differing(found: dict[str, str]) -> set[str]:
+        return {role for role, value in decided().items() if found[role] != value}
+
+    assert set(decided()) == {"network", "ray", "vllm"}
+    assert differing(decided(ray={"needed": True})) == {"ray"}
+    assert differing(decided(network={**section()["network"], "rules": "y"})) == {"network"}
+    assert differing(decided(network={**section()["network"], "is_new": False})) == set(), "how it came about"
+    assert differing(decided(vllm={"needed": True, "collective": {"possible": True, "link_mbps": 40}})) == set(), (
+        "only reported"
+    )
+    assert differing(decided({"api_key": "other"})) == {"network", "ray", "vllm"}
+
+
+def test_hosts_are_left_out_of_the_pattern_of_a_play() -> None:
+    found: dict[str, list[str]] = {stage: [] for stage in work.STAGES} | {"serve": ["gpu1"]}
+    whole = {"ansible_run_tags": ["all"], "ansible_skip_tags": []}
+    assert work.left_out(HOSTS, found, whole)["serve"] == ":!gpu2:!gpu3"
+    assert work.left_out(HOSTS, found, whole)["prepare"] == ":!gpu1:!gpu2:!gpu3"
+    for walk in ({"llm_full_check": True}, {"ansible_run_tags": ["docker"]}, {"ansible_skip_tags": ["ray"]}):
+        assert set(work.left_out(HOSTS, found, {**whole, **walk}).values()) == {""}
+
+
+def test_the_digest_of_the_collection_is_that_of_its_roles_and_plugins(tmp_path: Path) -> None:
+    for name in ("roles/a/tasks/main.yml", "plugins/b.py", "docs/c.md"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("before")
+    found = work.code_digest(tmp_path)
+    (tmp_path / "docs/c.md").write_text("after")
+    assert work.code_digest(tmp_path) == found
+    (tmp_path / "roles/a/tasks/main.yml").write_text("after")
+    assert work.code_digest(tmp_path) != found
