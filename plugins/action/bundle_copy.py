@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -16,11 +17,24 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 display = Display()
-SLOW_BYTES = 64 << 20
+# A file of this size takes long enough to be told of, and is worth a question to the host of its own.
+LARGE_BYTES = 64 << 20
+
+
+def batches(files: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """What is committed together: no more than one large file, or small ones that are not larger together."""
+    batch: list[dict[str, Any]] = []
+    for file in files:
+        batch.append(file)
+        if sum(one["size"] for one in batch) >= LARGE_BYTES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 class ActionModule(ActionBase):
-    """Two short questions to the host, with the transfers between them."""
+    """A question to the host, then the transfers, each with its commit."""
 
     TRANSFERS_FILES = True
 
@@ -45,20 +59,30 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(message(code, lang, bundle=options["bundle"], kind=options["kind"], wanted=wanted))
         files = [self._on_host(record, options) for record in records]
         answer = self._ask(arguments, files, "check", task_vars)
+        lacking, taken, arriving = answer.pop("missing", []), answer.pop("taken", []), answer.pop("arriving", {})
+        missing = [file for file in files if file["path"] in lacking]
         result.update(answer)
-        missing = [file for file in files if file["path"] in answer.get("missing", [])]
-        if missing and not answer.get("failed") and not self._task.check_mode:
-            self._send(options, missing, answer["incoming"], task_vars)
-            result.update(self._ask(arguments, missing, "commit", task_vars))
-        result.pop("missing", None)
-        result.pop("incoming", None)
         result.pop("invocation", None)
+        to_send = [file for file in missing if file["path"] not in taken]
+        if not answer.get("failed") and not self._task.check_mode:
+            self._tell_of_taken([file for file in missing if file["path"] in taken], lang, task_vars)
+            wrong: list[Any] = []
+            for batch in batches(to_send):
+                self._send(options, batch, arriving, task_vars)
+                answer = self._ask(arguments, batch, "commit", task_vars)
+                wrong += answer.pop("wrong", [])
+                if answer.get("failed"):
+                    result.update(answer)
+                    break
+            if wrong:
+                result.update(failed=True, msg=message("copy_damaged", lang, files=wrong))
         result["files"] = [
             {**record, "dest": os.path.join(options["dest"], file["path"])}
             for record, file in zip(records, files)  # noqa: B905
         ]
         result["copied"] = [file["path"] for file in missing]
-        result["bytes"] = sum(file["size"] for file in missing)
+        result["taken"] = taken
+        result["bytes"] = sum(file["size"] for file in to_send)
         if self._task.diff and missing:
             result["diff"] = {"before": "", "after": "".join(f"{file['path']}\n" for file in missing)}
         return result
@@ -78,19 +102,27 @@ class ActionModule(ActionBase):
         )
         return explained(answer, arguments.get("language"))
 
-    def _send(self, options: dict[str, Any], files: list[dict[str, Any]], incoming: str, task_vars: Any) -> None:
-        """Send each file under a number: names of the bundle never reach the host's file system unchecked."""
+    @staticmethod
+    def _tell_of_taken(files: list[dict[str, Any]], lang: str, task_vars: Any) -> None:
+        if files:
+            size = human_bytes(sum(file["size"] for file in files))
+            host = task_vars.get("inventory_hostname", "")
+            display.display(message("bundle_taken_over", lang, host=host, count=len(files), size=size))
+
+    def _send(
+        self, options: dict[str, Any], files: list[dict[str, Any]], arriving: dict[str, str], task_vars: Any
+    ) -> None:
+        """Send each file to where the host wants it: names of the bundle never reach its file system unchecked."""
         bundle, host = options["bundle"], task_vars.get("inventory_hostname", "")
-        for number, file in enumerate(files):
-            if file["size"] >= SLOW_BYTES:
+        for file in files:
+            if file["size"] >= LARGE_BYTES:
                 size = human_bytes(file["size"])
                 display.display(
                     message("bundle_copying", options["language"], host=host, source=file["source"], size=size)
                 )
-            file["arrived"] = f"{incoming}/{number}"
             source = inside(bundle, file["source"])
             if source is None or not os.path.isfile(source):
                 raise AnsibleActionFail(
                     message("bundle_not_a_file", options["language"], path=file["source"], bundle=bundle)
                 )
-            self._connection.put_file(source, file["arrived"])
+            self._connection.put_file(source, arriving[file["path"]])

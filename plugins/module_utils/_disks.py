@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING
+
 # In the paths of a need: the engine's data root, which only the host may know.
 DOCKER_ROOT = "{docker_root}"
 
@@ -23,15 +25,21 @@ def _mount_of(folder: str, device: int) -> str:
     return folder
 
 
-def _files_below(directory: str) -> set[tuple[str, int]]:
+def _files_below(directory: str) -> tuple[set[tuple[str, int]], int]:
+    """Name and size of what lies there, and the bytes that interrupted transfers have left: they are used or removed by the next."""
     found: set[tuple[str, int]] = set()
+    left = 0
     for folder, _folders, files in os.walk(directory):
         for name in files:
             try:
-                found.add((name, os.stat(os.path.join(folder, name)).st_size))
+                size = os.stat(os.path.join(folder, name)).st_size
             except OSError:
                 continue
-    return found
+            if os.path.basename(folder) == INCOMING:
+                left += size
+            else:
+                found.add((name, size))
+    return found, left
 
 
 def _is_loaded(marks: Sequence[Sequence[str]], docker_root: str) -> bool:
@@ -44,10 +52,12 @@ def measure_disks(needs: Sequence[Mapping[str, Any]], docker_root: str) -> list[
     """Per file system what is free there and what it still has to take.
 
     Each need has a ``directory``, its ``bytes``, a ``name`` (a file of that name and size below the directory is there
-    already) and ``marks``: groups of paths; where one path of each group exists, nothing is needed any more.
+    already) and ``marks``: groups of paths; where one path of each group exists, nothing is needed any more. What an interrupted
+    transfer has left below a directory of named files is room for the rest of it.
     """
     disks: dict[int, dict[str, Any]] = {}
     there: dict[str, set[tuple[str, int]]] = {}
+    left: dict[str, int] = {}
     for need in needs:
         directory = os.path.normpath(str(need["directory"]).replace(DOCKER_ROOT, docker_root))
         folder = os.path.realpath(_nearest_folder(directory))
@@ -65,9 +75,12 @@ def measure_disks(needs: Sequence[Mapping[str, Any]], docker_root: str) -> list[
             size = 0
         elif need.get("name"):
             if directory not in there:
-                there[directory] = _files_below(directory)
+                there[directory], left[directory] = _files_below(directory)
             if (str(need["name"]), size) in there[directory]:
                 size = 0
         parts = disks[device]["needs"]
         parts[directory] = parts.get(directory, 0) + size
+    for disk in disks.values():
+        for directory, size in disk["needs"].items():
+            disk["needs"][directory] = max(0, size - left.get(directory, 0))
     return [{**disk, "needed_bytes": sum(disk["needs"].values())} for disk in disks.values()]

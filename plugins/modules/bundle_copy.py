@@ -11,6 +11,8 @@ version_added: 0.1.0
 description:
   - Picks files from the manifest of a bundle on the controller, copies those that the host does not have yet, and compares
     their SHA-256 on the host before they get their final name. A broken transfer leaves nothing under that name.
+  - A file of 64 MiB or more gets its name as soon as it has arrived, smaller ones together. After an interrupted run the next one
+    sends only what had not arrived completely; what was left of the others is removed first and needs no room.
   - A file that is on the host already is recognised by size, modification time and the checksum noted when it arrived; it is
     read again only when one of them differs.
 options:
@@ -93,74 +95,78 @@ copied:
   type: list
   elements: str
 bytes:
-  description: How many bytes that is.
+  description: How many bytes were sent for that, or would be in check mode. What an interrupted run had sent is not counted.
   returned: success
   type: int
+taken:
+  description: Those of RV(copied) that an interrupted run had sent already.
+  returned: success
+  type: list
+  elements: str
 """
 
-import json
 import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, is_right, sha256_of, stamp
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, is_right
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import (
+    INCOMING,
+    commit,
+    incoming_name,
+    read_state,
+    remove_leftovers,
+    take_over,
+    write_state,
+)
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded, failure
 
-STATE_NAME = ".bundle-state.json"
-INCOMING = ".incoming"
+
+def free_bytes(folder: str) -> int:
+    """What everybody may still write there."""
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize
 
 
-def read_state(dest: str) -> dict[str, Any]:
-    """The checksums noted when files arrived; an unreadable note only means that files are read again."""
-    try:
-        with open(os.path.join(dest, STATE_NAME), encoding="utf-8") as stream:
-            state = json.load(stream)
-    except (OSError, ValueError):
-        return {}
-    return state if isinstance(state, dict) else {}
+def make_room(module: AnsibleModule, dest: str, needed: int) -> None:
+    """Fail if there is no room for `needed` bytes, not even without what other interrupted runs have left."""
+    if needed > free_bytes(dest):
+        remove_leftovers(dest)
+    free = free_bytes(dest)
+    if needed > free:
+        sizes = {"free": human_bytes(free), "needed": human_bytes(needed)}
+        module.fail_json(**failure("no_room", folder=dest, variable="llm_host_dir", **sizes))
 
 
-def check(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
-    """Say which files the host lacks, and make room where the connection's user may put them."""
+def look(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
+    """Say which files the host lacks and which of them have arrived already, and make room where the connection's user may put the rest."""
     state = read_state(dest)
-    missing = [file["path"] for file in files if not is_right(os.path.join(dest, file["path"]), file, state)]
-    incoming = os.path.join(dest, INCOMING)
+    missing = [file for file in files if not is_right(os.path.join(dest, file["path"]), file, state)]
+    incoming, taken = os.path.join(dest, INCOMING), []
     if missing and not module.check_mode:
         os.makedirs(incoming, mode=0o700, exist_ok=True)
         os.chown(incoming, int(os.environ.get("SUDO_UID", "-1")), -1)
-        status = os.statvfs(dest)
-        needed = sum(file["size"] for file in files if file["path"] in missing)
-        free = status.f_bavail * status.f_frsize
-        if needed > free:
-            sizes = {"free": human_bytes(free), "needed": human_bytes(needed)}
-            module.fail_json(**failure("no_room", folder=dest, variable="llm_host_dir", **sizes))
-    module.exit_json(changed=bool(missing), missing=missing, incoming=incoming)
+        taken = take_over(dest, missing, state)
+        if taken:
+            write_state(dest, state)
+        make_room(module, dest, sum(file["size"] for file in missing if file["path"] not in taken))
+    module.exit_json(
+        changed=bool(missing),
+        missing=[file["path"] for file in missing],
+        taken=taken,
+        arriving={file["path"]: os.path.join(incoming, incoming_name(file)) for file in missing},
+    )
 
 
-def commit(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
-    """Check what has arrived and give it its name."""
-    state = read_state(dest)
-    wrong = []
+def receive(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
+    """Check what has arrived and give it its name. What is wrong is removed and returned, so that the others can go on."""
+    state, wrong = read_state(dest), []
     for file in files:
-        arrived, final = file["arrived"], os.path.join(dest, file["path"])
-        digest = sha256_of(arrived)
-        if digest != file["sha256"]:
-            wrong.append(coded("copy_digest", path=file["path"], found=digest, wanted=file["sha256"]))
-            os.unlink(arrived)
-            continue
-        os.makedirs(os.path.dirname(final), mode=0o755, exist_ok=True)
-        os.chmod(arrived, 0o644)
-        if os.geteuid() == 0:
-            os.chown(arrived, 0, 0)
-        os.replace(arrived, final)
-        state[file["path"]] = {"sha256": digest, "stamp": stamp(final)}
-    noted = os.path.join(dest, STATE_NAME)
-    with open(noted + ".new", "w", encoding="utf-8") as stream:
-        json.dump(state, stream, indent=1, sort_keys=True)
-    os.replace(noted + ".new", noted)
-    if wrong:
-        module.fail_json(**failure("copy_damaged", files=wrong))
-    module.exit_json(changed=True)
+        found = commit(dest, file, os.path.join(dest, INCOMING, incoming_name(file)), state)
+        if found != file["sha256"]:
+            wrong.append(coded("copy_digest", path=file["path"], found=found, wanted=file["sha256"]))
+    write_state(dest, state)
+    module.exit_json(changed=True, wrong=wrong)
 
 
 def main() -> None:
@@ -183,7 +189,7 @@ def main() -> None:
     )
     dest, files = module.params["dest"], module.params["files"] or []
     try:
-        (check if module.params["phase"] == "check" else commit)(module, dest, files)
+        (look if module.params["phase"] == "check" else receive)(module, dest, files)
     except OSError as error:
         module.fail_json(**failure("not_writable", folder=dest, reason=error, variable="llm_host_dir"))
 

@@ -8,6 +8,7 @@ be spread over several disks. What has been copied is recognised, so that an int
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -34,8 +35,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message
 
 PARTS_NAME = "parts.json"
+UNFINISHED = ".new"
 SUMS_NAME = "SHA256SUMS"
 MIB = 1 << 20
+NOTED_BYTES = 64 * MIB
 
 # path of a file -> its parts in order, each {path, size, sha256}
 Parts = dict[str, list[dict[str, Any]]]
@@ -52,11 +55,12 @@ def send(options: Mapping[str, Any], say: Say, check: bool) -> dict[str, Any]:
     progress = Progress(
         message("progress_export", lang, folder=target), sum(record["size"] for record in records), say, lang
     )
+    notes, limit = _Notes(checks, target, seen), options["split_mib"] * MIB
     try:
-        carried = export(options["bundle"], records, target, options["split_mib"] * MIB, seen, progress.add, check)
+        carried = export(options["bundle"], records, target, limit, seen, progress.add, check, notes.add)
     finally:
         if not check:
-            write_checks(checks, target, seen)
+            notes.write()
     return {"carried": carried, "artefacts": []}
 
 
@@ -73,17 +77,33 @@ def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dic
     progress = Progress(
         message("progress_import", lang, folder=bundle), sum(record["size"] for record in records), say, lang
     )
+    notes = _Notes(checks, bundle, seen)
     try:
-        carried = bring_in(folders, records, bundle, seen, progress.add, check)
+        carried = bring_in(folders, records, bundle, seen, progress.add, check, notes.add)
         artefacts = [] if home else script.adopt(folders, plan, bundle, warn, lang, check)
     finally:
         if not check:
-            write_checks(checks, bundle, seen)
+            notes.write()
     if home and not check:
         with open(os.path.join(home, MANIFEST_NAME), encoding="utf-8") as stream:
             if write_text(os.path.join(bundle, MANIFEST_NAME), stream.read()):
                 carried.append(MANIFEST_NAME)
     return {"carried": carried, "artefacts": artefacts}
+
+
+class _Notes:
+    """What was copied, noted while it goes on: whoever pulls the plug loses no more than the file under way."""
+
+    def __init__(self, checks: str, folder: str, seen: Mapping[str, Any]) -> None:
+        self.write = functools.partial(write_checks, checks, folder, seen)
+        self.pending = 0
+
+    def add(self, size: int) -> None:
+        """A file is complete. Small ones are noted together, and read again if that was not to be."""
+        self.pending += size
+        if self.pending >= NOTED_BYTES:
+            self.write()
+            self.pending = 0
 
 
 def _records(bundle: str) -> list[Record]:
@@ -116,11 +136,19 @@ def planned_parts(records: Sequence[Record], limit: int) -> dict[str, list[tuple
 
 
 def export(
-    bundle: str, records: Sequence[Record], target: str, limit: int, seen: dict[str, Any], add: Add, check: bool = False
+    bundle: str,
+    records: Sequence[Record],
+    target: str,
+    limit: int,
+    seen: dict[str, Any],
+    add: Add,
+    check: bool = False,
+    copied: Add = lambda size: None,
 ) -> list[str]:
-    """Copy a bundle to a folder, large files in parts. Returns what was copied, or would be.
+    """Copy a bundle to a folder, files of more than `limit` bytes in parts. Returns what was copied, or would be.
 
-    `seen` (path -> last check) is brought up to date; what was copied before and not touched since is not copied again.
+    `seen` (path -> last check) is brought up to date and `copied` told the size of each file that is complete; what is there already is
+    not copied again.
     """
     split = planned_parts(records, limit)
     wanted: list[tuple[Record, str, int, int]] = []
@@ -129,13 +157,15 @@ def export(
         for name, size in split.get(record["path"], [(record["path"], record["size"])]):
             wanted.append((record, name, start, size))
             start += size
-    todo = [one for one in wanted if not _same(os.path.join(target, one[1]), one[3], seen.get(one[1]))]
+    todo = [
+        one for one in wanted if not _there(os.path.join(target, one[1]), one[1], one[3], _whole(one[0], one[1]), seen)
+    ]
     for _record, _name, _start, size in [one for one in wanted if one not in todo]:
         add(size)
     changed = [name for _record, name, _start, _size in todo]
     if check:
         return changed
-    require_room(target, sum(size for _record, _name, _start, size in todo), "bundle_export")
+    _require_room(target, {name: size for _record, name, _start, size in todo}, "bundle_export")
     for record, name, start, size in todo:
         source = inside(bundle, record["path"])
         if source is None or not os.path.isfile(source):
@@ -146,6 +176,7 @@ def export(
             os.unlink(full)
             raise Refused("carry_differs", path=name, bundle=bundle)
         seen[name] = {"sha256": digest, "mark": fingerprint(full)}
+        copied(size)
     parts: Parts = {
         path: [{"path": name, "size": size, "sha256": seen[name]["sha256"]} for name, size in pieces]
         for path, pieces in split.items()
@@ -157,15 +188,37 @@ def export(
     return changed + [name for name, text in texts.items() if write_text(os.path.join(target, name), text)]
 
 
-def _same(full: str, size: int, known: Mapping[str, Any] | None) -> bool:
-    return os.path.isfile(full) and os.path.getsize(full) == size and (known or {}).get("mark") == fingerprint(full)
+def _require_room(folder: str, sizes: Mapping[str, int], variable: str) -> None:
+    """Refuse where there is too little room. What an interrupted copy has left is written over."""
+    left = [os.path.join(folder, name + UNFINISHED) for name in sizes]
+    require_room(
+        folder, sum(sizes.values()) - sum(os.path.getsize(path) for path in left if os.path.isfile(path)), variable
+    )
+
+
+def _whole(record: Record, name: str) -> str | None:
+    """The SHA-256 of a file that is not split; that of a part is not known before it was copied."""
+    return str(record["sha256"]) if name == record["path"] else None
+
+
+def _there(full: str, name: str, size: int, digest: str | None, seen: dict[str, Any]) -> bool:
+    """Whether a file is there already. One that is not known is read, as far as it can be told what it has to be."""
+    if not os.path.isfile(full) or os.path.getsize(full) != size:
+        return False
+    mark, last = fingerprint(full), seen.get(name) or {}
+    if last.get("mark") == mark:
+        return digest is None or bool(last.get("sha256") == digest)
+    if digest is None or sha256_of(full) != digest:
+        return False
+    seen[name] = {"sha256": digest, "mark": mark}
+    return True
 
 
 def _copy(pieces: Sequence[tuple[str, int, int]], target: str, add: Add) -> str:
     """Write pieces (file, start, size) one after the other to target, under its name only when complete. Returns the SHA-256."""
     os.makedirs(os.path.dirname(target), exist_ok=True)
     digest = hashlib.sha256()
-    with open(target + ".new", "wb") as out:
+    with open(target + UNFINISHED, "wb") as out:
         for path, start, size in pieces:
             with open(path, "rb") as stream:
                 stream.seek(start)
@@ -180,7 +233,7 @@ def _copy(pieces: Sequence[tuple[str, int, int]], target: str, add: Add) -> str:
                     left -= len(piece)
         out.flush()
         os.fsync(out.fileno())
-    os.replace(target + ".new", target)
+    os.replace(target + UNFINISHED, target)
     return digest.hexdigest()
 
 
@@ -207,10 +260,17 @@ def read_parts(folders: Sequence[str]) -> Parts:
 
 
 def bring_in(
-    folders: Sequence[str], records: Sequence[Record], bundle: str, seen: dict[str, Any], add: Add, check: bool = False
+    folders: Sequence[str],
+    records: Sequence[Record],
+    bundle: str,
+    seen: dict[str, Any],
+    add: Add,
+    check: bool = False,
+    copied: Add = lambda size: None,
 ) -> list[str]:
     """Copy what a bundle lacks from the folders (disks), parts put together, everything checked. Returns what was brought.
 
+    `seen` (path -> last check) is brought up to date, and `copied` told the size of each file that is complete.
     Refused names all files that are on none of the disks, and all parts that are damaged.
     """
     parts = read_parts(folders)
@@ -219,7 +279,7 @@ def bring_in(
         full = inside(bundle, record["path"])
         if full is None:
             raise Refused("bundle_link", path=record["path"], bundle=bundle)
-        if _same(full, record["size"], seen.get(record["path"])) and seen[record["path"]]["sha256"] == record["sha256"]:
+        if _there(full, record["path"], record["size"], record["sha256"], seen):
             add(record["size"])
             continue
         pieces, lacking = _pieces(folders, record, parts)
@@ -229,12 +289,13 @@ def bring_in(
         raise Refused("carry_missing", folders=", ".join(folders), files=_lines(missing))
     if check:
         return [record["path"] for record, _full, _pieces in todo]
-    require_room(bundle, sum(record["size"] for record, _full, _pieces in todo), "llm_bundle_dir")
+    _require_room(bundle, {record["path"]: record["size"] for record, _full, _pieces in todo}, "llm_bundle_dir")
     wrong = []
     for record, full, pieces in todo:
         digest = _copy(pieces, full, add)
         if digest == record["sha256"]:
             seen[record["path"]] = {"sha256": digest, "mark": fingerprint(full)}
+            copied(record["size"])
             continue
         os.unlink(full)
         wrong += _damaged(record, pieces, parts)

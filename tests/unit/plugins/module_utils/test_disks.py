@@ -43,6 +43,23 @@ def test_what_is_there_is_not_needed_again(tmp_path: Path) -> None:
     assert measure_disks(needs, f"{docker_root}/")[0]["needs"] == {docker_root: 0, host_dir: 5}
 
 
+def test_what_an_interrupted_transfer_left_is_room_for_the_rest(tmp_path: Path) -> None:
+    host_dir, docker_root = tmp_path / "llm", str(tmp_path / "docker")
+    needs: list[dict[str, Any]] = [
+        {"directory": str(host_dir), "name": "a.safetensors", "bytes": 1000, "marks": []},
+        {"directory": "{docker_root}", "name": "", "bytes": 2000, "marks": []},
+    ]
+    incoming = host_dir / "models" / ".incoming"
+    incoming.mkdir(parents=True)
+    (incoming / "half").write_bytes(b"x" * 400)
+    (disk,) = measure_disks(needs, docker_root)
+    assert disk["needs"] == {str(host_dir): 600, docker_root: 2000}
+    assert disk["needed_bytes"] == 2600
+    (incoming / "old").write_bytes(b"x" * 5000)
+    (disk,) = measure_disks(needs, docker_root)
+    assert disk["needs"] == {str(host_dir): 0, docker_root: 2000}, "nothing else may count on it"
+
+
 def test_nothing_needed() -> None:
     assert measure_disks([], "/var/lib/docker") == []
 

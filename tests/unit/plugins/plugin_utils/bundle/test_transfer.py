@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,72 @@ def test_a_second_time_copies_nothing_either_way(home: Path, records: list[bundl
     assert receive(records, tmp_path / "s", tmp_path / "d", seen=got) == []
     (tmp_path / "d" / PARTS[1]).write_bytes(b"half")
     assert send(home, records, tmp_path / "d", sent) == [PARTS[1]]
+
+
+START = """
+import json, os, signal, sys
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import transfer
+options, last = json.loads(sys.argv[1]), int(sys.argv[2])
+transfer.MIB = transfer.NOTED_BYTES = 1
+copied, copy = [], transfer._copy
+
+def counted(pieces, target, add):
+    if len(copied) == last:
+        with open(target + ".new", "wb") as out:
+            out.write(b"half")
+        os.kill(os.getpid(), signal.SIGKILL)
+    copied.append(os.path.basename(target))
+    return copy(pieces, target, add)
+
+transfer._copy = counted
+said = lambda text: None
+transfer.send(options, said, False) if options.get("export") else transfer.receive(options, said, said, False)
+print(json.dumps(copied))
+"""
+
+
+@pytest.mark.parametrize(("way", "count"), [("export", 5), ("sources", 3)])
+def test_a_killed_run_is_continued(home: Path, disk: Path, tmp_path: Path, way: str, count: int) -> None:
+    if way == "export":
+        options: dict[str, Any] = {"bundle": str(home), "export": str(tmp_path / "other"), "split_mib": 1000}
+    else:
+        options = {"bundle": str(tmp_path / "site"), "sources": [str(disk)]}
+    options |= {"checks": str(tmp_path / "checks"), "language": "en"}
+
+    def start(last: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", START, json.dumps(options), str(last)]
+        path = os.pathsep.join(sys.path)
+        return subprocess.run(
+            command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60
+        )
+
+    assert start(2).returncode == -9
+    second = start(100)
+    assert len(json.loads(second.stdout)) == count - 2, second.stderr
+    assert json.loads(start(100).stdout) == []
+
+
+def test_what_is_there_and_not_known_is_read_and_not_copied(
+    home: Path, records: list[bundle.Record], disk: Path, tmp_path: Path
+) -> None:
+    receive(records, tmp_path / "site", disk)
+    seen: dict[str, Any] = {}
+    assert receive(records, tmp_path / "site", disk, seen=seen) == []
+    assert set(seen) == set(FILES)
+    (tmp_path / "site/models/m/w.safetensors").write_bytes(bytes(1000))
+    assert receive(records, tmp_path / "site", disk) == ["models/m/w.safetensors"]
+    assert send(home, records, disk) == PARTS, "what a part has to hold is known from its note alone"
+
+
+def test_what_an_interrupted_copy_left_is_no_lack_of_room(
+    home: Path, records: list[bundle.Record], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / "disk" / (PARTS[0] + ".new")
+    left.parent.mkdir(parents=True)
+    left.write_bytes(bytes(900))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(9000, 6300, 2700))
+    send(home, records, tmp_path / "disk")
+    assert not left.exists()
 
 
 def test_check_mode_says_what_and_writes_nothing(

@@ -1,0 +1,90 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The bundle's files on a host: what is known of them, where they arrive, and how they get their names.
+
+A file arrives under a name that follows from its content and its place, so that a later run finds it again. What lies there is
+evidence of nothing: it is read before it gets its final name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of, stamp
+
+STATE_NAME = ".bundle-state.json"
+INCOMING = ".incoming"
+
+
+def read_state(dest: str) -> dict[str, Any]:
+    """The checksums noted when files arrived; an unreadable note only means that files are read again."""
+    try:
+        with open(os.path.join(dest, STATE_NAME), encoding="utf-8") as stream:
+            state = json.load(stream)
+    except (OSError, ValueError):
+        return {}
+    return state if isinstance(state, dict) else {}
+
+
+def write_state(dest: str, state: Mapping[str, Any]) -> None:
+    """Note it; never half. OSError if the folder cannot be written to."""
+    noted = os.path.join(dest, STATE_NAME)
+    with open(noted + ".new", "w", encoding="utf-8") as stream:
+        json.dump(state, stream, indent=1, sort_keys=True)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(noted + ".new", noted)
+
+
+def incoming_name(file: Mapping[str, Any]) -> str:
+    """The name under which a file arrives. Two files of the same content have two names: each of them is moved away."""
+    place = hashlib.sha256(str(file["path"]).encode("utf-8", "surrogateescape")).hexdigest()
+    return "{0}-{1}".format(file["sha256"], place[:16])
+
+
+def commit(dest: str, file: Mapping[str, Any], arrived: str, state: dict[str, Any]) -> str:
+    """Give a file that arrived its name and note it in `state`. Returns its SHA-256; if that is the wrong one the file is removed.
+
+    The content is on the disk before the name is: after a loss of power no name stands for content that is not there.
+    """
+    found = sha256_of(arrived) if stamp(arrived) else "none"
+    if found != file["sha256"]:
+        if os.path.lexists(arrived):
+            os.unlink(arrived)
+        return found
+    final = os.path.join(dest, file["path"])
+    os.makedirs(os.path.dirname(final), mode=0o755, exist_ok=True)
+    with open(arrived, "rb") as stream:
+        os.fsync(stream.fileno())
+    os.chmod(arrived, 0o644)
+    if os.geteuid() == 0:
+        os.chown(arrived, 0, 0)
+    os.replace(arrived, final)
+    state[file["path"]] = {"sha256": found, "stamp": stamp(final)}
+    return found
+
+
+def take_over(dest: str, files: Iterable[Mapping[str, Any]], state: dict[str, Any]) -> list[str]:
+    """Commit those of the files that an interrupted run left complete, and remove what it left of the others.
+
+    Returns the paths of the former.
+    """
+    taken = []
+    for file in files:
+        arrived = os.path.join(dest, INCOMING, incoming_name(file))
+        there = stamp(arrived)
+        if there and there[0] == file["size"] and commit(dest, file, arrived, state) == file["sha256"]:
+            taken.append(file["path"])
+        elif os.path.lexists(arrived):
+            os.unlink(arrived)
+    return taken
+
+
+def remove_leftovers(dest: str) -> None:
+    """Remove whatever lies where files arrive: of files that nobody asks for any more, or of other kinds."""
+    incoming = os.path.join(dest, INCOMING)
+    for name in os.listdir(incoming):
+        os.unlink(os.path.join(incoming, name))
