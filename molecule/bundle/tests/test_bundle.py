@@ -1,4 +1,4 @@
-"""A bundle from real package sources: complete, compared, carried in parts, taken in by script, and installed from."""
+"""A bundle from real package sources: complete, compared, transferred in parts, taken in by script, and installed from."""
 
 from __future__ import annotations
 

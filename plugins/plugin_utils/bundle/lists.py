@@ -125,7 +125,7 @@ if [ "$failed" -gt 0 ]; then
   say "$failed things are missing; run this again."
   exit 1
 fi
-say "Complete. Carry $out to the machine that runs Ansible, and run playbooks/bundle.yml -e bundle_import=FOLDER there."
+say "Complete. Copy $out to the machine that runs Ansible, and run playbooks/bundle.yml -e bundle_import=FOLDER there."
 """
 
 

@@ -38,7 +38,7 @@ def read_plan(folders: Sequence[str]) -> dict[str, Any]:
                 for file in one.get("files", []):
                     safe_path(file["path"])
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise BundleError("carry_no_plan", path=path, reason=error) from error
+            raise BundleError("transfer_no_plan", path=path, reason=error) from error
         return dict(found)
     return {}
 
@@ -75,7 +75,7 @@ def fetched_images(folders: Sequence[str], plan: Mapping[str, Any]) -> list[dict
                 with open(full, "rb") as stream:
                     inside_it = read_archive(stream)
             except ArchiveError as error:
-                raise Refused("carry_archive", path=full, reason=error) from error
+                raise Refused("transfer_archive", path=full, reason=error) from error
             records = [
                 {**said.get(reference, {}), "reference": reference, "id": image["id"]}
                 for image in inside_it
@@ -85,7 +85,7 @@ def fetched_images(folders: Sequence[str], plan: Mapping[str, Any]) -> list[dict
             found.append({"source": full, "path": f"images/{below}", "kind": "image", "fields": fields})
     there = {image["reference"] for one in found for image in one["fields"]["images"]}
     if set(said) - there:
-        raise Refused("carry_no_images", images=", ".join(sorted(set(said) - there)), folders=", ".join(folders))
+        raise Refused("transfer_no_images", images=", ".join(sorted(set(said) - there)), folders=", ".join(folders))
     return found
 
 
@@ -111,7 +111,7 @@ def adopt(
             if source:
                 artefacts.append({"source": source, "path": str(item["path"]), **entry})
             else:
-                warn(message("carry_not_fetched", lang, path=item["path"], folders=", ".join(folders)))
+                warn(message("transfer_not_fetched", lang, path=item["path"], folders=", ".join(folders)))
     return artefacts + fetched_images(folders, plan)
 
 

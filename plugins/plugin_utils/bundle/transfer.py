@@ -3,7 +3,7 @@
 """A bundle onto a disk and off it again. FAT32 holds no file of 4 GiB or more, so large ones travel in parts.
 
 Parts of a file lie beside where it would be, as NAME.part-000 and so on; `parts.json` names them with their checksums. A bundle may
-be spread over several disks. What has been copied is recognised, so that an interrupted journey goes on.
+be spread over several disks. What has been copied is recognised, so that an interrupted transfer goes on.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Say = Callable[[str], None]
 
 
 def send(options: Mapping[str, Any], say: Say, check: bool) -> dict[str, Any]:
-    """Export a bundle, as the action plugin bundle_carry is asked to."""
+    """Export a bundle, as the action plugin bundle_transfer is asked to."""
     target, checks = options["export"], options["checks"]
     lang = options["language"]
     records = _records(options["bundle"])
@@ -57,21 +57,21 @@ def send(options: Mapping[str, Any], say: Say, check: bool) -> dict[str, Any]:
     )
     notes, limit = _Notes(checks, target, seen), options["split_mib"] * MIB
     try:
-        carried = export(options["bundle"], records, target, limit, seen, progress.add, check, notes.add)
+        copied = export(options["bundle"], records, target, limit, seen, progress.add, check, notes.add)
     finally:
         if not check:
             notes.write()
-    return {"carried": carried, "artefacts": []}
+    return {"copied": copied, "artefacts": []}
 
 
 def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dict[str, Any]:
-    """Import a bundle, or what the script of the lists has fetched, as the action plugin bundle_carry is asked to."""
+    """Import a bundle, or what the script of the lists has fetched, as the action plugin bundle_transfer is asked to."""
     bundle, folders, checks = options["bundle"], options["sources"], options["checks"]
     lang = options["language"]
     home = next((one for one in folders if os.path.isfile(os.path.join(one, MANIFEST_NAME))), None)
     plan = script.read_plan(folders) if home is None else {}
     if home is None and not plan:
-        raise Refused("carry_no_source", folders=", ".join(folders), manifest=MANIFEST_NAME, plan=PLAN_NAME)
+        raise Refused("transfer_no_source", folders=", ".join(folders), manifest=MANIFEST_NAME, plan=PLAN_NAME)
     records = _records(home) if home else script.fetched_records(folders, plan)
     seen = read_checks(checks, bundle)
     progress = Progress(
@@ -79,7 +79,7 @@ def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dic
     )
     notes = _Notes(checks, bundle, seen)
     try:
-        carried = bring_in(folders, records, bundle, seen, progress.add, check, notes.add)
+        copied = bring_in(folders, records, bundle, seen, progress.add, check, notes.add)
         artefacts = [] if home else script.adopt(folders, plan, bundle, warn, lang, check)
     finally:
         if not check:
@@ -87,8 +87,8 @@ def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dic
     if home and not check:
         with open(os.path.join(home, MANIFEST_NAME), encoding="utf-8") as stream:
             if write_text(os.path.join(bundle, MANIFEST_NAME), stream.read()):
-                carried.append(MANIFEST_NAME)
-    return {"carried": carried, "artefacts": artefacts}
+                copied.append(MANIFEST_NAME)
+    return {"copied": copied, "artefacts": artefacts}
 
 
 class _Notes:
@@ -174,7 +174,7 @@ def export(
         digest = _copy([(source, start, size)], full, add)
         if name == record["path"] and digest != record["sha256"]:
             os.unlink(full)
-            raise Refused("carry_differs", path=name, bundle=bundle)
+            raise Refused("transfer_differs", path=name, bundle=bundle)
         seen[name] = {"sha256": digest, "mark": fingerprint(full)}
         copied(size)
     parts: Parts = {
@@ -226,7 +226,7 @@ def _copy(pieces: Sequence[tuple[str, int, int]], target: str, add: Add) -> str:
                 while left:
                     piece = stream.read(min(CHUNK_BYTES, left))
                     if not piece:
-                        raise Refused("carry_short", path=path, missing=human_bytes(left))
+                        raise Refused("transfer_short", path=path, missing=human_bytes(left))
                     out.write(piece)
                     digest.update(piece)
                     add(len(piece))
@@ -252,10 +252,10 @@ def read_parts(folders: Sequence[str]) -> Parts:
                 for piece in pieces:
                     safe_path(piece["path"])
                     if len(str(piece["sha256"])) != 64 or int(piece["size"]) < 0:
-                        raise Refused("carry_part_without_sum")
+                        raise Refused("transfer_part_without_sum")
                 found[name] = pieces
         except (Refused, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise BundleError("carry_no_list", path=path, reason=error) from error
+            raise BundleError("transfer_no_list", path=path, reason=error) from error
     return found
 
 
@@ -286,7 +286,7 @@ def bring_in(
         missing += lacking
         todo.append((record, full, pieces))
     if missing:
-        raise Refused("carry_missing", folders=", ".join(folders), files=_lines(missing))
+        raise Refused("transfer_missing", folders=", ".join(folders), files=_lines(missing))
     if check:
         return [record["path"] for record, _full, _pieces in todo]
     _require_room(bundle, {record["path"]: record["size"] for record, _full, _pieces in todo}, "llm_bundle_dir")
@@ -300,7 +300,7 @@ def bring_in(
         os.unlink(full)
         wrong += _damaged(record, pieces, parts)
     if wrong:
-        raise Refused("carry_damaged", files=_lines(wrong))
+        raise Refused("transfer_damaged", files=_lines(wrong))
     return [record["path"] for record, _full, _pieces in todo]
 
 

@@ -256,12 +256,12 @@ def test_an_action_exports_and_imports_and_remembers(home: Path, tmp_path: Path)
     said: list[str] = []
     common = {"checks": str(tmp_path / "c"), "language": "en"}
     options = {**common, "bundle": str(home), "export": str(tmp_path / "disk"), "split_mib": 0}
-    assert len(transfer.send(options, said.append, check=False)["carried"]) == len(FILES) + 3
-    assert transfer.send(options, said.append, check=False)["carried"] == []
+    assert len(transfer.send(options, said.append, check=False)["copied"]) == len(FILES) + 3
+    assert transfer.send(options, said.append, check=False)["copied"] == []
     into = {**common, "bundle": str(tmp_path / "site"), "sources": [str(tmp_path / "disk")]}
     found = transfer.receive(into, said.append, said.append, check=False)
-    assert found == {"carried": [*FILES, "manifest.yml"], "artefacts": []}
-    assert transfer.receive(into, said.append, said.append, check=False)["carried"] == []
+    assert found == {"copied": [*FILES, "manifest.yml"], "artefacts": []}
+    assert transfer.receive(into, said.append, said.append, check=False)["copied"] == []
 
 
 def test_a_disk_with_neither_a_bundle_nor_what_the_script_fetched(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""bundle_carry: a bundle onto disks, and off them again."""
+"""bundle_transfer: a bundle onto disks, and off them again."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ class ActionModule(ActionBase):
         except (CodedError, ToolkitError, OSError) as error:
             # Ansible would add what a cause says, in English.
             raise AnsibleActionFail(reason(error, options["language"])) from None
-        if self._task.diff and found["carried"]:
-            found["diff"] = {"before": "", "after": "".join(f"{path}\n" for path in found["carried"])}
-        return {**result, "changed": bool(found["carried"]), **found}
+        if self._task.diff and found["copied"]:
+            found["diff"] = {"before": "", "after": "".join(f"{path}\n" for path in found["copied"])}
+        return {**result, "changed": bool(found["copied"]), **found}

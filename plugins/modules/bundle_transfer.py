@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: bundle_carry
+module: bundle_transfer
 short_description: Bring a bundle onto disks, and off them again
 version_added: 0.1.0
 description:
@@ -55,7 +55,7 @@ attributes:
 
 EXAMPLES = r"""
 - name: Bundle | Copy it to a USB disk
-  baremetal.llm.bundle_carry:
+  baremetal.llm.bundle_transfer:
     bundle: /srv/llm-bundle
     checks: /var/tmp/bundle-checks.json
     export: /media/usb/llm-bundle
@@ -63,7 +63,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-carried:
+copied:
   description: Files that were copied, or would be in check mode.
   returned: success
   type: list
