@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -24,6 +25,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 display = Display()
 
 
+def bundles_in_use(hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The folders of the bundles that the heads of the deployments name, each once."""
+    deployments = hostvars["localhost"]["llm_inventory"]["deployments"].values()
+    named = [hostvars[str(deployment["head"])].get("llm_bundle_dir") for deployment in deployments]
+    return list(dict.fromkeys(os.path.expanduser(str(folder)) for folder in named if folder))
+
+
 class ActionModule(ActionBase):
     """Everything happens here, on the controller."""
 
@@ -33,13 +41,26 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
-                "bundle": {"type": "path", "required": True},
+                "bundle": {"type": "path"},
                 "checks": {"type": "path", "required": True},
                 "content": {"type": "bool", "default": True},
                 "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
             }
         )
-        bundle, lang = options["bundle"], options["language"]
+        bundles = [options["bundle"]] if options["bundle"] else bundles_in_use(task_vars["hostvars"])
+        result.update(changed=False, files=0, bytes=0, read_bytes=0, faults={})
+        for bundle in bundles:
+            found = self._verify(bundle, options)
+            for name in ("files", "bytes", "read_bytes"):
+                result[name] += found[name]
+            wrong = describe_faults(os.path.abspath(bundle), found["faults"], options["language"])
+            if wrong:
+                result.update(failed=True, msg=wrong, faults=found["faults"])
+                break
+        return result
+
+    def _verify(self, bundle: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        lang = options["language"]
         records = load_records(bundle, lang)
         total = sum(record["size"] for record in records)
         before = read_checks(options["checks"], bundle)
@@ -54,13 +75,9 @@ class ActionModule(ActionBase):
         read = sum(
             record["size"] for record in records if seen.get(record["path"], {}) != before.get(record["path"], {})
         )
-        result.update(changed=False, files=len(records), bytes=total, read_bytes=read, faults=faults)
         if faults.get("extra"):
             extra = faults["extra"]
             display.warning(
                 message("bundle_unknown_files", lang, count=len(extra), bundle=bundle, names=names(extra, lang))
             )
-        wrong = describe_faults(os.path.abspath(bundle), faults, lang)
-        if wrong:
-            result.update(failed=True, msg=wrong)
-        return result
+        return {"files": len(records), "bytes": total, "read_bytes": read, "faults": faults}

@@ -26,7 +26,7 @@ options:
     required: true
   items:
     description:
-      - What the bundle shall hold, as P(baremetal.llm.bundle_wanted#filter) returns it - each with C(kind), C(path), C(source) and
+      - What the bundle shall hold, as M(baremetal.llm.bundle_decide) returns it - each with C(kind), C(path), C(source) and
         C(fields). A source that is a path is handed on in RV(artefacts).
     type: list
     elements: dict

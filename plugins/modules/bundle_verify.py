@@ -15,9 +15,11 @@ description:
   - Runs on the controller, needs no network and changes nothing in the bundle.
 options:
   bundle:
-    description: Folder of the bundle on the controller; C(manifest.yml) lies in it.
+    description:
+      - Folder of the bundle on the controller; C(manifest.yml) lies in it.
+      - Left out, it is that of each deployment, the C(llm_bundle_dir) of its head. M(baremetal.llm.inventory_check) has to have left
+        the deployments in C(llm_inventory) of localhost.
     type: path
-    required: true
   checks:
     description: File on the controller that remembers what was read. It may hold several bundles, and may be deleted any time.
     type: path
@@ -65,7 +67,9 @@ read_bytes:
   returned: always
   type: int
 faults:
-  description: What is wrong, by C(missing), C(link), C(size), C(corrupt), C(swapped) and C(extra), each a list of files.
+  description: >-
+    What is wrong with the first bundle that is not as it should be, by C(missing), C(link), C(size), C(corrupt), C(swapped) and C(extra),
+    each a list of files.
   returned: always
   type: dict
   sample: {corrupt: [models/Qwen--Qwen2.5-7B/model-00001-of-00004.safetensors]}

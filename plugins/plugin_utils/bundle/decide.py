@@ -1,0 +1,105 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is decided about a bundle for all deployments at once: what it has to hold, the archive of its images, and whether these can serve."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_compress import COMPRESSIONS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import check_images
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import wanted
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import ray_images
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, render
+
+Deployments = Mapping[str, Mapping[str, Any]]
+Hosts = Mapping[str, Mapping[str, Any]]
+
+_JUDGED_BY = ("llm_gpus", "vllm_image", "vllm_version", "nvidia_driver_method", "nvidia_driver_version")
+
+
+def decide(
+    deployments: Deployments, hostvars: Hosts, wishes: Mapping[str, Any], records: Sequence[Record], lang: str = "en"
+) -> dict[str, Any]:
+    """What the bundle has to hold, as ``wanted`` says it, and what follows from it.
+
+    `wishes` are arguments of ``wanted``; `records` what the bundle holds already. Added are ``ray_images`` (the images that have to hold
+    Ray), ``archive`` (where the images go), ``other_archives`` (where they would go in other forms) and ``known_images`` (what
+    is known of the images that the bundle holds).
+    """
+    found = wanted(deployments, hostvars, lang=lang, **wishes)
+    paths = {name: f"images/images{form.suffix}" for name, form in COMPRESSIONS.items()}
+    return {
+        **found,
+        "ray_images": ray_images(deployments, hostvars),
+        "archive": paths.pop(found["compression"]),
+        "other_archives": list(paths.values()),
+        "known_images": held_images(records),
+    }
+
+
+def held_images(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """The images that files of a manifest hold."""
+    return [dict(image) for record in records for image in record.get("images") or []]
+
+
+def missing_images(images: Sequence[Mapping[str, Any]], engine: Sequence[Mapping[str, Any]], lang: str = "en") -> str:
+    """Which images the engine lacks, as a refusal; empty if it lacks none."""
+    tags = {tag for one in engine for tag in one.get("RepoTags") or []}
+    named = [str(image["reference"]) for image in images]
+    lacking = [reference for reference in named if reference not in tags]
+    if not lacking:
+        return ""
+    values = {"value": ", ".join(named), "where": "bundle_images", "images": ", ".join(lacking)}
+    return render([problem("bundle_no_images", lang, **values)], lang, "").strip().replace("1. ", "", 1)
+
+
+def archive_of(images: Sequence[Mapping[str, Any]], engine: Sequence[Mapping[str, Any]], path: str) -> dict[str, Any]:
+    """The archive of the images as an artefact of the bundle; what the engine says of each image completes what is known of it."""
+    by_tag = {tag: one for one in engine for tag in one.get("RepoTags") or []}
+    complete = [
+        {**image, "id": by_tag[image["reference"]]["Id"], "layers": by_tag[image["reference"]]["RootFS"]["Layers"]}
+        for image in images
+    ]
+    return {"path": path, "kind": "image", "fields": {"images": complete}}
+
+
+def is_archived(bundle: str, archive: Mapping[str, Any], records: Sequence[Record]) -> bool:
+    """Whether a file of the bundle holds these images already, as far as its size and the manifest of an earlier run tell."""
+    record = next((one for one in records if one["path"] == archive["path"]), None)
+    full = os.path.join(bundle, archive["path"])
+    if record is None or not os.path.isfile(full) or os.path.getsize(full) != record["size"]:
+        return False
+    held, asked = (
+        {image["reference"]: image.get("id") for image in images}
+        for images in (record.get("images") or [], archive["fields"]["images"])
+    )
+    return held == asked
+
+
+def judge(
+    deployments: Deployments,
+    hostvars: Hosts,
+    images: Sequence[Mapping[str, Any]],
+    drivers: Sequence[Any],
+    lang: str = "en",
+) -> str:
+    """Why these images cannot serve the deployments that they are for, on the GPUs that are declared and with the drivers of the bundle.
+
+    Empty if they can.
+    """
+    hosts = {
+        host: {name: hostvars[host][name] for name in _JUDGED_BY if name in hostvars[host]}
+        for entry in deployments.values()
+        for host in entry["hosts"]
+    }
+    found = check_images(deployments, hosts, list(images), list(drivers), lang)
+    return render(found, lang, message("images_header", lang, count=len(found))) if found else ""
+
+
+def drivers_of(records: Sequence[Record]) -> list[str]:
+    """The versions of the drivers that a manifest lists."""
+    return [str(record["version"]) for record in select(records, "driver") if record.get("version")]
