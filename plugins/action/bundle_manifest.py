@@ -1,11 +1,28 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's part of bundle_manifest: says in the language of the task why the module failed."""
+"""The controller's part of bundle_manifest: signs the manifest, and says in the language of the task why the module failed."""
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.signature import manifest_sha256, sign
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import SpeakingAction
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, reason
 
 
 class ActionModule(SpeakingAction):
-    """All that there is to do, modules with messages have in common."""
+    """The module, then the signature."""
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        if result.get("failed") or self._task.check_mode:
+            return result
+        bundle, key = os.path.expanduser(self._task.args["bundle"]), self._task.args.get("signing_key")
+        try:
+            signed = bool(key) and sign(bundle, os.path.expanduser(key))
+            return {**result, "changed": result["changed"] or signed, "manifest_sha256": manifest_sha256(bundle)}
+        except Refused as error:
+            raise AnsibleActionFail(reason(error, self.language)) from None

@@ -31,6 +31,8 @@ class ActionModule(ActionBase):
                 "export": {"type": "path"},
                 "sources": {"type": "list", "elements": "path"},
                 "split_mib": {"type": "int", "default": 0},
+                "manifest_sha256": {"type": "str", "default": ""},
+                "allowed_signers": {"type": "str", "default": ""},
                 "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
             },
             mutually_exclusive=[["export", "sources"]],

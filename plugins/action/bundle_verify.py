@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -20,16 +20,34 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.faults import describe_faults, fault_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.signature import require_trusted
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, names, reason
 
 display = Display()
 
 
-def bundles_in_use(hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The folders of the bundles that the heads of the deployments name, each once."""
+class Bundle(NamedTuple):
+    """A bundle, the SHA-256 that its manifest has to have, and who may have signed it; the latter two may be empty."""
+
+    folder: str
+    manifest_sha256: str
+    allowed_signers: str
+
+
+def bundles_in_use(hostvars: Mapping[str, Mapping[str, Any]]) -> list[Bundle]:
+    """The bundles that the heads of the deployments name, each once."""
     deployments = hostvars["localhost"]["llm_inventory"]["deployments"].values()
-    named = [hostvars[str(deployment["head"])].get("llm_bundle_dir") for deployment in deployments]
-    return list(dict.fromkeys(os.path.expanduser(str(folder)) for folder in named if folder))
+    heads = [hostvars[str(deployment["head"])] for deployment in deployments]
+    named = [
+        Bundle(
+            os.path.expanduser(str(head["llm_bundle_dir"])),
+            str(head.get("llm_bundle_manifest_sha256") or ""),
+            str(head.get("llm_bundle_allowed_signers") or ""),
+        )
+        for head in heads
+        if head.get("llm_bundle_dir")
+    ]
+    return list(dict.fromkeys(named))
 
 
 class ActionModule(ActionBase):
@@ -42,22 +60,37 @@ class ActionModule(ActionBase):
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "bundle": {"type": "path"},
+                "manifest_sha256": {"type": "str", "default": ""},
+                "allowed_signers": {"type": "str", "default": ""},
                 "checks": {"type": "path", "required": True},
                 "content": {"type": "bool", "default": True},
                 "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
             }
         )
-        bundles = [options["bundle"]] if options["bundle"] else bundles_in_use(task_vars["hostvars"])
-        result.update(changed=False, files=0, bytes=0, read_bytes=0, faults={})
+        named = Bundle(options["bundle"] or "", options["manifest_sha256"], options["allowed_signers"])
+        bundles = [named] if named.folder else bundles_in_use(task_vars["hostvars"])
+        result.update(changed=False, files=0, bytes=0, read_bytes=0, faults={}, manifests={})
         for bundle in bundles:
-            found = self._verify(bundle, options)
+            result["manifests"][bundle.folder] = self._trust(bundle, options["language"])
+            found = self._verify(bundle.folder, options)
             for name in ("files", "bytes", "read_bytes"):
                 result[name] += found[name]
-            wrong = describe_faults(os.path.abspath(bundle), found["faults"], options["language"])
+            wrong = describe_faults(os.path.abspath(bundle.folder), found["faults"], options["language"])
             if wrong:
                 result.update(failed=True, msg=wrong, faults=found["faults"])
                 break
         return result
+
+    @staticmethod
+    def _trust(bundle: Bundle, lang: str) -> str:
+        """The SHA-256 of a manifest that may be used."""
+        try:
+            digest, signer = require_trusted(*bundle)
+        except Refused as error:
+            raise AnsibleActionFail(reason(error, lang)) from None
+        code = "bundle_manifest_signed" if signer else "bundle_manifest_sha256"
+        display.display(message(code, lang, bundle=bundle.folder, sha256=digest, signer=signer))
+        return digest
 
     def _verify(self, bundle: str, options: Mapping[str, Any]) -> dict[str, Any]:
         lang = options["language"]

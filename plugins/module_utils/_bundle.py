@@ -14,6 +14,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedE
 
 SCHEMA = 1
 MANIFEST_NAME = "manifest.yml"
+SIGNATURE_NAME = "manifest.yml.sig"
 CHUNK_BYTES = 1 << 20
 KINDS = ("docker", "driver", "image", "model", "nvidia_container_toolkit", "os_packages", "python")
 

@@ -11,6 +11,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     MANIFEST_NAME,
+    SIGNATURE_NAME,
     STATE_DIR,
     Record,
     fingerprint,
@@ -102,7 +103,7 @@ def verify(
 
 def extra_files(root: str, records: Iterable[Record]) -> list[str]:
     """Files below the bundle's folder that its manifest does not know. Nothing uses them."""
-    known = {record["path"] for record in records} | {MANIFEST_NAME}
+    known = {record["path"] for record in records} | {MANIFEST_NAME, SIGNATURE_NAME}
     found = []
     for folder, folders, files in os.walk(root):
         if os.path.samefile(folder, root) and STATE_DIR in folders:

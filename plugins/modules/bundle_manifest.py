@@ -43,6 +43,12 @@ options:
       - File that remembers what was read, so that a file that was not touched since is not read again.
       - M(baremetal.llm.bundle_verify) has the same.
     type: path
+  signing_key:
+    description:
+      - Private key of OpenSSH on the controller that the manifest is signed with, or a public key whose private one an agent holds. The
+        signature goes into C(manifest.yml.sig). A key with a passphrase has to be in an agent.
+      - Left out, the manifest is not signed.
+    type: path
 extends_documentation_fragment:
   - baremetal.llm.attributes
   - baremetal.llm.language
@@ -88,6 +94,10 @@ bytes:
   description: Their size together.
   returned: success
   type: int
+manifest_sha256:
+  description: The SHA-256 of the manifest itself, which stands for the whole bundle.
+  returned: success, but not in check mode
+  type: str
 """
 
 import datetime
@@ -100,6 +110,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     KINDS,
     MANIFEST_NAME,
     SCHEMA,
+    SIGNATURE_NAME,
     BundleError,
     make_record,
     safe_path,
@@ -142,6 +153,7 @@ def main() -> None:
         argument_spec={
             "bundle": {"type": "path", "required": True},
             "checks": {"type": "path"},
+            "signing_key": {"type": "path", "no_log": False},
             "artefacts": {
                 "type": "list",
                 "elements": "dict",
@@ -178,7 +190,7 @@ def main() -> None:
                     records.append(make_record(bundle, path, artefact["kind"], artefact["fields"], seen))
                 except BundleError as error:
                     module.fail_json(**failure(error.code, **error.values))
-    manifest_path = os.path.join(bundle, MANIFEST_NAME)
+    manifest_path, signature_path = (os.path.join(bundle, name) for name in (MANIFEST_NAME, SIGNATURE_NAME))
     old: dict[str, Any] = {}
     if os.path.exists(manifest_path):
         with open(manifest_path, encoding="utf-8") as stream:
@@ -191,6 +203,8 @@ def main() -> None:
         with open(manifest_path + ".new", "w", encoding="utf-8") as stream:
             yaml.safe_dump({"schema": SCHEMA, "created": created, "files": records}, stream, sort_keys=False)
         os.replace(manifest_path + ".new", manifest_path)
+        if os.path.exists(signature_path):
+            os.unlink(signature_path)  # it is that of the manifest before
     if module.params["checks"]:
         write_checks(module.params["checks"], bundle, seen)
     before, after = (

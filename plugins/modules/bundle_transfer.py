@@ -35,6 +35,14 @@ options:
     description: Largest file on the disk. V(0) splits nothing. FAT32 takes V(4095).
     type: int
     default: 0
+  manifest_sha256:
+    description: What the SHA-256 of the manifest that is brought in has to be. Left out, it is not compared.
+    type: str
+    default: ""
+  allowed_signers:
+    description: Who may have signed that manifest, as M(baremetal.llm.bundle_verify) has it.
+    type: str
+    default: ""
 extends_documentation_fragment:
   - baremetal.llm.attributes
   - baremetal.llm.attributes.controller

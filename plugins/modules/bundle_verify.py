@@ -20,6 +20,18 @@ options:
       - Left out, it is that of each deployment, the C(llm_bundle_dir) of its head. M(baremetal.llm.inventory_check) has to have left
         the deployments in C(llm_inventory) of localhost.
     type: path
+  manifest_sha256:
+    description:
+      - What the SHA-256 of the manifest has to be. Left out, it is only shown.
+      - Without O(bundle) it is the C(llm_bundle_manifest_sha256) of each head, as O(allowed_signers) is its C(llm_bundle_allowed_signers).
+    type: str
+    default: ""
+  allowed_signers:
+    description: >-
+      Who may have signed the manifest - an OpenSSH public key, or the path of a file of allowed signers, as ssh-keygen(1) describes it. Left out,
+      signatures are not looked at.
+    type: str
+    default: ""
   checks:
     description: File on the controller that remembers what was read. It may hold several bundles, and may be deleted any time.
     type: path
@@ -66,6 +78,10 @@ read_bytes:
   description: How much of it was read this time.
   returned: always
   type: int
+manifests:
+  description: By the folder of each bundle the SHA-256 of its manifest.
+  returned: always
+  type: dict
 faults:
   description: >-
     What is wrong with the first bundle that is not as it should be, by C(missing), C(link), C(size), C(corrupt), C(swapped) and C(extra),

@@ -34,7 +34,8 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/planner/settings.py", r"^ray, mp, uni$"),
     # Files and commands for other programs.
     ("plugins/plugin_utils/bundle/lists.py", r"^#!/bin/sh"),
-    ("plugins/plugin_utils/bundle/packages.py", r"^\^Acquire|^dnf |^Types: deb|^main restricted universe$"),
+    ("plugins/plugin_utils/bundle/packages.py", r"^\^Acquire|^dnf |^keys=|^Types: deb|^main restricted universe$"),
+    ("plugins/plugin_utils/bundle/signature.py", r"^\(ssh-"),
     # A line of figures under the names that NCCL's own tests give them.
     ("plugins/plugin_utils/reports/run.py", r"algbw .* busbw"),
     # A host's own words: the catalogue's message quotes them beside the code.

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import http.client
+import ipaddress
 import json
 import os
 import re
@@ -74,6 +75,18 @@ def mirrored(url: str, mirrors: Mapping[str, Sequence[str]]) -> list[str]:
         for instead in instead_of_it
     ]
     return [*found, url]
+
+
+def unprotected(url: str) -> bool:
+    """Whether whoever is on the way can change what comes from an address: plain http, but for this machine itself."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme != "http":
+        return False
+    host = parts.hostname or ""
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host != "localhost"
 
 
 def without_password(url: str) -> str:
@@ -163,6 +176,8 @@ def _continue(
         if validator:
             headers["If-Range"] = str(validator)
     with opener.open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:
+        if not digest and unprotected(answer.geturl()):
+            raise _Wrong("fetch_plain_http", url=without_password(answer.geturl()))
         if answer.status == 206:
             span = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range") or "")
             if not span or int(span.group(1)) != have:

@@ -174,8 +174,38 @@ def closure(uris: Sequence[Mapping[str, Any]], stanzas: str) -> tuple[list[dict[
     return files, "\n\n".join(index) + "\n"
 
 
-def dnf_command(name: str, arch: str, packages: Sequence[str], folder: str, engine: bool) -> list[str]:
-    """The command that makes a repository of rpm packages and all that they depend on: by this machine, or in a container."""
+# Where the distributions of the RHEL family, and so their images, keep the keys of their packages.
+RPM_KEYS = "/etc/pki/rpm-gpg/RPM-GPG-KEY-*"
+
+
+RPM_SIGNATURES = """\
+keys=$(mktemp -d)
+rpmkeys --dbpath "$keys" --import {keys}
+LC_ALL=C rpmkeys --dbpath "$keys" --checksig {folder}/*.rpm > "$keys/said" || true
+if ! [ -s "$keys/said" ] || grep --invert-match ': digests signatures OK$' "$keys/said" >&2; then
+  echo 'not signed by the distribution' >&2
+  exit 1
+fi
+rm -rf "$keys"
+"""
+
+
+def rpm_signatures(folder: str, keys: str = RPM_KEYS) -> str:
+    """A script that fails unless every package of a folder has a signature by one of these keys (a pattern of file names).
+
+    dnf checks signatures when it installs, not when it downloads, and an unsigned package is no failure for rpmkeys: it says "digests OK" of
+    it, and "digests signatures OK" of a good one (seen with rpm 4.18). The keys that this machine trusts do not count.
+    """
+    return RPM_SIGNATURES.format(keys=keys, folder=shlex.quote(folder)).rstrip()
+
+
+def dnf_command(
+    name: str, arch: str, packages: Sequence[str], folder: str, engine: bool, keys: str = RPM_KEYS
+) -> list[str]:
+    """The command that makes a repository of rpm packages and all that they depend on: by this machine, or in a container.
+
+    Their signatures are checked before they are indexed: with `keys`, or with those of the container's image.
+    """
     system = system_of(name)
     wanted = check_names(packages)
     download = ["dnf", "--assumeyes", "--quiet", "download", "--resolve", "--alldeps", f"--forcearch={arch}"]
@@ -183,17 +213,19 @@ def dnf_command(name: str, arch: str, packages: Sequence[str], folder: str, engi
         download.append(f"--releasever={system.codename}")
         script = [
             shlex.join([*download, "--destdir", folder, *wanted]),
+            rpm_signatures(folder, keys),
             shlex.join(["createrepo_c", "--quiet", folder]),
         ]
-        return ["sh", "-euc", "; ".join(script)]
+        return ["sh", "-euc", "\n".join(script)]
     script = [
         "dnf --assumeyes --quiet install 'dnf-command(download)' createrepo_c",
         shlex.join([*download, "--destdir", "/out", *wanted]),
+        rpm_signatures("/out"),
         "createrepo_c --quiet /out",
     ]
     return [
         *("docker", "run", "--rm", "--network=host", "--env=http_proxy", "--env=https_proxy", "--env=no_proxy"),
-        *(f"--volume={folder}:/out", system.image, "sh", "-euc", "; ".join(script)),
+        *(f"--volume={folder}:/out", system.image, "sh", "-euc", "\n".join(script)),
     ]
 
 

@@ -5,17 +5,23 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.request import OpenerDirector
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import packages
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import mirrored, remote_size
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import (
+    mirrored,
+    remote_size,
+    unprotected,
+    without_password,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import needed_model_files, split_source
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
@@ -56,11 +62,29 @@ def resolve(item: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     An item that only a program can fetch is ``{command, folder}`` instead.
     """
     scheme, rest = split_source(str(item["source"]))
-    return _RESOLVERS[scheme](item, rest, settings)
+    found = _RESOLVERS[scheme](item, rest, settings)
+    for file in found.get("files", []):
+        _require_protected(str(item["source"]), file.get("urls", []), file.get("sha256"))
+    return found
+
+
+def _require_protected(source: str, urls: Sequence[str], sha256: str | None) -> None:
+    """Refuse what comes over plain http without a checksum from elsewhere: nobody could tell who made it."""
+    plain = next((url for url in urls if unprotected(url)), None)
+    if plain and not sha256:
+        raise SourceError("source_plain_http", source=source, url=without_password(plain))
+
+
+def _require_protected_hub(source: str, endpoint: str, variable: str) -> None:
+    if unprotected(endpoint):
+        raise SourceError(
+            "source_plain_http_hub", source=source, endpoint=without_password(endpoint), variable=variable
+        )
 
 
 def _web(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[str, Any]:
     urls = mirrored(str(item["source"]), settings.url_mirrors)
+    _require_protected(str(item["source"]), urls, item.get("sha256"))
     size = item.get("size")
     if size is None:
         size = remote_size(urls[0], settings.opener)
@@ -98,6 +122,7 @@ def _huggingface(item: Mapping[str, Any], rest: str, settings: Settings) -> dict
         raise _missing("huggingface_hub", "huggingface_hub") from error
     repository, revision = _repository(rest)
     endpoint = settings.huggingface_endpoint.rstrip("/")
+    _require_protected_hub(str(item["source"]), endpoint, "bundle_huggingface_endpoint")
     try:
         api = HfApi(endpoint=endpoint, token=settings.tokens.get("huggingface") or False)
         info = api.model_info(repository, revision=revision, files_metadata=True)
@@ -122,6 +147,7 @@ def _modelscope(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[
         raise _missing("modelscope_hub", "modelscope-hub") from error
     repository, revision = _repository(rest)
     endpoint = settings.modelscope_endpoint.rstrip("/")
+    _require_protected_hub(str(item["source"]), endpoint, "bundle_modelscope_endpoint")
     asked = revision or "master"
     try:
         api = HubApi(endpoint=endpoint, token=settings.tokens.get("modelscope") or None)
@@ -193,7 +219,9 @@ def _dnf(item: Mapping[str, Any], name: str, settings: Settings) -> dict[str, An
     engine = not shutil.which("dnf")
     if engine and not shutil.which("docker"):
         raise SourceError("source_no_dnf", source=item["source"])
-    command = packages.dnf_command(name, str(item["fields"]["arch"]), item["packages"], "@FOLDER@", engine)
+    keys = settings.os_keyrings.get(name.partition("-")[0])
+    pattern = shlex.quote(keys) if keys else packages.RPM_KEYS
+    command = packages.dnf_command(name, str(item["fields"]["arch"]), item["packages"], "@FOLDER@", engine, pattern)
     return {"command": command, "folder": item["path"], "fields": {"packages": list(item["packages"])}}
 
 

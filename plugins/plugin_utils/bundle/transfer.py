@@ -18,6 +18,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     CHUNK_BYTES,
     MANIFEST_NAME,
+    SIGNATURE_NAME,
     BundleError,
     Record,
     fingerprint,
@@ -32,6 +33,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import read_manifest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.signature import require_trusted
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message
 
 PARTS_NAME = "parts.json"
@@ -72,6 +74,8 @@ def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dic
     plan = script.read_plan(folders) if home is None else {}
     if home is None and not plan:
         raise Refused("transfer_no_source", folders=", ".join(folders), manifest=MANIFEST_NAME, plan=PLAN_NAME)
+    if home:
+        require_trusted(home, options.get("manifest_sha256", ""), options.get("allowed_signers", ""))
     records = _records(home) if home else script.fetched_records(folders, plan)
     seen = read_checks(checks, bundle)
     progress = Progress(
@@ -85,9 +89,7 @@ def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dic
         if not check:
             notes.write()
     if home and not check:
-        with open(os.path.join(home, MANIFEST_NAME), encoding="utf-8") as stream:
-            if write_text(os.path.join(bundle, MANIFEST_NAME), stream.read()):
-                copied.append(MANIFEST_NAME)
+        copied += _copy_manifest(home, bundle)
     return {"copied": copied, "artefacts": artefacts}
 
 
@@ -104,6 +106,20 @@ class _Notes:
         if self.pending >= NOTED_BYTES:
             self.write()
             self.pending = 0
+
+
+def _copy_manifest(source: str, target: str) -> list[str]:
+    """The manifest, with its signature or without one. Returns the names of the files that changed."""
+    changed = []
+    for name in (SIGNATURE_NAME, MANIFEST_NAME):
+        full = os.path.join(target, name)
+        if os.path.isfile(os.path.join(source, name)):
+            with open(os.path.join(source, name), encoding="utf-8") as stream:
+                changed += [name] if write_text(full, stream.read()) else []
+        elif os.path.lexists(full):
+            os.unlink(full)
+            changed.append(name)
+    return changed
 
 
 def _records(bundle: str) -> list[Record]:
@@ -181,11 +197,10 @@ def export(
         path: [{"path": name, "size": size, "sha256": seen[name]["sha256"]} for name, size in pieces]
         for path, pieces in split.items()
     }
-    with open(os.path.join(bundle, MANIFEST_NAME), encoding="utf-8") as stream:
-        manifest = stream.read()
     sums = "".join(f"{seen[name]['sha256']}  {name}\n" for _record, name, _start, _size in wanted)
-    texts = {PARTS_NAME: json.dumps(parts, indent=1, sort_keys=True), SUMS_NAME: sums, MANIFEST_NAME: manifest}
-    return changed + [name for name, text in texts.items() if write_text(os.path.join(target, name), text)]
+    texts = {PARTS_NAME: json.dumps(parts, indent=1, sort_keys=True), SUMS_NAME: sums}
+    changed += [name for name, text in texts.items() if write_text(os.path.join(target, name), text)]
+    return changed + _copy_manifest(bundle, target)
 
 
 def _require_room(folder: str, sizes: Mapping[str, int], variable: str) -> None:

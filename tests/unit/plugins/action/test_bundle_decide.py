@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +18,7 @@ from ansible.playbook.task import Task
 from ansible_collections.baremetal.llm.plugins.action import bundle_decide, bundle_verify
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import make_record
 
+REPOSITORY = Path(__file__).resolve().parents[4]
 V100 = {"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}
 IMAGES = [
     {"reference": "vllm/vllm-openai:v0.8.5", "vllm_version": "0.8.5"},
@@ -153,3 +158,76 @@ def test_the_bundle_of_each_head_is_verified_once(tmp_path: Path, hostvars: dict
     hostvars["c"]["llm_bundle_dir"] = str(first)
     assert ask(bundle_verify, hostvars, checks=checks)["files"] == 2
     assert ask(bundle_verify, hostvars, checks=checks, bundle=str(second))["failed"]
+
+
+def test_the_manifest_of_each_head_is_the_one_that_is_pinned(
+    tmp_path: Path, hostvars: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(bundle_verify.display, "display", lambda text, *_more, **_named: said.append(text))
+    first, second = bundle(tmp_path / "bundle"), bundle(tmp_path / "second")
+    digests = {str(one): hashlib.sha256((one / "manifest.yml").read_bytes()).hexdigest() for one in (first, second)}
+    checks = str(tmp_path / "checks.json")
+    assert ask(bundle_verify, hostvars, checks=checks)["manifests"] == digests
+    for one, digest in digests.items():
+        assert f"bundle {one}: its manifest has the SHA-256 {digest}" in said
+    hostvars["c"]["llm_bundle_manifest_sha256"] = digests[str(second)]
+    hostvars["b"]["llm_bundle_manifest_sha256"] = "it is no head"
+    assert not ask(bundle_verify, hostvars, checks=checks).get("failed")
+    hostvars["a"]["llm_bundle_manifest_sha256"] = "0" * 64
+    with pytest.raises(AnsibleActionFail, match="is not the one that is pinned"):
+        ask(bundle_verify, hostvars, checks=checks)
+    del hostvars["a"]["llm_bundle_manifest_sha256"]
+    hostvars["c"]["llm_bundle_allowed_signers"] = "ssh-ed25519 AAAA maker@home"
+    with pytest.raises(AnsibleActionFail, match="is not signed"):
+        ask(bundle_verify, hostvars, checks=checks)
+
+
+ROAD = """
+all:
+  vars:
+    llm_bundle_dir: {folder}/site
+    llm_report_dir: {folder}/reports
+    llm_bundle_manifest_sha256: "{pin}"
+  children:
+    llm_deployments:
+      children:
+        tiny:
+          hosts: {{gpu01: {{ansible_host: 192.0.2.1}}}}
+          vars:
+            vllm_model: /models/tiny
+            vllm_version: "0.8.5"
+            llm_gpus: [{{name: Tesla V100-PCIE-16GB, memory_mib: 16384, compute_capability: "7.0"}}]
+"""
+
+
+def test_the_road_of_a_bundle_into_a_site(tmp_path: Path) -> None:
+    """By the real playbooks: a bundle on a disk is brought in, and another one is refused before a host is touched."""
+    image = {"reference": "vllm/vllm-openai:v0.8.5", "id": "sha256:aa", "vllm_version": "0.8.5"}
+    disk = bundle(tmp_path / "disk", images=[image])
+    digest = hashlib.sha256((disk / "manifest.yml").read_bytes()).hexdigest()
+
+    def play(playbook: str, pin: str, *arguments: str) -> tuple[int, str]:
+        (tmp_path / "inventory.yml").write_text(ROAD.format(folder=tmp_path, pin=pin))
+        done = subprocess.run(
+            ["ansible-playbook", f"playbooks/{playbook}.yml", "-i", str(tmp_path / "inventory.yml"), *arguments],
+            cwd=REPOSITORY,
+            env={**os.environ, "NO_COLOR": "1"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        return done.returncode, done.stdout
+
+    bring_in = ("-e", json.dumps({"bundle_import": [str(disk)]}))
+    status, said = play("bundle", "0" * 64, *bring_in)
+    assert (status, "is not the one that is pinned" in said) == (2, True), said
+    assert not (tmp_path / "site").exists()
+    status, said = play("bundle", digest, *bring_in)
+    assert (status, f"bundle {tmp_path}/site: its manifest has the SHA-256 {digest}" in said) == (0, True), said
+    status, said = play("preflight", "0" * 64)
+    assert (status, "is not the one that is pinned" in said, "gpu01" in said.partition("PLAY [Bundle")[2]) == (
+        2,
+        True,
+        False,
+    )

@@ -247,6 +247,13 @@ def test_a_proxy_is_used(server: Server, target: Path) -> None:
     assert server.asked[0][0] == "http://example.invalid/file.bin"
 
 
+def test_where_plain_http_is_led_to_nothing_is_taken_without_a_checksum(server: Server, target: Path) -> None:
+    opener = fetch.make_opener(f"http://127.0.0.1:{server.server_port}")
+    with pytest.raises(fetch.FetchError, match=r"http://example\.invalid/file\.bin, which is plain http"):
+        fetch.download({"urls": ["http://example.invalid/file.bin"]}, str(target), opener, pause=lambda seconds: None)
+    assert not target.exists()
+
+
 def test_addresses_are_printed_without_secrets() -> None:
     assert fetch.without_password("https://me:secret@host:8/a/b?sig=secret#x") == "https://host:8/a/b"
 

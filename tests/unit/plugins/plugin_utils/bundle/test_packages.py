@@ -88,17 +88,67 @@ def test_a_requirement_is_never_an_option_or_an_address(name: str) -> None:
 
 def test_dnf_here_or_in_a_container() -> None:
     wanted = ["iptables", "libseccomp"]
-    assert packages.dnf_command("rocky-9", "x86_64", wanted, "/the folder", engine=False) == [
-        *("sh", "-euc"),
-        (
-            "dnf --assumeyes --quiet download --resolve --alldeps --forcearch=x86_64 --releasever=9 --destdir '/the folder' "
-            "iptables libseccomp; createrepo_c --quiet '/the folder'"
-        ),
-    ]
+    here = packages.dnf_command("rocky-9", "x86_64", wanted, "/the folder", False, "/the/key")
+    assert here[:2] == ["sh", "-euc"]
+    lines = here[2].splitlines()
+    assert lines[0] == (
+        "dnf --assumeyes --quiet download --resolve --alldeps --forcearch=x86_64 --releasever=9 --destdir '/the folder' iptables libseccomp"
+    )
+    assert "\n".join(lines[1:-1]) == packages.rpm_signatures("/the folder", "/the/key")
+    assert lines[-1] == "createrepo_c --quiet '/the folder'", "nothing is indexed before its signature is checked"
     inside = packages.dnf_command("almalinux-8", "x86_64", wanted, "/srv/x", engine=True)
     assert inside[:3] == ["docker", "run", "--rm"]
     assert "--volume=/srv/x:/out" in inside
-    assert "download --resolve --alldeps --forcearch=x86_64 --destdir /out iptables libseccomp;" in inside[-1]
+    assert "download --resolve --alldeps --forcearch=x86_64 --destdir /out iptables libseccomp\n" in inside[-1]
+    assert inside[-1].endswith(packages.rpm_signatures("/out") + "\ncreaterepo_c --quiet /out")
+
+
+def rpm(folder: Path, name: str, home: Path, signer: str = "") -> None:
+    """A package, signed by this user of gpg or by nobody."""
+    (home / f"{name}.spec").write_text(
+        f"Name: {name}\nVersion: 1\nRelease: 1\nSummary: x\nLicense: x\nBuildArch: noarch\n%description\nx\n%files\n"
+    )
+    build = ["rpmbuild", "--quiet", "--define", f"_topdir {home}/top", "--define", f"_rpmdir {home}"]
+    subprocess.run([*build, "-bb", f"{home}/{name}.spec"], check=True, capture_output=True)
+    (made,) = (home / "noarch").glob(f"{name}-*.rpm")
+    if signer:
+        sign = ["rpmsign", "--define", f"_gpg_name {signer}", "--define", f"__gpg {shutil.which('gpg')}", "--addsign"]
+        subprocess.run([*sign, str(made)], check=True, capture_output=True)
+    shutil.move(str(made), folder)
+
+
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("rpmkeys", "rpmbuild", "rpmsign", "gpg"))),
+    reason="it makes and signs packages, which needs rpm's programs: on Debian and Ubuntu the package rpm",
+)
+def test_a_package_that_the_distribution_did_not_sign_is_not_indexed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, home = tmp_path / "the folder", tmp_path / "home"
+    folder.mkdir()
+    (home / "gpg").mkdir(parents=True, mode=0o700)
+    monkeypatch.setenv("GNUPGHOME", str(home / "gpg"))
+    for user in ("good@site", "other@site"):
+        make = ["gpg", "--batch", "--passphrase", "", "--quick-gen-key", user, "rsa2048", "sign", "never"]
+        subprocess.run(make, check=True, capture_output=True)
+    export = subprocess.run(["gpg", "--armor", "--export", "good@site"], check=True, capture_output=True)
+    (home / "RPM-GPG-KEY-good").write_bytes(export.stdout)
+
+    def check() -> subprocess.CompletedProcess[str]:
+        script = packages.rpm_signatures(str(folder), f"{home}/RPM-GPG-KEY-*")
+        return subprocess.run(["sh", "-euc", script], capture_output=True, text=True)
+
+    assert check().returncode == 1, "nothing is there"
+    rpm(folder, "good", home, "good@site")
+    assert check().returncode == 0
+    rpm(folder, "unsigned", home)
+    refused = check()
+    assert refused.returncode == 1
+    assert "unsigned-1-1.noarch.rpm: digests OK" in refused.stderr
+    assert "good-1-1" not in refused.stderr
+    next(folder.glob("unsigned*")).unlink()
+    rpm(folder, "foreign", home, "other@site")
+    assert "foreign-1-1.noarch.rpm: digests SIGNATURES NOT OK" in check().stderr
 
 
 def test_wheels_are_for_the_hosts_python() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import sources as bundle_sources
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import make_opener
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import make_opener, unprotected
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 DIGEST = "ab" * 32
@@ -115,3 +115,35 @@ def test_a_file_of_a_web_server_has_its_size_before_it_is_fetched(hub: str) -> N
     item = {"path": "driver/x.run", "source": f"{hub}/x.run", "kind": "driver"}
     (file,) = bundle_sources.resolve(item, settings(hub))["files"]
     assert file == {"path": "driver/x.run", "urls": [f"{hub}/x.run"], "size": None, "sha256": None}
+
+
+@pytest.mark.parametrize(
+    ("url", "plain"),
+    [
+        ("http://mirror.example/x.run", True),
+        ("http://10.0.0.1:8080/x.run", True),
+        ("https://mirror.example/x.run", False),
+        ("http://127.0.0.1:8080/x.run", False),
+        ("http://[::1]/x.run", False),
+        ("http://localhost/x.run", False),
+    ],
+)
+def test_what_somebody_on_the_way_can_change(url: str, plain: bool) -> None:
+    assert unprotected(url) is plain
+
+
+def test_plain_http_without_a_checksum_is_refused_before_it_is_asked() -> None:
+    item = {"kind": "driver", "path": "driver/x.run", "source": "http://mirror.invalid/x.run", "size": 5}
+    with pytest.raises(bundle_sources.SourceError, match=r"http://mirror\.invalid/x\.run is plain http"):
+        bundle_sources.resolve(item, settings("https://hub.invalid"))
+    pinned = bundle_sources.resolve({**item, "sha256": DIGEST}, settings("https://hub.invalid"))
+    assert pinned["files"][0]["sha256"] == DIGEST
+    mirrored = bundle_sources.Settings(make_opener(), url_mirrors={"https://a.invalid/": ["http://b.invalid/"]})
+    with pytest.raises(bundle_sources.SourceError, match=r"http://b\.invalid/x\.run is plain http"):
+        bundle_sources.resolve({**item, "source": "https://a.invalid/x.run"}, mirrored)
+
+
+@pytest.mark.parametrize("hub", ["huggingface", "modelscope"])
+def test_a_hub_over_plain_http_is_refused(hub: str) -> None:
+    with pytest.raises(bundle_sources.SourceError, match=f"bundle_{hub}_endpoint"):
+        bundle_sources.resolve({**ITEM, "source": f"{hub}:a/m"}, settings("http://hub.invalid"))
