@@ -14,7 +14,7 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, human_bytes, inside, select
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 
 display = Display()
 # A file of this size takes long enough to be told of, and is worth a question to the host of its own.
@@ -48,6 +48,7 @@ class ActionModule(ActionBase):
                 "match": {"type": "dict", "default": {}},
                 "dest": {"type": "path", "required": True},
                 "strip": {"type": "int", "default": 0},
+                "content": {"type": "bool", "default": False},
                 "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
             }
         )
@@ -63,6 +64,9 @@ class ActionModule(ActionBase):
         missing = [file for file in files if file["path"] in lacking]
         result.update(answer)
         result.pop("invocation", None)
+        if answer.get("rotten"):
+            host = task_vars.get("inventory_hostname", "")
+            display.warning(message("bundle_rotten", lang, host=host, names=names(answer["rotten"], lang)))
         to_send = [file for file in missing if file["path"] not in taken]
         if not answer.get("failed") and not self._task.check_mode:
             self._tell_of_taken([file for file in missing if file["path"] in taken], lang, task_vars)

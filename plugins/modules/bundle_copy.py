@@ -37,6 +37,13 @@ options:
     description: How many leading folders of the path in the bundle are left away below O(dest).
     type: int
     default: 0
+  content:
+    description:
+      - Read every file on the host again, from the disk and when nobody else wants it, instead of trusting size and modification time.
+      - A file whose content changed although nobody wrote to it is named in a warning and copied again. A program that has the old
+        one open keeps it.
+    type: bool
+    default: false
   files:
     description: Internal. What the controller's part asks the host's part about.
     type: list
@@ -98,6 +105,11 @@ bytes:
   description: How many bytes were sent for that, or would be in check mode. What an interrupted run had sent is not counted.
   returned: success
   type: int
+rotten:
+  description: Those of RV(copied) that were on the host, with the right size and time, and another content.
+  returned: success
+  type: list
+  elements: str
 taken:
   description: Those of RV(copied) that an interrupted run had sent already.
   returned: success
@@ -106,10 +118,10 @@ taken:
 """
 
 import os
-from typing import Any
+from typing import Any, Mapping
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, is_right
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, is_right, stamp
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import (
     INCOMING,
     commit,
@@ -120,6 +132,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import 
     write_state,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded, failure
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import sha256_on_disk, yield_to_others
 
 
 def free_bytes(folder: str) -> int:
@@ -138,10 +151,34 @@ def make_room(module: AnsibleModule, dest: str, needed: int) -> None:
         module.fail_json(**failure("no_room", folder=dest, variable="llm_host_dir", **sizes))
 
 
+def right(path: str, file: Mapping[str, Any], state: Mapping[str, Any], content: bool) -> bool:
+    """Whether a file is there, by its note or, with `content`, by what the disk holds."""
+    if not content:
+        return is_right(path, file, state)
+    there = stamp(path)
+    try:
+        return there is not None and there[0] == file["size"] and sha256_on_disk(path) == file["sha256"]
+    except OSError:
+        return False  # what the disk cannot read is fetched again
+
+
+def is_rotten(path: str, file: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Whether a file that is wrong was right once, and nobody has written to it since. The timer leaves no stamp of such a file."""
+    last = state.get(file["path"])
+    there = stamp(path)
+    if there is None or there[0] != file["size"] or not last or last.get("sha256") != file["sha256"]:
+        return False
+    return last.get("stamp") in (None, there)
+
+
 def look(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
     """Say which files the host lacks and which of them have arrived already, and make room where the connection's user may put the rest."""
     state = read_state(dest)
-    missing = [file for file in files if not is_right(os.path.join(dest, file["path"]), file, state)]
+    content = bool(module.params["content"])
+    if content:
+        yield_to_others()
+    missing = [file for file in files if not right(os.path.join(dest, file["path"]), file, state, content)]
+    rotten = [file["path"] for file in missing if is_rotten(os.path.join(dest, file["path"]), file, state)]
     incoming, taken = os.path.join(dest, INCOMING), []
     if missing and not module.check_mode:
         os.makedirs(incoming, mode=0o700, exist_ok=True)
@@ -153,6 +190,7 @@ def look(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
     module.exit_json(
         changed=bool(missing),
         missing=[file["path"] for file in missing],
+        rotten=rotten,
         taken=taken,
         arriving={file["path"]: os.path.join(incoming, incoming_name(file)) for file in missing},
     )
@@ -181,6 +219,7 @@ def main() -> None:
             "match": {"type": "dict", "default": {}},
             "dest": {"type": "path", "required": True},
             "strip": {"type": "int", "default": 0},
+            "content": {"type": "bool", "default": False},
             "files": {"type": "list", "elements": "dict"},
             "phase": {"type": "str", "choices": ["check", "commit"], "default": "check"},
             "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.baremetal.llm.plugins.action.bundle_copy import LARGE_BYTES, batches
+from ansible_collections.baremetal.llm.plugins.module_utils import _rehash
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import make_record
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import incoming_name
 
@@ -31,7 +32,8 @@ PLAYBOOK = """
   gather_facts: false
   tasks:
     - name: Copy
-      baremetal.llm.bundle_copy: {bundle: "{{ bundle }}", kind: model, dest: "{{ dest }}", strip: 1}
+      baremetal.llm.bundle_copy:
+        {bundle: "{{ bundle }}", kind: model, dest: "{{ dest }}", strip: 1, content: "{{ content | default(false) }}"}
       register: __copied
     - name: Show
       ansible.builtin.debug: {msg: "RESULT {{ __copied | to_json }}"}
@@ -92,7 +94,7 @@ class Site:
         assert done.returncode == 0, done.stdout + done.stderr
         line = next(line for line in done.stdout.splitlines() if "RESULT " in line)
         text = json.loads("{" + line.strip().rstrip(",") + "}")["msg"].partition("RESULT ")[2]
-        return {**json.loads(text), "said": done.stdout}
+        return {**json.loads(text), "said": done.stdout, "warned": " ".join(done.stderr.split())}
 
 
 @pytest.fixture
@@ -166,6 +168,46 @@ def test_a_file_that_changed_on_the_way_is_named_and_the_others_stay(site: Site)
     assert "m/one.json: SHA-256" not in done.stdout
     assert site.names() == sorted(set(CONTENT) - {"large.safetensors"})
     assert incoming(site) == []
+
+
+def rot(path: Path) -> None:
+    """One byte, as a failing disk does it: size and modification time stay."""
+    before = path.stat()
+    with path.open("r+b") as stream:
+        stream.seek(before.st_size // 2)
+        stream.write(b"~")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_a_file_that_rots_is_found_on_request_and_fetched_again(site: Site) -> None:
+    site.copy()
+    site.sent()
+    late = site.host / "m/late.safetensors"
+    with late.open("rb") as used:
+        rot(late)
+        assert site.copy()["copied"] == [], "to look at size and time is cheap, and all that is done unasked"
+        assert site.copy("-e", "content=true", "--check")["rotten"] == ["m/late.safetensors"]
+        found = site.copy("-e", "content=true")
+        assert found["copied"] == found["rotten"] == ["m/late.safetensors"]
+        assert "node: the content of m/late.safetensors is not what it was" in found["warned"]
+        assert site.sent() == {"late.safetensors": 5000}
+        assert late.read_bytes() == CONTENT["late.safetensors"]
+        assert b"~" in used.read(), "who has the old file open keeps it"
+    found = site.copy("-e", "content=true")
+    assert (found["changed"], found["rotten"]) == (False, [])
+
+
+def test_what_the_timer_found_is_fetched_again_unasked(site: Site) -> None:
+    site.copy()
+    site.sent()
+    rot(site.host / "m/last.json")
+    program = [sys.executable, "-I", _rehash.__file__, str(site.host), str(site.folder / "models-verify.json")]
+    assert subprocess.run(program, capture_output=True, timeout=60).returncode == 1
+    assert json.loads((site.folder / "models-verify.json").read_text())["bad"] == ["m/last.json"]
+    found = site.copy()
+    assert found["rotten"] == found["copied"] == ["m/last.json"]
+    assert site.sent() == {"last.json": 70}
+    assert subprocess.run(program, capture_output=True, timeout=60).returncode == 0
 
 
 @pytest.mark.parametrize(
