@@ -12,6 +12,7 @@ KNOWN: dict[str, dict[str, Any]] = {
     "llm_bundle_dir": {"type": "path"},
     "llm_offline": {"type": "bool", "default": False},
     "llm_cluster_network": {"type": "str"},
+    "llm_firewall_api_sources": {"type": "list", "elements": "str"},
     "llm_gpus": {"type": "list", "elements": "dict"},
     "llm_language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
     "llm_foreign_variables": {"type": "list", "elements": "str"},

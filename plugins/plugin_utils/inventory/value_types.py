@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_network
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 _VERSION = re.compile(r"\d+(\.\d+)+([-.]?(a|b|rc|post|dev)\d+)*(\+[A-Za-z0-9.]+)?")
@@ -66,6 +66,8 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str,
         return
     if name == "vllm_version" and value != "" and not _VERSION.fullmatch(str(value)):
         yield Fault("version_malformed", text, {"name": name})
+    if name.startswith("llm_firewall_api_sources[") and not is_network(value):
+        yield Fault("source_malformed", text, {"name": name})
     if spec.get("choices"):
         yield from _choice_faults(inventory, name, value if kind == "list" else [value], spec)
     if kind in ("int", "float"):

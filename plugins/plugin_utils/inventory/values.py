@@ -65,6 +65,15 @@ def cidr_fault(value: Any) -> tuple[bool, str]:
     return False, ""
 
 
+def is_network(value: Any) -> bool:
+    """Whether a value is an address or a network, of either version of IP."""
+    try:
+        ipaddress.ip_network(str(value).strip(), strict=False)
+    except ValueError:
+        return False
+    return True
+
+
 def _is_text(value: Any) -> bool:
     return not isinstance(value, (bool, Mapping, list, tuple))
 

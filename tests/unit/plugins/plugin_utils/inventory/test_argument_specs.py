@@ -13,6 +13,7 @@ CHECKED_BY_NAME = {
     "llm_bundle_dir",
     "llm_offline",
     "llm_cluster_network",
+    "llm_firewall_api_sources",
     "llm_gpus",
     "llm_language",
     "llm_foreign_variables",
