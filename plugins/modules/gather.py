@@ -227,9 +227,10 @@ ansible_facts:
     llm_firewall:
       description:
         - C(firewalld) says whether it is C(running), and what C(firewall-cmd) prints as C(default_zone) and as C(zones) (all, with what
-          is in them). C(ufw) says whether it is C(enabled).
+          is in them). C(ufw) says whether it is C(enabled), and its C(default_input), V(DROP), V(REJECT) or V(ACCEPT); empty where there
+          is none.
       type: dict
-      sample: {"firewalld": {"running": false, "default_zone": "", "zones": ""}, "ufw": {"enabled": true}}
+      sample: {"firewalld": {"running": false, "default_zone": "", "zones": ""}, "ufw": {"enabled": true, "default_input": "DROP"}}
     llm_network_state:
       description: What O(state_file) holds; empty where there is none, or none that can be read.
       type: dict
@@ -302,9 +303,11 @@ def network(sysfs_root: str, proc_root: str) -> dict[str, Any]:
     }
 
 
-def ufw(settings: str = "/etc/ufw/ufw.conf") -> dict[str, bool]:
-    """Whether ufw is switched on."""
-    return {"enabled": bool(re.search(r"^ENABLED=yes", read(settings), re.M))}
+def ufw(settings: str = "/etc/ufw/ufw.conf", defaults: str = "/etc/default/ufw") -> dict[str, Any]:
+    """Whether ufw is switched on, and what becomes of a packet that no rule is about."""
+    policy = re.search(r"^DEFAULT_INPUT_POLICY=\"?(\w+)", read(defaults), re.M)
+    enabled = bool(re.search(r"^ENABLED=yes", read(settings), re.M))
+    return {"enabled": enabled, "default_input": policy.group(1) if policy else ""}
 
 
 def network_state(path: str) -> dict[str, Any]:

@@ -231,7 +231,7 @@ def test_members_reach_each_other_and_a_stranger_does_not(strangers: Strangers) 
             # Clients of the networks that the hosts are in may ask the API, and everybody may try to log in.
             *(("node3", DATA["node1"], port) for port in (API, 22)),
         ],
-        shut=[("node3", DATA["node1"], GCS), ("node3", MGMT["node1"], GCS), ("node3", DATA["node1"], DYNAMIC)],
+        shut=[("node3", address, port) for address in (DATA["node1"], MGMT["node1"]) for port in (GCS, DYNAMIC)],
     )
 
 
@@ -401,7 +401,8 @@ def test_opt_out_takes_it_back_and_a_run_that_is_refused_closes_it_again(
     run = network("-e", "llm_firewall_enabled=false")
     assert run.status == 0, run.output[-6000:]
     assert on("node1").run("nft list table inet baremetal_llm").rc != 0
-    assert not on("node1").file("/etc/systemd/system/llm-firewall.service").exists
+    for path in ("llm-firewall.service", "nftables.service.d/llm-firewall.conf", "docker.service.d/llm-firewall.conf"):
+        assert not on("node1").file(f"/etc/systemd/system/{path}").exists
     strangers.start("node1", GCS)
     doors(opened=[("node3", DATA["node1"], GCS)])
     strangers.stop()

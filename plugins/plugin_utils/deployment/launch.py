@@ -187,6 +187,17 @@ class Member:
         return {"RAY_AUTH_MODE": "disabled"}
 
     @property
+    def ray_metrics_environment(self) -> dict[str, str]:
+        """Where the monitor and the dashboard of a head show their metrics.
+
+        python/ray/autoscaler/_private/constants.py and python/ray/dashboard/consts.py read these; there is no option for them.
+        """
+        return {
+            "AUTOSCALER_METRIC_PORT": str(self.variables["ray_monitor_metrics_port"]),
+            "DASHBOARD_METRIC_PORT": str(self.variables["ray_dashboard_metrics_port"]),
+        }
+
+    @property
     def volumes(self) -> list[str]:
         """The two containers of a head see the same /tmp: Ray's session and vLLM's sockets lie there."""
         models = self.variables["models_dir"]
@@ -232,9 +243,12 @@ class Member:
     # -- Ray ----------------------------------------------------------------------------------------------------------
     def ray(self) -> dict[str, Any]:
         gpus = self.deployment.gpus.get(self.host, 0)
+        container = self.container(["/bin/bash", f"{SCRIPTS}/start-ray.sh"], self.ray_command(gpus))
+        if self.is_head:
+            container["environment"] = {**self.ray_metrics_environment, **self.environment}
         return {
             "needed": self.deployment.by_ray and gpus > 0,
-            "container": self.container(["/bin/bash", f"{SCRIPTS}/start-ray.sh"], self.ray_command(gpus)),
+            "container": container,
             "address": self.deployment.ray_address,
             "exec": RAY_EXEC,
             "planned_gpus": self.deployment.gpus,

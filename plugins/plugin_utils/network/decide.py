@@ -53,8 +53,13 @@ class Network:
         return self.variables[host].get("ansible_facts") or {}
 
     def state(self, host: str) -> Mapping[str, Any]:
-        """What the last run decided on this host: the network, and the rules in other people's firewalls."""
+        """What the last run decided on this host: the network, who its members were, and the rules in other people's firewalls."""
         return self.facts(host).get("llm_network_state") or {}
+
+    @functools.cached_property
+    def by_memory(self) -> list[str]:
+        """The hosts in the order in which their memory counts: those of this run know better. A rebuilt one has none."""
+        return [*self.members, *(host for host in self.hosts if host not in self.members)]
 
     @functools.cached_property
     def known(self) -> list[str]:
@@ -72,12 +77,18 @@ class Network:
 
     @functools.cached_property
     def previous(self) -> str:
-        """The network in use, from whichever host remembers it: a rebuilt host does not."""
-        outside = [host for host in self.hosts if host not in self.members]
+        """The network in use, from whichever host remembers it."""
         return next(
-            (str(self.state(host)["network"]) for host in [*self.members, *outside] if self.state(host).get("network")),
-            "",
+            (str(self.state(host)["network"]) for host in self.by_memory if self.state(host).get("network")), ""
         )
+
+    @functools.cached_property
+    def remembered(self) -> dict[str, list[str]]:
+        """The addresses that each member had when a run last saw it, as the first host that remembers tells it."""
+        found: dict[str, list[str]] = {}
+        for host in reversed(self.by_memory):
+            found |= {name: list(known) for name, known in (self.state(host).get("members") or {}).items() if known}
+        return found
 
     @functools.cached_property
     def proof(self) -> dict[str, Any] | None:
@@ -108,7 +119,7 @@ class Network:
         """What the role network reads."""
         state, firewall = self.state(host), self.facts(host).get("llm_firewall") or {}
         network = self.proof["network"] if self.proof else state.get("network") or ""
-        rules = self.rules(host, network)
+        rules = self.rules(host)
         backend = self.backend(host)
         enabled = is_true(self.variables[host]["llm_firewall_enabled"])
         runs = {
@@ -120,8 +131,7 @@ class Network:
             for program, there in runs.items()
         }
         table = enabled and backend == "nftables"
-        written = table and not rules["unknown"]
-        dynamic = written and is_true(self.variables[host]["llm_firewall_dynamic_ports_enabled"])
+        dynamic = table and is_true(self.variables[host]["llm_firewall_dynamic_ports_enabled"])
         remembered = state.get("open_ports") or []
         if dynamic and rules["dynamic"]:
             remembered = rules["dynamic"]["open"]
@@ -129,12 +139,12 @@ class Network:
             "enabled": enabled,
             "backend": backend,
             "table": table,
-            "table_written": written,
             "rules": {**rules, "dynamic": rules["dynamic"] if dynamic else None},
             **commands,
             "is_new": bool(network) and network != (state.get("network") or ""),
             "state": {
                 "network": network,
+                "members": rules["known"],
                 "ufw": commands["ufw"]["add"],
                 "firewalld": commands["firewalld"]["add"],
                 "open_ports": remembered,
@@ -157,8 +167,9 @@ class Network:
             return "firewalld"
         return "ufw" if (firewall.get("ufw") or {}).get("enabled") else "nftables"
 
-    def rules(self, host: str, network: str) -> dict[str, Any]:
-        firewalld = (self.facts(host).get("llm_firewall") or {}).get("firewalld") or {}
+    def rules(self, host: str) -> dict[str, Any]:
+        firewall = self.facts(host).get("llm_firewall") or {}
+        firewalld = firewall.get("firewalld") or {}
         zones = {}
         if firewalld.get("running"):
             zones = firewalld_zones(str(firewalld["default_zone"]), str(firewalld["zones"]))
@@ -169,8 +180,10 @@ class Network:
             self.variables,
             executor=self.executor,
             candidates=self.candidates,
-            decided={**self.state(host), "network": network},
+            remembered=self.remembered,
+            open_ports=self.state(host).get("open_ports") or (),
             zones=zones,
+            policy=str(firewall["ufw"].get("default_input") or "") if self.backend(host) == "ufw" else "",
             resolve=self.resolve,
             lang=self.lang,
         )

@@ -83,17 +83,19 @@ def firewall_rules(
     hostvars: Mapping[str, Mapping[str, Any]],
     executor: str = "",
     candidates: Sequence[Mapping[str, Any]] = (),
-    decided: Mapping[str, Any] | None = None,
+    remembered: Mapping[str, Sequence[str]] | None = None,
+    open_ports: Iterable[Any] = (),
     zones: Mapping[str, Mapping[str, Any]] | None = None,
+    policy: str = "",
     resolve: Callable[[str], Sequence[str]] = lambda name: (),
     lang: str = "en",
 ) -> dict[str, Any]:
     """The rules of one host.
 
     ``members`` are the hosts of its deployment; ``others`` names hosts that come as ``clients`` (gateways) or ``collectors``
-    (monitoring). ``candidates`` are the networks that would do, ``decided`` is what was decided on this host: the ``network``, once
-    that is known, and ``open_ports`` of other people's programs. ``zones`` are those of firewalld, ``resolve`` asks for the addresses
-    of a name.
+    (monitoring). ``candidates`` are the networks that would do. Of earlier runs are ``remembered``, the addresses of members, for those
+    that do not answer now, and ``open_ports`` of other people's programs. ``zones`` are those of firewalld, ``policy`` is what
+    becomes of a packet that no rule of ufw is about, ``resolve`` asks for the addresses of a name.
 
     Returns ``members``, ``clients`` and ``collectors``, each ``{v4, v6, ports}`` with ports as nftables writes them, ``closed``, the
     ports of them all and those that only the host itself may use, ``dynamic`` (the interface and range where gloo and NCCL listen,
@@ -102,9 +104,10 @@ def firewall_rules(
     """
     mine = hostvars[host]
     facts = mine.get("ansible_facts") or {}
-    decided = decided or {}
-    # All that it may come with: a network that was asked for may well be that of a tunnel or a bridge.
-    known = {name: {*addresses_of(hostvars[name]), *_agreed(name, hostvars[name], candidates)} for name in members}
+    # All that it may come with: a network that was asked for may well be that of a tunnel or a bridge. One that does not answer now
+    # comes back with what it had.
+    seen = {name: {*addresses_of(hostvars[name]), *_agreed(name, hostvars[name], candidates)} for name in members}
+    known = {name: sorted(seen[name] or filter(_literal, (remembered or {}).get(name) or ())) for name in members}
     inside = [address for name in members for address in known[name]]
     sources = mine.get("llm_firewall_api_sources")
     if sources is None:
@@ -140,12 +143,13 @@ def firewall_rules(
     rules.update(
         closed=_ranges(ports),
         ssh=_ssh(logins, mine, ports),
-        dynamic=_dynamic(host, facts, candidates, decided) if len(members) > 1 else None,
+        dynamic=_dynamic(facts, open_ports),
         zones=_zones(host, facts, candidates, zones or {}),
+        known=known,
         unknown=sorted(name for name in members if not known[name]),
         clashes=[list(pair) for pair in clashes(ports, [("sshd", port) for port in logins])],
     )
-    rules["notes"] = _notes(host, rules, more, zones or {}, lang)
+    rules["notes"] = _notes(host, rules, more, zones or {}, policy, lang)
     return rules
 
 
@@ -161,22 +165,15 @@ def _ssh(logins: Iterable[int], mine: Mapping[str, Any], ports: Sequence[Port]) 
     return sorted({*logins, *(at for at in said if not any(port.first <= at <= port.last for port in ports))})
 
 
-def _dynamic(
-    host: str, facts: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]], decided: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """The ports that the kernel hands out, on the interface of the network that was decided on."""
-    there = [one["interfaces"] for one in candidates if one["network"] == decided.get("network")]
+def _dynamic(facts: Mapping[str, Any], open_ports: Iterable[Any]) -> dict[str, Any] | None:
+    """The ports that the kernel hands out. Most of what gets one listens on every address, and who adds a route reaches each of them."""
     found = facts.get("llm_dynamic_ports")
-    if not found or not there or host not in there[0]:
+    if not found:
         return None
     first, last = int(found["first"]), int(found["last"])
     # What was open once stays so: a program that is restarted just now is not shut out.
-    others = {int(port) for key in (facts.get("llm_foreign_ports"), decided.get("open_ports")) for port in key or ()}
-    return {
-        "interface": there[0][host]["interface"],
-        "ports": "{0}-{1}".format(first, last),
-        "open": sorted(port for port in others if first <= port <= last),
-    }
+    others = {int(port) for ports in (facts.get("llm_foreign_ports"), open_ports) for port in ports or ()}
+    return {"ports": "{0}-{1}".format(first, last), "open": sorted(port for port in others if first <= port <= last)}
 
 
 def _zones(
@@ -185,14 +182,19 @@ def _zones(
     candidates: Sequence[Mapping[str, Any]],
     zones: Mapping[str, Mapping[str, Any]],
 ) -> list[str]:
-    """The zones of firewalld that traffic from elsewhere comes in through: the default one for interfaces that are in none."""
+    """The zones of firewalld that traffic from elsewhere comes in through: the default one for interfaces that are in none.
+
+    A zone with sources comes before those of the interfaces.
+    """
     interfaces = {
         str(entry["name"]) for entry in interfaces_from_facts(facts) if any(True for _one in outer_addresses([entry]))
     }
     interfaces |= {str(one["interfaces"][host]["interface"]) for one in candidates if host in one["interfaces"]}
     of_interface = {name: zone for zone, entry in zones.items() for name in entry["interfaces"]}
     default = [zone for zone, entry in zones.items() if entry["default"]]
-    return sorted({zone for name in interfaces for zone in ([of_interface[name]] if name in of_interface else default)})
+    by_source = [zone for zone, entry in zones.items() if entry["sources"]]
+    by_interface = [zone for name in interfaces for zone in ([of_interface[name]] if name in of_interface else default)]
+    return sorted({*by_source, *by_interface})
 
 
 def _notes(
@@ -200,31 +202,64 @@ def _notes(
     rules: Mapping[str, Any],
     others: Mapping[str, Mapping[str, Sequence[str]]],
     zones: Mapping[str, Mapping[str, Any]],
+    policy: str,
     lang: str,
 ) -> list[str]:
     lost = sorted({name for hosts in others.values() for name, found in hosts.items() if not found})
     accepting = [zone for zone in rules["zones"] if zones[zone]["target"] == "ACCEPT"]
+    opened = [
+        "{0} ({1})".format(zone, ", ".join(found))
+        for zone in rules["zones"]
+        if zone not in accepting
+        for found in [_opened(zones[zone]["ports"], rules)]
+        if found
+    ]
     return [
         message(code, lang, host=host, names=names(found, lang))
         for code, found in (
-            ("firewall_kept", rules["unknown"]),
+            ("firewall_member_unknown", rules["unknown"]),
             ("firewall_unresolved", lost),
             ("firewall_zone_accepts", accepting),
+            ("firewall_zone_ports", opened),
+            ("firewall_ufw_accepts", [policy] if policy == "ACCEPT" else []),
         )
         if found
     ]
 
 
+def _opened(ports: Iterable[str], rules: Mapping[str, Any]) -> list[str]:
+    """What of a zone's ports lets everybody in to the deployment: a port of its own, or a range of those that the kernel hands out.
+
+    A single port of that range is some program's.
+    """
+    ours = [_range(text) for text in rules["closed"]]
+    given = [_range(rules["dynamic"]["ports"])] if rules["dynamic"] else []
+    return [
+        text
+        for text in ports
+        for first, last in [_range(text)]
+        if any(first <= top and low <= last for low, top in (ours if first == last else [*ours, *given]))
+    ]
+
+
+def _range(text: str) -> tuple[int, int]:
+    """First and last port of a text such as ``8000``, ``6379-6384`` or ``1025-65535/tcp``."""
+    bounds = text.partition("/")[0].split("-")
+    return int(bounds[0]), int(bounds[-1])
+
+
 def firewalld_zones(default: str, text: str) -> dict[str, dict[str, Any]]:
-    """Target and interfaces of each zone, from ``firewall-cmd --list-all-zones``, and which of them is the default."""
+    """Target, interfaces, sources and TCP ports of each zone, from ``firewall-cmd --list-all-zones``, and which is the default."""
     found: dict[str, dict[str, Any]] = {}
     for block in re.split(r"^(?=\S)", text, flags=re.M):
-        values = dict(re.findall(r"^  (target|interfaces):[ \t]*(.*)$", block, re.M))
-        if values:
+        values = dict(re.findall(r"^  ([\w-]+):[ \t]*(.*)$", block, re.M))
+        if "target" in values:
             name = block.split()[0]
             found[name] = {
                 "target": values.get("target", ""),
                 "interfaces": values.get("interfaces", "").split(),
+                "sources": values.get("sources", "").split(),
+                "ports": [port for port in values.get("ports", "").split() if port.endswith("/tcp")],
                 "default": name == default.strip(),
             }
     return found
@@ -260,8 +295,6 @@ def firewall_commands(
     program: str, rules: Mapping[str, Any], previous: Sequence[Mapping[str, str]]
 ) -> dict[str, list[Any]]:
     """What to remove, and then what to add in this order, so that after ``previous`` the rules hold; no rules: take back all."""
-    if rules and rules["unknown"]:
-        return {"remove": [], "add": list(previous)}
     wanted = COMMANDS[program](rules) if rules else []
     # What is added comes last. Behind a refusal it would mean nothing, so that goes first and comes back after it.
     late = any(rule not in previous for rule in wanted if rule["rule"] != "deny")

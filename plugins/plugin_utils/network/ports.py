@@ -45,6 +45,9 @@ PORTS = (
     Port("metrics", "ray_metrics_export_port", "", 6385, 6385, "ray", False, COLLECTORS),
     # Only where somebody asks for it, and then on the loopback interface unless somebody asks for more.
     Port("dashboard", "ray_dashboard_port", "", 8265, 8265, "ray", True, ITSELF),
+    # Ray gives its monitor and its dashboard, which runs in part without being asked for, a port each on every address.
+    Port("monitor_metrics", "ray_monitor_metrics_port", "", 44217, 44217, "ray", True, ITSELF),
+    Port("dashboard_metrics", "ray_dashboard_metrics_port", "", 44227, 44227, "ray", True, ITSELF),
     Port("client", "ray_client_port", "", 10001, 10001, "ray", True, MEMBERS),
     Port("workers", "ray_min_worker_port", "ray_max_worker_port", 10002, 10999, "ray", False, MEMBERS),
 )

@@ -87,10 +87,11 @@ def test_firewalld_whose_rules_cannot_be_read(tmp_path: Path) -> None:
     ("settings", "enabled"), [("# ufw\nENABLED=yes\n", True), ("ENABLED=no\n", False), ("#ENABLED=yes\n", False)]
 )
 def test_ufw(tmp_path: Path, settings: str, enabled: bool) -> None:
-    path = tmp_path / "ufw.conf"
-    assert gather.ufw(str(path)) == {"enabled": False}
+    path, defaults = tmp_path / "ufw.conf", tmp_path / "default"
+    assert gather.ufw(str(path), str(defaults)) == {"enabled": False, "default_input": ""}
     path.write_text(settings)
-    assert gather.ufw(str(path)) == {"enabled": enabled}
+    defaults.write_text('IPV6=yes\nDEFAULT_INPUT_POLICY="ACCEPT"\nDEFAULT_OUTPUT_POLICY="DROP"\n')
+    assert gather.ufw(str(path), str(defaults)) == {"enabled": enabled, "default_input": "ACCEPT"}
 
 
 @pytest.mark.parametrize(

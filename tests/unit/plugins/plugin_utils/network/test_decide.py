@@ -171,7 +171,7 @@ FIREWALLS: dict[str, Any] = {
 def test_the_firewall_of_the_host_is_used(backend: str) -> None:
     section = network(found={"gpu1": {"llm_firewall": FIREWALLS[backend]}}).section("gpu1")
     assert section["backend"] == backend
-    assert section["table"] is section["table_written"] is (backend == "nftables")
+    assert section["table"] is (backend == "nftables")
     assert section["ufw"]["runs"] is FIREWALLS[backend]["ufw"]["enabled"]
     assert section["firewalld"]["runs"] is (backend == "firewalld")
     for program in ("ufw", "firewalld"):
@@ -179,6 +179,15 @@ def test_the_firewall_of_the_host_is_used(backend: str) -> None:
         assert section["state"][program] == section[program]["add"]
     if backend == "firewalld":
         assert {rule["zone"] for rule in section["firewalld"]["add"]} == {"public"}
+
+
+@pytest.mark.parametrize(("policy", "notes"), [("ACCEPT", 1), ("DROP", 0), ("", 0)])
+def test_a_firewall_that_is_open_by_default_is_told(policy: str, notes: int) -> None:
+    for enabled in (True, False):
+        firewall = {**FIREWALLS["ufw"], "ufw": {"enabled": enabled, "default_input": policy}}
+        found = network(found={"gpu1": {"llm_firewall": firewall}}).section("gpu1")["rules"]["notes"]
+        assert len(found) == (notes if enabled else 0)
+        assert all(policy in note for note in found)
 
 
 def test_nothing_is_asked_of_a_host_that_was_not_looked_at() -> None:
@@ -200,7 +209,7 @@ def test_rules_that_are_not_wanted_any_more_are_taken_back() -> None:
     facts = {"llm_firewall": FIREWALLS["firewalld"], "llm_network_state": {"ufw": [UFW], "firewalld": [RICH]}}
     section = network(found={"gpu1": facts}, llm_firewall_enabled="no").section("gpu1")
     assert section["enabled"] is False
-    assert section["table"] is section["table_written"] is False
+    assert section["table"] is False
     assert (section["ufw"]["add"], section["ufw"]["remove"]) == ([], [UFW])
     assert (section["firewalld"]["add"], section["firewalld"]["remove"]) == ([], [RICH])
 
@@ -212,13 +221,29 @@ def test_clients_of_the_gateway_are_let_in() -> None:
     assert "203.0.113.9" not in rules["members"]["v4"]
 
 
-def test_a_table_that_would_shut_somebody_out_is_not_written() -> None:
-    """Of a member whose addresses nobody knows."""
-    found = network(3)
+def test_a_first_run_that_lacks_a_member_protects_the_others() -> None:
+    found = network(3, members=("gpu1", "gpu2"))
     found.variables["gpu3"].update(ansible_facts={}, llm_interface=None)
     section = found.section("gpu1")
     assert section["rules"]["unknown"] == ["gpu3"]
-    assert (section["table"], section["table_written"], section["rules"]["dynamic"]) == (True, False, None)
+    assert (section["table"], section["rules"]["members"]["v4"][0]) == (True, "10.0.0.1")
+    assert section["rules"]["dynamic"]
+    assert section["state"]["members"]["gpu3"] == []
+
+
+@pytest.mark.parametrize("backend", FIREWALLS)
+@pytest.mark.parametrize("forgetful", ["", "gpu1"])
+def test_a_member_that_died_changes_no_rules(backend: str, forgetful: str) -> None:
+    """Whether this host or only another one remembers it, as after this one was rebuilt."""
+    facts = {f"gpu{n}": {"llm_firewall": FIREWALLS[backend]} for n in (1, 2, 3)}
+    states = {name: section["state"] for name, section in network(3, found=facts).sections().items()}
+    now = {name: {**facts[name], "llm_network_state": {} if name == forgetful else states[name]} for name in facts}
+    found = network(3, members=("gpu1", "gpu2"), found=now)
+    found.variables["gpu3"].update(ansible_facts={}, llm_interface=None)
+    assert found.section("gpu1")["state"] == states["gpu1"]
+    assert found.section("gpu1")["rules"]["unknown"] == []
+    again = [command for program in ("ufw", "firewalld") for command in found.section("gpu2")[program]["remove"]]
+    assert again == []
 
 
 @pytest.mark.parametrize("wanted", [True, False])
@@ -229,7 +254,7 @@ def test_the_ports_that_the_kernel_chooses(wanted: bool) -> None:
         llm_firewall_dynamic_ports_enabled=wanted,
     ).section("gpu1")
     if wanted:
-        assert found["rules"]["dynamic"]["interface"] == "eth1"
+        assert found["rules"]["dynamic"]["open"] == [40000, 49152]
         assert found["state"]["open_ports"] == found["rules"]["dynamic"]["open"]
     else:
         assert found["rules"]["dynamic"] is None

@@ -38,7 +38,6 @@ CANDIDATES = [
     {"network": f"{net}.0/24", "interfaces": {f"gpu0{n}": {"interface": nic, "address": f"{net}.{n}"} for n in (1, 2)}}
     for net, nic in (("10.0.0", "eth1"), ("192.168.0", "eth0"))
 ]
-DECIDED = {"network": "10.0.0.0/24"}
 
 
 def rules(executor: str = "ray", facts: Any = None, **more: Any) -> dict[str, Any]:
@@ -51,7 +50,6 @@ def rules(executor: str = "ray", facts: Any = None, **more: Any) -> dict[str, An
         {**HOSTS, "gpu01": mine},
         executor,
         candidates=CANDIDATES,
-        decided=DECIDED,
     )
 
 
@@ -63,7 +61,8 @@ def test_members_with_every_address_that_they_have() -> None:
     for address in ("10.0.0.3", "10.0.0.0", "192.168.0.9", "127.0.0.1", "172.16.0.5"):
         assert not any(ipaddress.ip_address(address) in network for network in members)
     assert found["members"]["ports"] == ["6379-6384", "10001-10999", "29502"]
-    assert found["dynamic"] == {"interface": "eth1", "ports": "32768-60999", "open": [49152]}
+    assert found["dynamic"] == {"ports": "32768-60999", "open": [49152]}
+    assert found["known"]["gpu02"] == ["10.0.0.2", "192.168.0.2", "fd00::2"]
     assert found["notes"] == []
 
 
@@ -95,24 +94,18 @@ def test_an_open_dashboard_is_for_the_clients() -> None:
     assert "8265" not in rules(ray_dashboard_enabled=True)["clients"]["ports"]
 
 
-def test_a_host_alone_protects_no_dynamic_ports() -> None:
-    assert firewall_rules("gpu01", ["gpu01"], {}, HOSTS, candidates=CANDIDATES, decided=DECIDED)["dynamic"] is None
+def test_a_host_alone_protects_what_the_kernel_hands_out() -> None:
+    """The ranks of one host meet there too, and listen on every address."""
+    assert firewall_rules("gpu01", ["gpu01"], {}, HOSTS)["dynamic"] == {"ports": "32768-60999", "open": [49152]}
 
 
-def decided(**decision: Any) -> Any:
-    return firewall_rules("gpu01", ["gpu01", "gpu02"], {}, HOSTS, candidates=CANDIDATES, decided=decision)["dynamic"]
-
-
-def test_dynamic_ports_are_those_of_the_network_that_was_decided() -> None:
-    """So that what is written before the proof is the same as after it, wherever nothing changes."""
-    assert decided(network="10.0.0.0/24")["interface"] == "eth1"
-    assert decided(network="192.168.0.0/24")["interface"] == "eth0"
-    assert decided() is None
-    assert decided(network="172.16.0.0/24") is None  # the last run's, which is no more
+def test_what_the_kernel_hands_out_is_not_known_of_a_host_that_was_not_looked_at() -> None:
+    assert firewall_rules("gate", ["gate"], {}, {"gate": {}})["dynamic"] is None
 
 
 def test_what_was_open_once_stays_open() -> None:
-    assert decided(network="10.0.0.0/24", open_ports=[50000, 49152])["open"] == [49152, 50000]
+    found = firewall_rules("gpu01", ["gpu01", "gpu02"], {}, HOSTS, open_ports=[50000, 49152, 22])
+    assert found["dynamic"] == {"ports": "32768-60999", "open": [49152, 50000]}
 
 
 def test_a_member_of_which_nothing_is_known_is_told() -> None:
@@ -120,7 +113,25 @@ def test_a_member_of_which_nothing_is_known_is_told() -> None:
     for nothing in ({}, {"ansible_host": "gpu02.lan"}, {"ansible_host": "192.168.0.2"}):
         found = firewall_rules("gpu01", ["gpu01", "gpu02"], {}, {**HOSTS, "gpu02": nothing})
         assert found["unknown"] == ["gpu02"]
-        assert len(found["notes"]) == 1
+        assert found["members"]["v4"] == ["10.0.0.1", "192.168.0.1"]  # the others are protected all the same
+        (note,) = found["notes"]
+        assert "gpu02" in note
+
+
+def test_a_member_that_does_not_answer_comes_with_what_it_had() -> None:
+    whole = firewall_rules("gpu01", ["gpu01", "gpu02"], {}, HOSTS, candidates=CANDIDATES)
+    alone = {"gpu01": HOSTS["gpu01"], "gpu02": {}}
+    found = firewall_rules("gpu01", ["gpu01", "gpu02"], {}, alone, remembered=whole["known"])
+    assert {kind: found[kind] for kind in ("members", "collectors", "closed", "known", "unknown", "notes")} == {
+        kind: whole[kind] for kind in ("members", "collectors", "closed", "known", "unknown", "notes")
+    }
+    # What is seen counts, and what a host keeps has to be an address.
+    moved = firewall_rules(
+        "gpu01", ["gpu01", "gpu02"], {}, HOSTS, remembered={"gpu02": ["10.0.0.77"], "gone": ["10.0.0.78"]}
+    )
+    assert moved["known"]["gpu02"] == ["10.0.0.2", "192.168.0.2", "fd00::2"]
+    assert set(moved["known"]) == {"gpu01", "gpu02"}
+    assert firewall_rules("gpu01", ["gpu02"], {}, alone, remembered={"gpu02": ["} accept"]})["unknown"] == ["gpu02"]
 
 
 def test_members_come_from_the_network_that_was_asked_for_whatever_it_is() -> None:
@@ -128,7 +139,7 @@ def test_members_come_from_the_network_that_was_asked_for_whatever_it_is() -> No
         "network": "10.9.0.0/24",
         "interfaces": {f"gpu0{n}": {"interface": "wg0", "address": f"10.9.0.{n}"} for n in (1, 2)},
     }
-    found = firewall_rules("gpu01", ["gpu01", "gpu02"], {}, HOSTS, candidates=[tunnel], decided={})
+    found = firewall_rules("gpu01", ["gpu01", "gpu02"], {}, HOSTS, candidates=[tunnel])
     members = [ipaddress.ip_network(text) for text in found["members"]["v4"]]
     for address in ("10.9.0.1", "10.9.0.2"):
         assert any(ipaddress.ip_address(address) in network for network in members)
@@ -220,15 +231,6 @@ def test_a_new_member_comes_before_the_refusals_of_the_last_run() -> None:
     assert after(new, firewall_commands("ufw", {}, new[2:])) == owner
 
 
-@pytest.mark.parametrize("program", ["ufw", "firewalld"])
-def test_while_a_member_is_unknown_nothing_moves(program: str) -> None:
-    unknown = firewall_rules("gpu01", ["gpu01", "gpu03"], {}, {**HOSTS, "gpu03": {}})
-    assert firewall_commands(program, unknown, [rule("allow", "10.0.0.7")]) == {
-        "remove": [],
-        "add": [rule("allow", "10.0.0.7")],
-    }
-
-
 ZONES = """\
 cluster (active)
   target: ACCEPT
@@ -244,23 +246,35 @@ public (default, active)
   icmp-block-inversion: no
   interfaces: ens9
   sources:
+  ports: 25/tcp 1025-65535/udp
 
 trusted
   target: ACCEPT
   interfaces:
+
+wide
+  target: default
+  interfaces:
+  sources: 203.0.113.0/24
+  ports: 1025-65535/udp 49152/tcp 40000-40999/tcp 8000/tcp 1025-65535/tcp 30000-32767/tcp
 """
 
 
 def test_the_zones_of_the_interfaces() -> None:
     zones = firewalld_zones("public\n", ZONES)
-    assert zones["trusted"] == {"target": "ACCEPT", "interfaces": [], "default": False}
+    assert zones["trusted"] == {"target": "ACCEPT", "interfaces": [], "sources": [], "ports": [], "default": False}
     found = firewall_rules("gpu01", ["gpu01", "gpu02"], {}, HOSTS, candidates=CANDIDATES, zones=zones)
-    assert found["zones"] == ["cluster", "public"]  # eth0 is in none, so the default one is its
-    assert "cluster" in found["notes"][0]
-    assert "ACCEPT" in found["notes"][0]
-    assert {entry["zone"] for entry in firewalld_rules(found)} == {"cluster", "public"}
+    # eth0 is in none, so the default one is its. Sources come before interfaces.
+    assert found["zones"] == ["cluster", "public", "wide"]
+    accepts, opens = found["notes"]
+    assert "cluster" in accepts
+    assert "ACCEPT" in accepts
+    # A single port of those that the kernel hands out is some program's, and 30000-32767 is nobody's.
+    assert "wide (40000-40999/tcp, 8000/tcp, 1025-65535/tcp)" in opens
+    assert "public" not in opens
+    assert {entry["zone"] for entry in firewalld_rules(found)} == {"cluster", "public", "wide"}
     elsewhere = firewall_commands("firewalld", {**found, "zones": ["public"]}, firewalld_rules(found))
-    assert {entry["zone"] for entry in elsewhere["remove"]} == {"cluster"}
+    assert {entry["zone"] for entry in elsewhere["remove"]} == {"cluster", "wide"}
 
 
 def test_firewalld_only_lets_in() -> None:
