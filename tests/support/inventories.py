@@ -29,6 +29,7 @@ KNOWN: dict[str, dict[str, Any]] = {
     "vllm_image": {"type": "str"},
     "vllm_served_model_name": {"type": "str"},
     "vllm_port": {"type": "int", "default": 8000},
+    "vllm_api_paths": {"type": "list", "elements": "str"},
     "vllm_start_timeout_seconds": {"type": "int"},
     "vllm_max_model_len": {"type": "int"},
     "vllm_gpu_memory_utilization": {"type": "float"},

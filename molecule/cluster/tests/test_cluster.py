@@ -169,6 +169,16 @@ def test_a_client_gets_an_answer_with_its_key_and_none_without(head: str) -> Non
     assert json.loads(answer)["usage"]["completion_tokens"] > 0
 
 
+@pytest.mark.parametrize("path", ["invocations", "tokenize", "pause", "openapi.json"])
+def test_what_the_key_does_not_cover_is_not_answered(path: str) -> None:
+    for head in sorted(HEADS):
+        command = ["curl", "--silent", "--max-time", "60", "--output", "/dev/null", "--write-out", "%{http_code}"]
+        done = subprocess.run(
+            [*command, f"http://{DATA[head]}:8000/{path}"], capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "404"
+
+
 def test_the_key_is_in_no_process_list_and_no_container_configuration(host: Any) -> None:
     deployment = HEADS.get(name_of(host), "tiny_split")
     key = (STATE / f"secrets/{deployment}_api_key").read_text().strip()

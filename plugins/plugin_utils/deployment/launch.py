@@ -319,6 +319,8 @@ class Member:
         key = [f"{self.key_file}:{API_KEY}:ro"] if self.enabled("vllm_api_key_enabled") and self.is_head else []
         container["volumes"] = [*self.volumes, *key, *self.ray_token_volumes]
         container["environment"] = {**self.environment, **started["environment"]}
+        if self.is_head:
+            container["environment"]["LLM_API_PATHS"] = " ".join(map(str, self.variables["vllm_api_paths"]))
         # With Ray, its node of this host and vLLM find each other through shared memory and the process list.
         container["pid_mode"] = "host" if self.deployment.by_ray else ""
         return container

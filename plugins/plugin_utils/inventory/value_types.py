@@ -15,6 +15,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 _VERSION = re.compile(r"\d+(\.\d+)+([-.]?(a|b|rc|post|dev)\d+)*(\+[A-Za-z0-9.]+)?")
+# Of a URL, as the API server compares it: nothing that would have to be written otherwise there.
+_PATH = re.compile(r"/[A-Za-z0-9._~/-]*")
 
 
 class Fault(NamedTuple):
@@ -68,6 +70,8 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str,
         yield Fault("version_malformed", text, {"name": name})
     if name.startswith("llm_firewall_api_sources[") and not is_network(value):
         yield Fault("source_malformed", text, {"name": name})
+    if name.startswith("vllm_api_paths[") and not _PATH.fullmatch(str(value)):
+        yield Fault("api_path_malformed", text, {"name": name})
     if spec.get("choices"):
         yield from _choice_faults(inventory, name, value if kind == "list" else [value], spec)
     if kind in ("int", "float"):

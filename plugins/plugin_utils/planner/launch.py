@@ -16,6 +16,8 @@ API_PORT, MASTER_PORT = 8000, 29501
 ANY_ADDRESS = "0.0.0.0"
 # Nothing leaves the hosts: no statistics of use, no look at a hub.
 ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+# roles/vllm/files/middleware: vLLM answers more paths than its key covers.
+MIDDLEWARE = "llm_api_paths.ApiPaths"
 
 
 def launch(
@@ -38,6 +40,9 @@ def launch(
     options = dict(settings)
     host, port = options.pop("host", None) or ANY_ADDRESS, options.pop("port", None) or service.get("port") or API_PORT
     served = options.pop("served_model_name", None) or service.get("served_model_name") or model
+    # What is named last is asked first.
+    middlewares = [*_listed(options.pop("middleware", None)), MIDDLEWARE]
+    answering = [word for middleware in middlewares for word in ("--middleware", middleware)]
     environment = dict(ENVIRONMENT)
     if executor == "ray" and service.get("ray_address"):
         environment["RAY_ADDRESS"] = str(service["ray_address"])
@@ -47,7 +52,7 @@ def launch(
         *vllm_arguments(options, vllm_version),
     ]
     if not joins_hosts(executor, nodes):
-        return {head: {"argv": common, "environment": environment}}
+        return {head: {"argv": [*common, *answering], "environment": environment}}
     address = (service.get("addresses") or {}).get(head) or head
     meeting = ["--master-addr", str(address), "--master-port", str(service.get("master_port") or MASTER_PORT)]
     return {
@@ -56,12 +61,16 @@ def launch(
                 *common,
                 *("--nnodes", str(len(hosts)), "--node-rank", str(rank)),
                 *meeting,
-                *([] if host == head else ["--headless"]),
+                *(answering if host == head else ["--headless"]),
             ],
             "environment": environment,
         }
         for rank, host in enumerate(hosts)
     }
+
+
+def _listed(value: Any) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, (list, tuple)) else [str(value)] if value else []
 
 
 def ranked_hosts(nodes: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -25,4 +25,6 @@ if [ -f "$key" ]; then
   VLLM_API_KEY=$(cat "$key")
   export VLLM_API_KEY
 fi
+# llm_api_paths.py, which vLLM loads by name.
+export PYTHONPATH=/llm/middleware${PYTHONPATH:+:$PYTHONPATH}
 exec "$@"

@@ -34,3 +34,11 @@ def test_workers_keep_their_own_names_of_interfaces(
     subprocess.run(["bash", str(FILE), "2", "true"], env=environment, check=True)
     written = tmp_path / folder / "ray_non_carry_over_env_vars.json"
     assert sorted(json.loads(written.read_text())) == names
+
+
+@pytest.mark.parametrize(("before", "after"), [("", "/llm/middleware"), ("/mine", "/llm/middleware:/mine")])
+def test_vllm_finds_the_middleware(before: str, after: str) -> None:
+    environment = {"HOME": "/nonexistent", "PATH": os.environ["PATH"], **({"PYTHONPATH": before} if before else {})}
+    command = ["bash", str(FILE), "0", "sh", "-c", "echo $PYTHONPATH"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == after

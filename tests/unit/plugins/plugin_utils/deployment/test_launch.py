@@ -273,6 +273,22 @@ def test_the_api_is_open_where_somebody_wants_that() -> None:
     assert "--key" not in vllm["probe"]["command"]
 
 
+def test_who_answers_is_told_which_paths() -> None:
+    made = deployment("mp", vllm_api_paths=["/tokenize", "/rerank"])
+    head, worker = (made.of(name).sections()["vllm"]["container"] for name in made.hosts)
+    assert head["environment"]["LLM_API_PATHS"] == "/tokenize /rerank"
+    assert member().sections()["vllm"]["container"]["environment"]["LLM_API_PATHS"] == ""
+    assert "LLM_API_PATHS" not in worker["environment"]
+    assert "--middleware" not in worker["command"]
+
+
+def test_a_head_of_ray_shows_metrics_where_it_is_told() -> None:
+    moved = {"ray_monitor_metrics_port": 45000, "ray_dashboard_metrics_port": 45001}
+    head, worker = (member(name, **moved).sections()["ray"]["container"]["environment"] for name in ("gpu1", "gpu2"))
+    assert (head["AUTOSCALER_METRIC_PORT"], head["DASHBOARD_METRIC_PORT"]) == ("45000", "45001")
+    assert "AUTOSCALER_METRIC_PORT" not in worker
+
+
 def test_who_is_asked_for_a_token() -> None:
     vllm = member(vllm_port=8001, vllm_served_model_name="tiny").sections()["vllm"]
     assert vllm["url"] == "http://10.0.0.1:8001"

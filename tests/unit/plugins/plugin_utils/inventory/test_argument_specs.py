@@ -17,6 +17,7 @@ CHECKED_BY_NAME = {
     "llm_gpus",
     "llm_language",
     "llm_foreign_variables",
+    "vllm_api_paths",
     "vllm_options",
 }
 

@@ -4,12 +4,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import joins_hosts, launch, ranked_hosts
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, releases
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import (
+    MIDDLEWARE,
+    joins_hosts,
+    launch,
+    ranked_hosts,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import unknown_option
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import (
+    release_key,
+    releases,
+    resolve_release,
+)
+
+ROLE = Path(__file__).parents[5] / "roles/vllm"
 
 APART = [{"host": "a", "ranks": [0, 1]}, {"host": "b", "ranks": [2, 3]}, {"host": "idle", "ranks": []}]
 ALONE = [{"host": "a", "ranks": [0]}, {"host": "idle", "ranks": []}]
@@ -25,30 +38,31 @@ SERVICE = {
 SETTINGS: dict[str, Any] = {"tensor_parallel_size": 2, "pipeline_parallel_size": 2, "max_model_len": 2048}
 COMMON = ["vllm", "serve", "/models/lab--tiny", "--host", "0.0.0.0", "--port", "8001", "--served-model-name", "tiny"]
 SIZES = ["--tensor-parallel-size", "2", "--pipeline-parallel-size", "2", "--max-model-len", "2048"]
+ANSWERING = ["--middleware", "llm_api_paths.ApiPaths"]
 OFFLINE = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 
 
 def test_one_host_runs_it_alone() -> None:
     started = launch({"max_model_len": 2048}, "0.20.0", "uni", ALONE, SERVICE)
-    assert started == {"a": {"argv": [*COMMON, "--max-model-len", "2048"], "environment": OFFLINE}}
+    assert started == {"a": {"argv": [*COMMON, "--max-model-len", "2048", *ANSWERING], "environment": OFFLINE}}
 
 
 def test_several_processes_of_one_host_need_no_meeting() -> None:
     (started,) = launch({"tensor_parallel_size": 2}, "0.20.0", "mp", APART[:1], SERVICE).values()
-    assert started["argv"] == [*COMMON, "--tensor-parallel-size", "2"]
+    assert started["argv"] == [*COMMON, "--tensor-parallel-size", "2", *ANSWERING]
 
 
 def test_with_ray_only_the_head_runs_it() -> None:
     started = launch(SETTINGS, "0.20.0", "ray", APART, SERVICE)
     environment = {**OFFLINE, "RAY_ADDRESS": "10.0.0.1:6379"}
-    assert started == {"a": {"argv": [*COMMON, *SIZES], "environment": environment}}
+    assert started == {"a": {"argv": [*COMMON, *SIZES, *ANSWERING], "environment": environment}}
 
 
 def test_without_ray_each_host_with_ranks_runs_it_and_the_head_answers() -> None:
     started = launch(SETTINGS, "0.20.0", "mp", APART, SERVICE)
     meeting = ["--master-addr", "10.0.0.1", "--master-port", "29509"]
     assert {host: command["argv"] for host, command in started.items()} == {
-        "a": [*COMMON, *SIZES, "--nnodes", "2", "--node-rank", "0", *meeting],
+        "a": [*COMMON, *SIZES, "--nnodes", "2", "--node-rank", "0", *meeting, *ANSWERING],
         "b": [*COMMON, *SIZES, "--nnodes", "2", "--node-rank", "1", *meeting, "--headless"],
     }
     assert [command["environment"] for command in started.values()] == [OFFLINE, OFFLINE]
@@ -60,8 +74,23 @@ def test_what_nobody_says_has_a_default() -> None:
     assert started["a"]["argv"] == [
         *("vllm", "serve", "MODEL", "--host", "0.0.0.0", "--port", "8000", "--served-model-name", "MODEL"),
         *("--nnodes", "2", "--node-rank", "0", "--master-addr", "a", "--master-port", "29501"),
+        *ANSWERING,
     ]
     assert launch({}, "0.20.0", "ray", APART)["a"]["environment"] == OFFLINE
+
+
+@pytest.mark.parametrize("version", releases())
+def test_every_release_refuses_what_its_key_does_not_cover(version: str) -> None:
+    """A middleware of one's own comes with it, each behind an option of its own: that is how every release reads them."""
+    assert unknown_option("middleware", resolve_release(version)) is None
+    for said in ("mine.One", ["mine.One"]):
+        argv = launch({"middleware": said}, version, "uni", ALONE, SERVICE)["a"]["argv"]
+        assert argv[-4:] == ["--middleware", "mine.One", *ANSWERING]
+
+
+def test_vllm_finds_the_middleware_by_that_name() -> None:
+    module, name = MIDDLEWARE.rsplit(".", 1)
+    assert f"class {name}:" in (ROLE / f"files/middleware/{module}.py").read_text()
 
 
 @pytest.mark.parametrize("version", releases())

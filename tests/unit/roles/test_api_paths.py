@@ -1,0 +1,121 @@
+"""Which paths the API server answers, and for which of them it wants the key, whatever vLLM does."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILE = Path(__file__).parents[3] / "roles/vllm/files/middleware/llm_api_paths.py"
+KEY = "correct-horse"
+
+
+def program() -> Any:
+    spec = importlib.util.spec_from_file_location("llm_api_paths", FILE)
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(FILE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+async def vllm(_scope: Any, _receive: Any, send: Any) -> None:
+    """What stands behind: it answers everything."""
+    await send({"type": "vllm"})
+
+
+def asked(path: str, *, kind: str = "http", **more: Any) -> list[dict[str, Any]]:
+    """What is sent back."""
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def receive() -> dict[str, Any]:
+        raise AssertionError("nothing is read of a request that is refused")
+
+    scope = {"type": kind, "path": path, "method": "POST", "headers": [], **more}
+    asyncio.run(program().ApiPaths(vllm)(scope, receive, send))
+    return sent
+
+
+def status(path: str, **more: Any) -> int:
+    """Of the answer; 200 where it is vLLM's own."""
+    first = asked(path, **more)[0]
+    return 200 if first["type"] == "vllm" else int(first["status"])
+
+
+@pytest.fixture(autouse=True)
+def settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_API_KEY", KEY)
+    monkeypatch.setenv("LLM_API_PATHS", "/tokenize /v2/")
+
+
+def bearer(key: str, kind: str = "Bearer") -> list[tuple[bytes, bytes]]:
+    return [(b"host", b"gpu01"), (b"authorization", f"{kind} {key}".encode())]
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/completions", "/v1/models", "/v1", "/health", "/metrics", "/metrics/", "/ping", "/version", "/load"]
+)
+def test_what_vllm_covers_itself_and_what_tells_how_it_is(path: str) -> None:
+    assert status(path) == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/invocations", "/detokenize", "/pause", "/sleep", "/wake_up", "/update_weights", "/collective_rpc", "/docs"),
+        *("/", "", "/v10/completions", "//v1/completions", "/V1/completions", "/tokenizer_info", "/healthy", "v1"),
+    ],
+)
+def test_nothing_else_is_answered(path: str) -> None:
+    assert status(path) == 404
+    assert status(path, headers=bearer(KEY)) == 404
+    assert status(path, method="OPTIONS") == 404
+
+
+@pytest.mark.parametrize("path", ["/tokenize", "/tokenize/", "/v2/rerank", "/v2"])
+def test_what_is_added_needs_the_key(path: str) -> None:
+    assert status(path) == 401
+    for wrong in (bearer(KEY + "x"), bearer(""), bearer(KEY, "Basic"), bearer("\u00e9"), [(b"authorization", b"")]):
+        assert status(path, headers=wrong) == 401
+    assert status(path, headers=bearer(KEY)) == 200
+    assert status(path, headers=bearer(KEY, "bearer")) == 200
+    assert status(path, method="OPTIONS") == 200
+
+
+def test_without_a_key_nobody_is_asked_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VLLM_API_KEY")
+    assert status("/tokenize") == 200
+    assert status("/pause") == 404
+
+
+def test_without_paths_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LLM_API_PATHS")
+    assert status("/tokenize", headers=bearer(KEY)) == 404
+    assert status("/v1/models") == 200
+
+
+def test_everything_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLM_API_PATHS", "/")
+    assert (status("/pause"), status("/pause", headers=bearer(KEY))) == (401, 200)
+
+
+def test_a_refusal_is_a_whole_answer() -> None:
+    start, end = asked("/pause")
+    assert (start["type"], end["type"]) == ("http.response.start", "http.response.body")
+    assert dict(start["headers"])[b"content-length"] == str(len(end["body"])).encode()
+    assert KEY.encode() not in end["body"]
+
+
+def test_sockets_of_browsers_are_refused_before_they_are_open() -> None:
+    assert asked("/realtime", kind="websocket", method=None) == [{"type": "websocket.close", "code": 1008}]
+    assert asked("/v1/realtime", kind="websocket", method=None) == [{"type": "vllm"}]
+
+
+def test_what_is_no_request_goes_through() -> None:
+    assert asked("", kind="lifespan") == [{"type": "vllm"}]
