@@ -11,12 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_network
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_loopback, is_network
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 _VERSION = re.compile(r"\d+(\.\d+)+([-.]?(a|b|rc|post|dev)\d+)*(\+[A-Za-z0-9.]+)?")
 # Of a URL, as the API server compares it: nothing that would have to be written otherwise there.
 _PATH = re.compile(r"/[A-Za-z0-9._~/-]*")
+# Options with which vLLM starts, but not where the probe, the report and clients ask it: over HTTP, at the head's address, from /v1 on.
+_NEVER_READY = frozenset(
+    (
+        *("ssl_certfile", "ssl_keyfile", "ssl_ca_certs", "ssl_cert_reqs", "ssl_ciphers", "enable_ssl_refresh"),
+        *("root_path", "uds", "headless", "grpc"),
+    )
+)
 
 
 class Fault(NamedTuple):
@@ -130,5 +137,7 @@ def _engine_option_faults(inventory: Inventory, value: Mapping[Any, Any]) -> Fau
         text = f"{key}: {inventory.text(value.get(key))}"
         if "vllm_" + plain in inventory.known:
             yield Fault("option_has_variable", text, {"key": key, "variable": "vllm_" + plain})
+        elif plain in _NEVER_READY or (plain == "host" and is_loopback(value.get(key))):
+            yield Fault("option_never_ready", text, {"key": key})
         elif plain != key:
             yield Fault("option_spelling", text, {"key": key, "suggestion": plain})

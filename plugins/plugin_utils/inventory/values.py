@@ -74,6 +74,15 @@ def is_network(value: Any) -> bool:
     return True
 
 
+def is_loopback(value: Any) -> bool:
+    """Whether a value is a name or an address under which a host reaches only itself."""
+    text = str(value).strip().lower()
+    try:
+        return ipaddress.ip_address(text).is_loopback
+    except ValueError:
+        return text in ("localhost", "localhost.localdomain")
+
+
 def _is_text(value: Any) -> bool:
     return not isinstance(value, (bool, Mapping, list, tuple))
 

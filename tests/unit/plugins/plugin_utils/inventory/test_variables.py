@@ -124,6 +124,15 @@ def test_other_machines_of_the_inventory_are_not_ours(inventory: Inventory) -> N
         ("vllm_options", "--swap-space 4", "wrong_type"),
         ("vllm_options", {"swap-space": 4}, "option_spelling"),
         ("vllm_options", {"tensor_parallel_size": 4}, "option_has_variable"),
+        ("vllm_options", {"port": 9000}, "option_has_variable"),
+        *(
+            ("vllm_options", {key: "x"}, "option_never_ready")
+            for key in ("ssl_certfile", "--ssl-keyfile", "root_path", "uds")
+        ),
+        *(
+            ("vllm_options", {"host": to}, "option_never_ready")
+            for to in ("127.0.0.1", "127.1.2.3", "::1", "LOCALHOST")
+        ),
         ("vllm_options", {"--max-model-len": 4}, "option_has_variable"),
         ("models_checks", "a,b", "wrong_type"),
         ("models_checks", ["a"], "wrong_type"),
@@ -170,6 +179,7 @@ def test_bad_values(inventory: Inventory, name: str, value: object, code: str) -
         ("vllm_enforce_eager", "yes"),
         ("vllm_enforce_eager", 0),
         ("vllm_options", {"swap_space": 4}),
+        *(("vllm_options", {"host": to}) for to in ("0.0.0.0", "::", "10.0.0.1", "gpu01.lan")),
         ("vllm_served_model_name", 7),
         ("models_checks", [{"name": "a", "count": "1"}]),
         ("llm_cluster_network", "10.0.0.0/24"),
