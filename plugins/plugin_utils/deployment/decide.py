@@ -13,8 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run, plan_inputs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
+    image_to_run,
+    plan_inputs,
+    ray_without_token,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import Network
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import ranked_hosts
@@ -69,6 +74,8 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             errors.append(_refused(name, plan, question.language))
         elif head not in ranked_hosts(plan["nodes"]):
             errors.append(_head_idle(name, head, plan, question.language))
+        else:
+            errors += _ray_open(name, asked, plan, variables, records, question.language)
         decided["plans"][name] = plan
         image = image_to_run(variables[head], records)
         if not plan["ok"]:
@@ -121,7 +128,43 @@ def _plan(
     request = dict(inputs["request"])
     if question.observations:
         request["observations"] = list(question.observations)
-    return {**plan_deployment(config, inputs["nodes"], request, question.language), "model": config}
+    plan = {**plan_deployment(config, inputs["nodes"], request, question.language), "model": config}
+    version = ray_without_token(question.variables[str(asked["head"])], records)
+    if plan["ok"] and plan["executor"] == "ray" and version:
+        said = message("ray_without_token_warning", question.language, version=version)
+        plan["predicted"] = {**plan["predicted"], "warnings": [*plan["predicted"]["warnings"], said]}
+    return plan
+
+
+def _ray_open(
+    name: str,
+    asked: Mapping[str, Any],
+    plan: Mapping[str, Any],
+    variables: Mapping[str, Mapping[str, Any]],
+    records: Sequence[Mapping[str, Any]],
+    language: str,
+) -> list[dict[str, str]]:
+    """A token was asked for that Ray does not know, and no firewall stands in for it."""
+    version = ray_without_token(variables[str(asked["head"])], records)
+    exposed = [
+        host
+        for host in asked["hosts"]
+        if is_true(variables[host].get("ray_token_enabled", True))
+        and not is_true(variables[host].get("llm_firewall_enabled", True))
+    ]
+    if plan["executor"] != "ray" or not version or not exposed:
+        return []
+    return [
+        problem(
+            "ray_without_token",
+            language,
+            value="llm_firewall_enabled: false",
+            where=message("where_group", language, group=name),
+            deployment=name,
+            version=version,
+            hosts=names(exposed, language),
+        )
+    ]
 
 
 def _head_idle(name: str, head: str, plan: Mapping[str, Any], language: str) -> dict[str, str]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ SETTINGS = (
     "enforce_eager",
     "objective",
 )
+# https://docs.ray.io/en/latest/ray-security/token-auth.html
+RAY_TOKEN_SINCE = (2, 52)
 # How many hosts have what; facts come from preflight, the other from the inventory.
 FOUND, DECLARED = "llm_gpus_found", "llm_gpus"
 
@@ -45,6 +48,13 @@ def ray_is_in_image(vllm_version: str) -> bool:
     """Whether the official image of a release brings Ray, as far as the version can be read; the planner judges the rest."""
     key = release_key(vllm_version) if vllm_version[:1].isdigit() else ()
     return key <= release_key(RAY_IN_IMAGE_LAST)
+
+
+def ray_without_token(variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> str:
+    """The release of Ray in a deployment's image if it is known and has no token; empty otherwise."""
+    version = str(_image_of(records, image_reference(variables)).get("ray_version") or "")
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+    return version if numbers and numbers < RAY_TOKEN_SINCE else ""
 
 
 def stands_for(image: Mapping[str, Any], reference: str) -> bool:

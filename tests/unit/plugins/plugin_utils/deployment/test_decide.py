@@ -23,7 +23,10 @@ from tests.support.deployments import host
 FAST, SLOW = "10.0.0.0/24", "192.168.0.0/24"
 DATA = Path(__file__).resolve().parents[5] / "tests/data/models"
 CONFIG = json.loads((DATA / "Qwen__Qwen2-0.5B.json").read_text(encoding="utf-8"))
-IMAGE = {"path": "images.tar", "images": [{"reference": "vllm/vllm-openai:v0.8.5-ray", "base": {"reference": "vllm/vllm-openai:v0.8.5"}}]}  # fmt: skip
+IMAGE: dict[str, Any] = {
+    "path": "images.tar",
+    "images": [{"reference": "vllm/vllm-openai:v0.8.5-ray", "base": {"reference": "vllm/vllm-openai:v0.8.5"}}],
+}
 MODEL = {"path": "models/lab--tiny/config.json", "model": "lab/tiny"}
 PAIR: dict[str, Any] = {"pair": {"hosts": ["gpu1", "gpu2"], "head": "gpu1"}}
 
@@ -42,12 +45,13 @@ def connected(variables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]
 class Bundle:
     """What is read on the controller, and what was asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, ray: str = "") -> None:
         self.read: list[str] = []
+        self.ray = ray
 
     def records(self, bundle: str) -> list[dict[str, Any]]:
         self.read.append(bundle)
-        return [MODEL, IMAGE]
+        return [MODEL, {**IMAGE, "images": [{**IMAGE["images"][0], "ray_version": self.ray}]}]
 
     def config(self, path: str) -> dict[str, Any]:
         self.read.append(path)
@@ -334,3 +338,41 @@ def test_a_decision_is_sound_and_has_no_secret_when_it_is_written(inventory: Any
             assert sections["vllm"]["needed"] is (each in plan["launch"])
             if plan["executor"] == "ray":
                 assert sections["ray"]["needed"] is (each in planned)
+
+
+# -- a Ray without a token --------------------------------------------------------------------------------------------
+def with_ray(version: str, language: str = "en", **more: Any) -> dict[str, Any]:
+    variables = hosts(vllm_executor="ray", **more)
+    bundle = Bundle(version)
+    return decide(Question(PAIR, variables, [], language=language), Sources(bundle.records, bundle.config))
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize(
+    ("version", "known"), [("2.43.0", False), ("2.51.1", False), ("2.52.0", True), ("3.0.0", True)]
+)
+def test_a_ray_that_knows_no_token_is_told_and_needs_the_firewall(version: str, known: bool, language: str) -> None:
+    decided = with_ray(version, language)
+    warnings = [text for text in decided["plans"]["pair"]["predicted"]["warnings"] if version in text]
+    assert len(warnings) == (0 if known else 1)
+    assert decided["error"] == ""
+    error = with_ray(version, language, llm_firewall_enabled=False)["error"]
+    assert bool(error) is not known
+    if not known:
+        for part in (version, "gpu1", "gpu2", "ray_token_enabled: false"):
+            assert part in error
+    # Somebody who knows that there is no token, and keeps others away in another way.
+    assert with_ray(version, llm_firewall_enabled=False, ray_token_enabled=False)["error"] == ""
+
+
+def test_of_a_ray_that_nobody_knows_nothing_is_said() -> None:
+    decided = with_ray("", llm_firewall_enabled=False)
+    assert decided["error"] == ""
+    assert not [text for text in decided["plans"]["pair"]["predicted"]["warnings"] if "Ray" in text]
+
+
+def test_without_ray_no_token_is_missed() -> None:
+    variables = hosts(1, llm_firewall_enabled=False)
+    bundle = Bundle("2.43.0")
+    alone = {"alone": {"hosts": ["gpu1"], "head": "gpu1"}}
+    assert decide(Question(alone, variables, []), Sources(bundle.records, bundle.config))["error"] == ""
