@@ -193,6 +193,10 @@ def test_containers_see_the_gpus_and_are_not_privileged(host: Any) -> None:
         seen = host.check_output(f"docker exec {container} nvidia-smi -L").splitlines()
         assert len(seen) == {"node1": 1, "node2": 1, "node3": 2}[name_of(host)]
         assert host.check_output(f"docker inspect --format '{{{{.HostConfig.Privileged}}}}' {container}") == "false"
+        status = host.check_output(f"docker exec {container} grep -E '^(NoNewPrivs|CapBnd):' /proc/self/status").split()
+        rights = dict(zip(status[::2], status[1::2], strict=True))
+        assert rights["NoNewPrivs:"] == "1"
+        assert int(rights["CapBnd:"], 16) == 1 << 1  # CAP_DAC_OVERRIDE
 
 
 def test_containers_start_at_boot_without_the_controller(host: Any) -> None:

@@ -25,6 +25,10 @@ GIB = 1 << 30
 SCRIPTS, RAY_TOKEN, API_KEY = "/llm", "/run/secrets/ray_token", "/run/secrets/vllm_api_key"
 # Ray gets a twentieth of the host's memory for its objects, within these bounds.
 OBJECT_STORE_SHARE, OBJECT_STORE_GIB = 20, (1, 8)
+# A program in a container gets no rights that it was not started with, such as those of a setuid program.
+SECURITY = ["no-new-privileges"]
+# Below it a program needs a capability to listen: a container in the host's network has the host's rule.
+FIRST_FREE_PORT = 1024
 RDMA_DEVICES = "/dev/infiniband:/dev/infiniband"
 # Engines before 23 never end what runs in a container that is restarted meanwhile, as the probe may do: who waits for it waits for ever.
 RAY_EXEC = ["timeout", "60", "docker", "exec", "llm-ray"]
@@ -228,12 +232,20 @@ class Member:
             "etc_hosts": self.deployment.etc_hosts,
             "devices": self.devices,
             "ulimits": self.ulimits,
+            "security_opts": SECURITY,
+            "cap_drop": ["ALL"],
+            "capabilities": self.capabilities,
         }
 
     @property
     def devices(self) -> list[str]:
         """What containers need of the host for RDMA, where every host of the deployment has it."""
         return [RDMA_DEVICES] if str(self.environment.get("NCCL_IB_DISABLE", "1")) == "0" else []
+
+    @property
+    def capabilities(self) -> list[str]:
+        """What is left of root's rights, without the CAP_ that engines before 19.03 do not know."""
+        return [str(name) for name in self.variables["ray_capabilities"]]
 
     @property
     def ulimits(self) -> list[str]:
@@ -321,6 +333,8 @@ class Member:
         container["environment"] = {**self.environment, **started["environment"]}
         if self.is_head:
             container["environment"]["LLM_API_PATHS"] = " ".join(map(str, self.variables["vllm_api_paths"]))
+        if int(self.variables["vllm_port"]) < FIRST_FREE_PORT and self.is_head:
+            container["capabilities"] = sorted({*self.capabilities, "NET_BIND_SERVICE"})
         # With Ray, its node of this host and vLLM find each other through shared memory and the process list.
         container["pid_mode"] = "host" if self.deployment.by_ray else ""
         return container
@@ -370,6 +384,8 @@ class Member:
                 *("docker", "run", "--rm", "--name=llm-collective", "--runtime=nvidia", "--network=host", "--ipc=host"),
                 *("--env-file=/dev/stdin", f"--volume={program}:/llm-collective.py:ro"),
                 *(f"--device={device}" for device in self.devices),
+                *(f"--security-opt={option}" for option in SECURITY),
+                *("--cap-drop=ALL", *(f"--cap-add={name}" for name in self.capabilities)),
                 *(f"--ulimit={limit.replace(':', '=', 1)}" for limit in self.ulimits),
                 *(f"--add-host={name}:{address}" for name, address in self.deployment.etc_hosts.items()),
                 *("--entrypoint=python3", self.deployment.image, "/llm-collective.py", *where),

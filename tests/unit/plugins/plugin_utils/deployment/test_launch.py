@@ -73,6 +73,28 @@ def test_who_asks_for_rdma_gets_its_devices(settings: dict[str, Any], devices: l
     assert mounted == [f"--device={device}" for device in devices]
 
 
+def test_little_is_left_of_the_rights_of_root() -> None:
+    sections = member().sections()
+    for container in (sections["ray"]["container"], sections["vllm"]["container"]):
+        assert container["security_opts"] == ["no-new-privileges"]
+        assert (container["cap_drop"], container["capabilities"]) == (["ALL"], ["DAC_OVERRIDE"])
+    command = sections["vllm"]["collective"]["command"]
+    assert {"--security-opt=no-new-privileges", "--cap-drop=ALL", "--cap-add=DAC_OVERRIDE"} <= set(command)
+    assert "--privileged" not in command
+    asked = member(ray_capabilities=["SYS_NICE"], vllm_port=443).sections()
+    assert asked["ray"]["container"]["capabilities"] == ["SYS_NICE"]
+    assert asked["vllm"]["container"]["capabilities"] == ["NET_BIND_SERVICE", "SYS_NICE"]
+
+
+@pytest.mark.parametrize("executor", ["ray", "mp"])
+def test_what_containers_see_of_the_host_cannot_be_written(executor: str) -> None:
+    """But for the folder that both have as /tmp."""
+    sections = member(executor=executor).sections()
+    for role in ("ray", "vllm"):
+        writable = [volume for volume in sections[role]["container"]["volumes"] if not volume.endswith(":ro")]
+        assert writable == ["/opt/llm/tmp:/tmp"]
+
+
 def test_rdma_of_one_host_only_is_not_used() -> None:
     made = deployment()
     made.variables["gpu1"]["ansible_facts"]["llm_rdma_found"] = [INFINIBAND]
@@ -356,6 +378,7 @@ def test_the_all_reduce_has_no_secret_on_its_command_line() -> None:
     assert found["command"] == [
         *("docker", "run", "--rm", "--name=llm-collective", "--runtime=nvidia", "--network=host", "--ipc=host"),
         *("--env-file=/dev/stdin", "--volume=/opt/llm/collective.py:/llm-collective.py:ro"),
+        *("--security-opt=no-new-privileges", "--cap-drop=ALL", "--cap-add=DAC_OVERRIDE"),
         *("--ulimit=nofile=1048576:1048576", "--ulimit=memlock=-1:-1"),
         *("--add-host=gpu1.rank:::ffff:10.0.0.1", "--add-host=gpu2.rank:::ffff:10.0.0.2"),
         *("--entrypoint=python3", "image:1", "/llm-collective.py", "10.0.0.1", "29502", "3", "2", "1"),
