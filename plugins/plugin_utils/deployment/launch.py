@@ -235,6 +235,8 @@ class Member:
             "security_opts": SECURITY,
             "cap_drop": ["ALL"],
             "capabilities": self.capabilities,
+            "pids_limit": int(self.variables["ray_pids_limit"]),
+            "memory": self.memory,
         }
 
     @property
@@ -246,6 +248,12 @@ class Member:
     def capabilities(self) -> list[str]:
         """What is left of root's rights, without the CAP_ that engines before 19.03 do not know."""
         return [str(name) for name in self.variables["ray_capabilities"]]
+
+    @property
+    def memory(self) -> str:
+        """In bytes; empty for all that the host has."""
+        gib = self.variables.get("ray_memory_limit_gib")
+        return str(int(float(gib) * GIB)) if gib is not None else ""
 
     @property
     def ulimits(self) -> list[str]:

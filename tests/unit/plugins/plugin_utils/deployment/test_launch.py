@@ -95,6 +95,15 @@ def test_what_containers_see_of_the_host_cannot_be_written(executor: str) -> Non
         assert writable == ["/opt/llm/tmp:/tmp"]
 
 
+@pytest.mark.parametrize(("gib", "memory"), [(None, ""), (0.5, str(GIB // 2)), ("48", str(48 * GIB))])
+def test_the_limits_of_a_container(gib: Any, memory: str) -> None:
+    sections = member(ray_pids_limit="4096", **({} if gib is None else {"ray_memory_limit_gib": gib})).sections()
+    for role in ("ray", "vllm"):
+        container = sections[role]["container"]
+        assert (container["pids_limit"], container["memory"]) == (4096, memory)
+    assert member().sections()["ray"]["container"]["pids_limit"] == 65536
+
+
 def test_rdma_of_one_host_only_is_not_used() -> None:
     made = deployment()
     made.variables["gpu1"]["ansible_facts"]["llm_rdma_found"] = [INFINIBAND]
