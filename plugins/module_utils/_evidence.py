@@ -32,7 +32,7 @@ READ_ALWAYS_BYTES = 1 << 20
 READ_AT_MOST_BYTES = 256 << 20
 # What a container is made from. The rest of its description changes while it runs.
 CONTAINER_SETTINGS = ("Config", "HostConfig")
-UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "FragmentPath", "DropInPaths", "NeedDaemonReload")
+UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "FragmentPath", "NeedDaemonReload")
 COUNTERS = re.compile(r"counter packets \d+ bytes \d+")
 
 

@@ -12,6 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import (
+    CLIENTS,
+    COLLECTORS,
+    ITSELF,
+    MEMBERS,
+    PORTS,
+)
 
 from tests.run import scenarios
 from tests.support import docs_commands
@@ -143,6 +150,36 @@ def test_the_ports_are_those_of_the_roles() -> None:
             rows = [line for line in text.splitlines() if line.startswith("|") and f"`{variable}`" in line]
             assert len(rows) == 1, variable
             assert port in rows[0], variable
+
+
+def security_rows() -> list[str]:
+    """What docs/security.md has to say of each port, from the table that the firewall is made of."""
+    who = {
+        MEMBERS: "the deployment's hosts",
+        # Members are let in to every port, those that only the host itself needs too.
+        ITSELF: "the deployment's hosts",
+        CLIENTS: "the deployment's hosts, `llm_gateway`, `llm_firewall_api_sources`",
+        COLLECTORS: "the deployment's hosts, `llm_monitoring`",
+    }
+    rows = ["| 22, or where sshd listens | every host | `ansible_port` | everybody |"]
+    for port in PORTS:
+        number = str(port.first) if port.first == port.last else f"{port.first} to {port.last}"
+        where = "the head" if port.head_only else "every host"
+        where += {"ray": ", with Ray", "mp": ", without Ray", "": ""}[port.executor]
+        variables = ", ".join(f"`{name}`" for name in (port.variable, port.last_variable) if name)
+        rows.append(f"| {number} | {where} | {variables} | {who[port.reached_by]} |")
+    opened = "the deployment's hosts; everybody where another program listened before"
+    rows.append(
+        f"| what the kernel hands out (32768 to 60999) | every host | `llm_firewall_dynamic_ports_enabled` | {opened} |"
+    )
+    return rows
+
+
+def test_the_table_of_who_reaches_which_port_is_that_of_the_firewall() -> None:
+    text = (ROOT / "docs" / "security.md").read_text()
+    section = text.split("## Who reaches which port", 1)[1].split("\n## ", 1)[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][2:]
+    assert rows == security_rows()
 
 
 PAGE = """# A page
