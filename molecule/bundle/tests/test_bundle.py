@@ -125,7 +125,7 @@ def test_it_travels_in_parts_and_is_installed_from_where_it_arrived(disk: Path) 
     )
     assert run.returncode == 0, run.stdout
     assert host.package("tree").is_installed
-    assert host.check_output("apt-get check").strip() is not None
+    assert host.run("apt-get check").rc == 0  # no package lacks what it depends on
 
 
 def test_a_part_that_is_missing_is_named(disk: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import docker
+import testinfra
 
 from lab.config import STATE, load
 
@@ -13,8 +14,9 @@ LAB_BUNDLE = STATE / "bundle"
 testinfra_hosts = [f"ssh://{name}" for name in LAB.nodes]
 
 
-def test_there_are_as_many_as_lab_yml_says() -> None:
-    assert len(testinfra_hosts) == 3
+def test_they_are_those_that_lab_yml_names() -> None:
+    hosts = [testinfra.get_host(name, ssh_config=str(STATE / "ssh/config")) for name in testinfra_hosts]
+    assert [host.check_output("hostname") for host in hosts] == list(LAB.nodes) == ["node1", "node2", "node3"]
 
 
 def test_systemd_has_booted(host: Any) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lab.config import load
+import testinfra
+
+from lab.config import STATE, load
 
 HOSTS = {name: load().nodes[name].data for name in ("node1", "node2")}
 testinfra_hosts = [f"ssh://{name}" for name in HOSTS]
 FIXED = {6380, 6381, 6382, 6383, 6384, 6385}
 
 
-def test_two_hosts_are_looked_at(host: Any) -> None:
-    assert len(testinfra_hosts) == 2
-    assert host.check_output("hostname") in HOSTS
+def test_two_hosts_are_looked_at() -> None:
+    hosts = [testinfra.get_host(name, ssh_config=str(STATE / "ssh/config")) for name in testinfra_hosts]
+    assert [host.check_output("hostname") for host in hosts] == ["node1", "node2"]
 
 
 def test_the_worker_was_restarted_by_the_engine(host: Any) -> None:
