@@ -348,30 +348,37 @@ class Member:
         return container
 
     def probe(self) -> dict[str, Any]:
-        """One token every few seconds, and a restart of what is dead. It also says how long a start may take."""
-        folder = f"{self.host_dir}/probe"
-        weights = model_path(self.variables)
-        start = ["/usr/bin/env", "python3", f"{folder}/llm-probe.py", "--weights", weights]
-        start += ["--state", f"{folder}/state.json"]
-        command = [
-            *start,
-            "--url",
-            self.url,
-            "--model",
-            self.served_model_name,
-            "--phase",
-            f"{self.tmp}/llm-vllm.phase",
-        ]
-        command += ["--failures", str(self.variables["vllm_probe_failures"])]
+        """What restarts what is dead, on each host that takes part. On the head it asks for tokens, and says how long a start may take."""
+        folder, head, by_ray = f"{self.host_dir}/probe", self.is_head, self.deployment.by_ray
+        start = ["/usr/bin/env", "python3", f"{folder}/llm-probe.py", "--weights", model_path(self.variables)]
+        start += ["--measured", f"{folder}/measured.json"]
+        command = [*start, "--failures", str(self.variables["vllm_probe_failures"])]
+        command += ["--interval", str(self.variables["vllm_probe_interval_seconds"])]
+        # What a member that freezes would never tell: Ray's own processes, or the program that follows the head.
+        if by_ray:
+            command += ["--watch", "llm-ray:raylet,gcs_server"]
+        elif not head:
+            command += ["--watch", "llm-vllm"]
+        if head:
+            command += self.probe_of_server()
+        return {
+            "needed": head or self.host in self.deployment.planned,
+            "folder": folder,
+            "start": start,
+            "command": command,
+        }
+
+    def probe_of_server(self) -> list[str]:
+        command = ["--url", self.url, "--model", self.served_model_name]
         if self.enabled("vllm_api_key_enabled"):
             command += ["--key", self.key_file]
         if self.deployment.joins_hosts:
             command += ["--followers", str(len(self.deployment.planned) - 1), "--meeting-port", self.master_port]
         if self.deployment.by_ray:
-            command += ["--below", "llm-ray"]
+            command += ["--cluster", self.deployment.ray_address, "--below", "llm-ray", "--above", "llm-vllm"]
         if self.variables.get("vllm_start_seconds") is not None:
             command += ["--start-seconds", str(self.variables["vllm_start_seconds"])]
-        return {"folder": folder, "start": start, "command": command}
+        return command
 
     def collective(self) -> dict[str, Any]:
         """The all-reduce over every rank, run by hand as the service's containers are by the engine."""

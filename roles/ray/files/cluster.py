@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs in the Ray container of the head: prints the cluster's hosts and where the ranks of vLLM run, as JSON.
+"""Runs in the Ray container of the head: prints the cluster's hosts, where the ranks of vLLM run and which of them died, as JSON.
 
 usage: cluster.py ADDRESS [--status]
 
@@ -20,6 +20,7 @@ answer = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
 import ray  # noqa: E402
+from ray._private.state import state  # noqa: E402
 from ray.util import placement_group_table  # noqa: E402
 
 address = sys.argv[1]
@@ -44,7 +45,22 @@ ranks = []
 for group in placement_group_table().values():
     if group["state"] == "CREATED":
         ranks = [nodes[node]["host"] for _bundle, node in sorted(group["bundles_to_node_id"].items()) if node in nodes]
-found = {"ray": ray.__version__, "nodes": sorted(nodes.values(), key=lambda node: node["host"]), "ranks": ranks}
+# What a host tells of its processes is known here at once, while vLLM may wait for minutes for the answer of a rank that is dead. A rank is an
+# actor of these classes (vllm/v1/executor/ray_utils.py, ray_executor_v2.py); those of a vLLM that ended died with it. Ray has no public
+# name for its tables without the dashboard.
+living = {job["JobID"] for job in state.job_table() if not job["IsDead"]}
+names = {node["NodeID"]: nodes.get(node["NodeID"], {}).get("host", node["NodeManagerAddress"]) for node in ray.nodes()}
+lost = sorted(
+    "{0} on {1}".format(actor["ActorClassName"], names.get(actor["Address"]["NodeID"]) or "a host that is gone")
+    for actor in state.actor_table(None).values()
+    if actor["State"] == "DEAD" and actor["JobID"] in living and actor["ActorClassName"].startswith("RayWorker")
+)
+found = {
+    "ray": ray.__version__,
+    "nodes": sorted(nodes.values(), key=lambda node: node["host"]),
+    "ranks": ranks,
+    "lost": lost,
+}
 if sys.argv[2:] == ["--status"]:
     status = subprocess.run(["ray", "status", f"--address={address}"], stdout=subprocess.PIPE, timeout=60, check=True)
     found["status"] = status.stdout.decode()

@@ -16,14 +16,15 @@ for argument in "$@"; do
   esac
 done
 
+# What earlier starts left: Ray makes a new session each time and never removes one. First of all, for the disk may be full.
+rm -rf /tmp/ray
+
 # Without this file the head asks addresses of three clouds which of them it runs in, even with usage statistics off
 # (ray/_common/usage/usage_lib.py, get_cluster_config_to_report).
-printf 'provider: {type: local}\n' >~/ray_bootstrap_config.yaml
+[ -s ~/ray_bootstrap_config.yaml ] || printf 'provider: {type: local}\n' >~/ray_bootstrap_config.yaml
 # With usage statistics off, the head still wants to tell Ray's makers that they are (ray/dashboard/modules/usage_stats/usage_stats_head.py,
 # _report_disabled_usage_sync), and looks up usage-stats.ray.io for that. Without an address it neither asks nor sends.
 if [ "${RAY_USAGE_STATS_ENABLED:-}" = 0 ]; then
   export RAY_USAGE_STATS_REPORT_URL=
 fi
-# What earlier starts left: Ray makes a new session each time and never removes one.
-rm -rf /tmp/ray
 exec ray start "$@"

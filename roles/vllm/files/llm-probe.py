@@ -1,17 +1,26 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Asks the model of this host for one token and restarts what is dead. systemd runs it every few seconds, on the head.
+"""Restarts what is dead on this host, and nothing else. systemd runs it every few seconds.
 
-A container that ended is the engine's business (restart policy), one that somebody stopped is left alone, and a start is given
-the time that it needs: the weights' bytes on disk by the rate at which this host has been seen to read. Only what has failed several
-times in a row, without having computed anything in between, is restarted. What it found goes to the journal and a state file.
+On the head it asks the model for one token and judges the server by `decide`; on every host of the deployment it judges the container that
+takes part in the cluster by `watch`. Both are pure: what was seen goes in, with the state that they returned last, and an action comes out.
+
+What counts as alive: a generated token, an answer below 500 that is no token (a rotated key, a renamed model), or counters of the engine that
+moved since the last look. Time is counted on the boot-time clock, look by look, so that neither a clock that jumps nor a host that slept
+makes a silence longer than it was seen to be. A container that ended is the engine's business (restart policy), and one that somebody
+stopped is left alone. The state is kept in memory and copied to a tmpfs after the restart: a full disk stops nothing.
 """
 
 import argparse
+import collections
+import contextlib
 import glob
+import http.client
 import json
 import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -24,17 +33,169 @@ BASE_SECONDS = 300
 # Of the measured rate, which is one reader on an idle disk, this part is counted on.
 RATE_SHARE = 0.5
 # How many times as long a start may take before it is judged dead. vLLM gives up by itself after 600 s without progress
-# (VLLM_ENGINE_READY_TIMEOUT_S in vllm/envs.py); the probe is for what does not even do that.
-PATIENCE = 2
-# What failed is asked again soon, not at the next time of the timer.
-AGAIN_SECONDS = 5
-# How long the counters of what was computed may take to come.
-COUNTERS_SECONDS = 5
+# (VLLM_ENGINE_READY_TIMEOUT_S in vllm/envs.py); the probe is for what does not even do that. Another host's disk may be slower than this
+# one's: each restart that brought no token doubles the time, at most this many times.
+PATIENCE, DOUBLINGS = 2, 3
+# What has just started is remembered as taking this many times what it took last time.
+LEARNED_MARGIN = 1.5
+# A silent engine is given so many seconds and half a start, which is what a restart costs; vLLM itself gives up a step that takes 300 s
+# (VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS in vllm/envs.py).
+SILENCE_SECONDS, SILENCE_LEAST, SILENCE_MOST = 15, 35, 300
+# A server whose counters cannot be read may be busy with others: only a much longer silence is a proof.
+UNKNOWN_SECONDS = 600
+# An error may come back at once, and one that lasts no longer than this is no proof of death.
+ERROR_SECONDS = 30
+# A process that got no turn on a processor for so long is stopped or stuck: those that are looked at wake up every second or so.
+FROZEN_SECONDS = 20
+# So many starts without a token are a crash loop.
+CRASH_STARTS = 3
+# What failed is looked at again soon, not at the next time of the timer, but no run lasts longer than this.
+AGAIN_SECONDS, RUN_SECONDS = 5, 240
+# How long an answer may take: the first time, and at most; a request that is taken back has lost its place in the queue.
+ASK_SECONDS, ASK_MOST = 10, 60
+COUNTERS_SECONDS, DOCKER_SECONDS, CLUSTER_SECONDS, RESTART_SECONDS = 5, 10, 30, 60
+# Of the state's form: another one's is not read.
+FORM = 1
+# Who is judged dead is not waited for.
+STOP_SECONDS = 2
 # In /proc/net/tcp: include/net/tcp_states.h of Linux.
 ESTABLISHED = "01"
-COUNTERS = re.compile(r"^vllm:(?:prompt|generation)_tokens_total(?:\{[^}]*\})? ([0-9.e+]+)$", re.MULTILINE)
+# What the engine says of itself, all of it set by a step of its scheduler, chunks of a long prompt included (vllm/v1/metrics/loggers.py,
+# vllm/v1/core/sched/scheduler.py, make_stats; the name gpu_cache_usage_perc is of releases before 0.10).
+COUNTERS = re.compile(
+    r"^vllm:((?:prompt|generation)_tokens_total|iteration_tokens_total_count|num_requests_running|num_requests_waiting"
+    r"|(?:kv|gpu)_cache_usage_perc)(?:\{[^}]*\})? ([0-9.]+(?:e[+-]?[0-9]+)?)$",
+    re.MULTILINE,
+)
+TOKENS = ("prompt_tokens_total", "generation_tokens_total")
+# Lines of a log that may hold the cause of an end, and those that only say that there is one.
+CAUSE = re.compile(r"\b\w*(?:Error|Exception)\b|\berror:|out of memory|\bKilled\b|[Nn]o such file|CUDA|NCCL|[Ff]ailed")
+NO_CAUSE = re.compile(r"root cause|Engine core initialization failed|Traceback|resource_tracker", re.IGNORECASE)
+CAUSES, CAUSE_LENGTH = 5, 400
+
+# failures: failed looks in a row that a restart needs. grace, silence: seconds that a start and a silent engine get. gap: the most
+# seconds that are counted between two looks.
+Limits = collections.namedtuple("Limits", "failures grace silence gap")
+# Of an engine: running (when it started, as text; "" if it does not run), pid, born (the process's start, in ticks since boot).
+Container = collections.namedtuple("Container", "running pid born")
+STOPPED = Container("", 0, 0)
 
 
+# -- what is decided: pure --------------------------------------------------------------------------------------------
+def decide(state, seen, limits):
+    """What to do about the server, a line for people, and the new state.
+
+    ``seen``: now (seconds on the boot-time clock), took (seconds of this look), container (its start as text, "" if it does not run, None if
+    Docker does not answer), waiting (for hosts or GPUs), answer (token, refused, error or silent), detail, counters (by name; None if
+    they did not come), turns (of its main process on a processor; None if unknown), lost (which members died; "" if none), causes
+    (lines of the log of the run before).
+    Returns the action, none or restart.
+    """
+    state, passed = _next(state, seen, limits)
+    if seen["container"] is None and not state.get("container"):
+        return "none", "unknown: Docker does not answer", state
+    if seen["container"] is not None and state.get("container") != seen["container"]:
+        if not seen["container"]:
+            return "none", "stopped: the container does not run; Docker or an operator has to start it", state
+        state.update(container=seen["container"], served=False, loading=0, failures=0, silence=0)
+        state.update(starts=state.get("starts", 0) + 1, causes=seen["causes"], counters=None, turns=None)
+    moved = None not in (seen["counters"], state["counters"]) and seen["counters"] != state["counters"]
+    frozen = seen["turns"] is not None and seen["turns"] == state["turns"]
+    state.update(counters=seen["counters"] or state["counters"], turns=seen["turns"])
+    # Somebody else's tokens, before the probe had one.
+    state["served"] |= any((seen["counters"] or {}).get(name) for name in TOKENS)
+    if seen["answer"] == "token":
+        line = "serving"
+        if not state["served"] or state["starts"]:
+            line += ", {0:.0f} s after the start".format(state["loading"])
+        if state["loading"]:
+            state["start_seconds"] = state["loading"]
+        state.update(served=True, failures=0, silence=0, starts=0, restarts=0, loading=0)
+        return "none", line, state
+    if seen["answer"] == "refused" or moved:
+        state.update(failures=0, silence=0)
+        if moved:
+            return "none", "busy: no token for the probe, but the engine computes", state
+        return "none", "refused: {0}; the server answers, so it is left alone".format(seen["detail"]), state
+    restarts = state.get("restarts", 0)
+    grace = limits.grace * 2 ** min(restarts, DOUBLINGS)
+    if not state["served"] and not seen["waiting"]:
+        state["loading"] += passed
+    if not state["served"] and (seen["waiting"] or state["loading"] < grace):
+        if state["starts"] >= CRASH_STARTS:
+            last = state["causes"][-1] if state["causes"] else "no reason in its log"
+            return "none", "crashing: {0} starts without a token; last: {1}".format(state["starts"], last), state
+        if seen["waiting"]:
+            return "none", "waiting: hosts of the plan, or GPUs of theirs, are missing", state
+        return "none", "loading: {0:.0f} s of at most {1:.0f} s".format(state["loading"], grace), state
+    state["failures"] += 1
+    # Of the time before the first failure nothing is known.
+    state["silence"] += passed if state["failures"] > 1 else min(seen["took"], limits.gap)
+    needed, allowed = limits.failures, limits.silence
+    if seen["lost"]:
+        needed, allowed = (limits.failures, ERROR_SECONDS) if restarts else (1, 0)
+    elif frozen or seen["answer"] == "error":
+        allowed = ERROR_SECONDS
+    elif seen["counters"] is None:
+        allowed = max(UNKNOWN_SECONDS, limits.silence)
+    allowed *= 2 ** min(restarts, DOUBLINGS)
+    why = "lost " + seen["lost"] if seen["lost"] else "its main process is frozen" if frozen else seen["detail"]
+    line = "failed {0} of {1}, silent for {2:.0f} s of {3:.0f} s: {4}".format(
+        state["failures"], needed, state["silence"], allowed, why
+    )
+    if state["failures"] < needed or state["silence"] < allowed:
+        return "none", line, state
+    state.update(failures=0, silence=0, restarts=restarts + 1)
+    return "restart", line, state
+
+
+def watch(state, seen, limits):
+    """The same for a container of which no token can be asked: it is dead when a process that always wakes up gets no turn any more.
+
+    ``seen``: now, container, turns (by the process's name; empty if unknown).
+    """
+    state, passed = _next(state, seen, limits)
+    if seen["container"] is not None and state.get("container") != seen["container"]:
+        state.update(container=seen["container"], turns={}, failures=0, silence=0)
+    if not state.get("container"):
+        return "none", "stopped: the container does not run; Docker or an operator has to start it", state
+    before, state["turns"] = state["turns"], seen["turns"]
+    still = sorted(name for name, turns in seen["turns"].items() if before.get(name) == turns)
+    if not still:
+        state.update(failures=0, silence=0)
+        # What moves only once between two restarts is no recovery.
+        if before:
+            state["restarts"] = 0
+        return "none", "running", state
+    state["failures"] += 1
+    state["silence"] += passed
+    allowed = FROZEN_SECONDS * 2 ** min(state.get("restarts", 0), DOUBLINGS)
+    line = "failed {0} of {1}, frozen for {2:.0f} s of {3:.0f} s: {4}".format(
+        state["failures"], limits.failures, state["silence"], allowed, ", ".join(still)
+    )
+    if state["failures"] < limits.failures or state["silence"] < allowed:
+        return "none", line, state
+    state.update(failures=0, silence=0, restarts=state.get("restarts", 0) + 1)
+    return "restart", line, state
+
+
+def _next(state, seen, limits):
+    """A copy of the state at the time of this look, and how many seconds of those since the last one count."""
+    passed = min(max(seen["now"] - state.get("now", seen["now"]), 0), limits.gap)
+    return dict(state, now=seen["now"]), passed
+
+
+def limits_of(options, measured):
+    """What the probe allows, from the options and from what was measured; a start in seconds comes with it."""
+    learned = measured.get("start_seconds") or 0
+    start = options.start_seconds or max(
+        start_seconds(options.weights, measured.get("bytes_per_second")), learned * LEARNED_MARGIN
+    )
+    silence = min(max(SILENCE_SECONDS + (learned or start) / 2, SILENCE_LEAST), SILENCE_MOST)
+    return start, Limits(options.failures, start * PATIENCE, silence, options.interval + ASK_MOST)
+
+
+# -- what is measured -------------------------------------------------------------------------------------------------
 def measured_rate(folder, sample_bytes=SAMPLE_BYTES):
     """Bytes a second at which the largest file of a folder is read from its disk, not from memory."""
     sizes = {path: os.path.getsize(path) for path in glob.glob(os.path.join(folder, "*")) if os.path.isfile(path)}
@@ -60,172 +221,352 @@ def start_seconds(folder, rate):
     return BASE_SECONDS + (size / (rate * RATE_SHARE) if rate else 0)
 
 
-def decide(state, seen, now, failures_allowed):
-    """What to do, and the new state. Pure: the tests call it with made-up states.
+def clock():
+    """Seconds since boot, those that the host slept included; no setting of the time moves it."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
-    ``seen``: container (its start as text, "" if it does not run), phase (waiting or starting), phase_since, answer (token, busy or
-    none), computed (tokens since it runs), detail, grace. Returns the action (none or restart), a line for the journal, and the state to keep.
-    """
-    state = dict(state)
-    if state.get("container") != seen["container"]:
-        state.update(container=seen["container"], served=False, failures=0)
-    if not seen["container"]:
-        return "none", "stopped: the container does not run; the engine or an operator has to start it", state
-    if seen["answer"] == "token":
-        line = "serving" if state["served"] else "serving, {0:.0f} s after the start".format(now - seen["phase_since"])
-        state.update(served=True, failures=0, restarts=0)
-        return "none", line, state
-    if seen["answer"] == "busy":
-        state.update(failures=0)
-        return "none", "busy: no token for the probe, but others were computed", state
-    if seen["computed"]:
-        state["served"] = True  # somebody else's tokens, before this one looked
-    if not state["served"] and seen["phase"] == "waiting":
-        state["waited_until"] = now
-        return "none", "waiting: hosts of the plan, or GPUs of theirs, are missing", state
-    # Without Ray the start goes on inside of vLLM when the last host comes.
-    age = now - max(seen["phase_since"], state.get("waited_until", 0))
-    if not state["served"] and age < seen["grace"]:
-        return "none", "loading: {0:.0f} s of at most {1:.0f} s".format(age, seen["grace"]), state
-    state["failures"] = state.get("failures", 0) + 1
-    line = "failed {0} of {1}: {2}".format(state["failures"], failures_allowed, seen["detail"])
-    if state["failures"] < failures_allowed:
-        return "none", line, state
-    state.update(failures=0, restarts=state.get("restarts", 0) + 1)
-    return "restart", line, state
+
+# -- what is seen -----------------------------------------------------------------------------------------------------
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The key goes to the address that was asked, and to no other."""
+
+    def redirect_request(self, *_dummy, **_more):
+        return None
+
+
+# No proxy either, whatever the environment says: it would get the key.
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect)
+WRONG = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    RecursionError,
+    http.client.HTTPException,
+)
+
+
+@contextlib.contextmanager
+def within(seconds):
+    """Ends what takes longer, also an answer that comes byte by byte."""
+
+    def end(*_dummy):
+        raise TimeoutError("no whole answer within {0:.0f} s".format(seconds))
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def ask(url, model, key, timeout):
-    """One token. Returns what came and a word about it."""
+    """One token. Returns token, refused, error or silent, and a word about it."""
     body = json.dumps({"model": model, "prompt": "Hello", "max_tokens": 1, "temperature": 0}).encode()
     headers = {"Content-Type": "application/json"}
     if key:
         headers["Authorization"] = "Bearer " + key
+        if not re.match(r"[!-~]+$", key):
+            return "refused", "the key's file holds what no key can be"
     try:
-        with urllib.request.urlopen(
-            urllib.request.Request(url + "/v1/completions", body, headers), timeout=timeout
-        ) as response:
-            if json.load(response)["usage"]["completion_tokens"] > 0:
-                return "token", ""
-            return "none", "an answer without a token"
+        request = urllib.request.Request(url + "/v1/completions", body, headers)
+        with within(timeout), OPENER.open(request, timeout=timeout) as response:
+            answer = json.load(response)
+        if answer["usage"]["completion_tokens"] > 0:
+            return "token", ""
+        return "error", "an answer without a token"
     except urllib.error.HTTPError as error:
-        return "none", "{0} answered {1}".format(url, error.code)
-    except (OSError, ValueError, KeyError) as error:
-        return "none", "{0}: {1}".format(url, error)
+        return "refused" if error.code < 500 else "error", "{0} answered {1}".format(url, error.code)
+    except WRONG as error:
+        late = isinstance(getattr(error, "reason", error), (socket.timeout, TimeoutError))
+        return "silent" if late else "error", "{0}: {1}: {2}".format(url, type(error).__name__, error)
 
 
-def computed(url, timeout):
-    """Tokens that the engine has computed so far; null if it does not say."""
+def counters(url, timeout):
+    """What the engine has counted so far, by name; None if it does not say."""
     try:
-        with urllib.request.urlopen(url + "/metrics", timeout=timeout) as response:
+        with within(timeout), OPENER.open(url + "/metrics", timeout=timeout) as response:
             found = COUNTERS.findall(response.read().decode(errors="replace"))
-    except (OSError, ValueError):
+    except WRONG:
         return None
-    return sum(float(value) for value in found) if found else None
+    sums = {}
+    for name, value in found:
+        sums[name] = sums.get(name, 0) + float(value)
+    return sums if any(name in sums for name in TOKENS) else None
 
 
-def connected(port, folder="/proc/net"):
-    """How many other hosts have a connection to this port."""
-    others = set()
+def connections(port, folder="/proc/net"):
+    """The connections of other hosts to this port: the ports of each host, by its address as the kernel writes it."""
+    others = {}
     for name in ("tcp", "tcp6"):
         for line in read(os.path.join(folder, name)).splitlines()[1:]:
             cells = line.split()
             local, own_port = cells[1].split(":")
-            remote = cells[2].split(":")[0]
+            remote, remote_port = cells[2].split(":")
             if int(own_port, 16) == port and cells[3] == ESTABLISHED and remote != local:
-                others.add(remote)
-    return len(others)
+                others.setdefault(remote, []).append(remote_port)
+    return others
 
 
-def docker(*arguments):
-    """Output of a docker command; empty if it fails."""
-    done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else ""
+def gone(before, now):
+    """The hosts that have none of the connections any more that they had. A member that started anew has others."""
+    return sorted(host for host, ports in before.items() if not set(ports) & set(now.get(host, ())))
+
+
+def docker(*arguments, seconds=None):
+    """Exit status (None if it did not end in time) and output of a docker command."""
+    try:
+        done = subprocess.run(
+            ["docker", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=seconds or DOCKER_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None, ""
+    return done.returncode, done.stdout.decode(errors="replace").strip()
+
+
+def container(name):
+    """One that runs or is paused, STOPPED, or None if Docker does not answer."""
+    form = "{{.State.Status}} {{.State.Pid}} {{.State.StartedAt}}"
+    status, said = docker("container", "inspect", "--format", form, name)
+    if status == 0 and len(said.split()) == 3:
+        state, pid, started = said.split()
+        return Container(started, int(pid), born(int(pid))) if state in ("running", "paused") else STOPPED
+    return STOPPED if "no such container" in said.lower() else None
+
+
+def known(name, state):
+    """What Docker says of a container, for the state machine, and the container as it was last seen if Docker says nothing."""
+    found = container(name)
+    if found is None:
+        return None, Container(state.get("container") or "", state.get("pid") or 0, state.get("born"))
+    return found.running, found
+
+
+def stat(pid):
+    """The fields of a process from its state on (proc(5), /proc/pid/stat, the third and those after it)."""
+    line = read("/proc/{0}/stat".format(pid))
+    return line.rpartition(")")[2].split()
+
+
+def born(pid):
+    """When a process started, in ticks since boot; another one with its number has another time. Empty if there is none."""
+    fields = stat(pid)
+    return fields[19] if fields else ""
+
+
+def turns(pid):
+    """How often and how long a process has had a processor: the same twice means not at all in between. None if there is no such one."""
+    fields = stat(pid)
+    if not fields:
+        return None
+    switches = re.findall(r"ctxt_switches:\s+(\d+)", read("/proc/{0}/status".format(pid)))
+    return [*switches, fields[11], fields[12]]
+
+
+def children(pid, names):
+    """The processes of these names that a process has started: their turns by name."""
+    found = {}
+    if not any(names):
+        return found
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        line = read(path)
+        name, fields = line.partition("(")[2].rpartition(")")[0], line.rpartition(")")[2].split()
+        if name in names and fields and int(fields[1]) == pid:
+            found[name] = turns(int(line.split(None, 1)[0]))
+    return {name: value for name, value in found.items() if value}
+
+
+def causes():
+    """Lines of the log that may say why the run before ended, the last one last."""
+    _status, log = docker("logs", "--tail", "400", "llm-vllm")
+    lines = [line.strip()[:CAUSE_LENGTH] for line in log.splitlines() if CAUSE.search(line)]
+    return [line for line in lines if not NO_CAUSE.search(line)][-CAUSES:]
+
+
+def lost_ranks(address):
+    """The ranks that died, as Ray knows from their hosts; empty if it knows of none, or does not answer."""
+    _status, said = docker("exec", "llm-ray", "python3", "/llm/cluster.py", address, seconds=CLUSTER_SECONDS)
+    try:
+        return ", ".join(json.loads(said.splitlines()[-1])["lost"])
+    except WRONG:
+        return ""
 
 
 def read(path):
     try:
-        with open(path) as stream:
+        with open(path, errors="replace") as stream:
             return stream.read()
     except OSError:
         return ""
 
 
+def load(path):
+    """What a JSON file holds; empty if it holds nothing of use."""
+    try:
+        found = json.loads(read(path))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def look(options, state, limits):
+    """What `decide` has to know, the container, and who is connected."""
+    began = clock()
+    running, found = known("llm-vllm", state)
+    seen = {"container": running, "causes": [], "lost": "", "counters": None, "answer": "error", "detail": ""}
+    members = connections(options.meeting_port) if options.followers else {}
+    if state.get("served"):
+        seen["lost"] = ", ".join(gone(state.get("members") or {}, members))
+    if found.running:
+        if state.get("container") and running not in (None, state["container"]):
+            seen["causes"] = causes()
+        timeout = options.timeout
+        if state.get("failures"):
+            # A request that is taken back loses its place in the queue, so the next ones wait longer.
+            timeout = min(max(timeout, (limits.silence - state["silence"]) / 2), ASK_MOST)
+        key = read(options.key).strip() if options.key else ""
+        seen["answer"], seen["detail"] = ask(options.url, options.model, key, timeout)
+        seen["counters"] = counters(options.url, COUNTERS_SECONDS)
+        dumb = seen["counters"] is None or seen["counters"] == state.get("counters")
+        if options.cluster and state.get("served") and seen["answer"] == "silent" and dumb:
+            seen["lost"] = lost_ranks(options.cluster)
+    seen["waiting"] = "start-vllm.sh" in read("/proc/{0}/cmdline".format(found.pid)) or len(members) < options.followers
+    seen["turns"] = turns(found.pid)
+    seen.update(now=clock(), took=clock() - began)
+    return seen, found, members
+
+
+# -- what is done -----------------------------------------------------------------------------------------------------
+def restart(found, names):
+    """Restart these containers. Where Docker does not do it in time, the main process of the one that was found dead is ended."""
+    print("restarting {0}".format(" and ".join(names)), flush=True)
+    status, said = docker("restart", "-t", str(STOP_SECONDS), *names, seconds=RESTART_SECONDS)
+    if status == 0:
+        return
+    print("Docker did not: {0}".format(said or "no end within {0} s".format(RESTART_SECONDS)), flush=True)
+    # The number may be another process's by now.
+    if found.pid and found.born and born(found.pid) == found.born:
+        print("ending process {0}; Docker starts its container anew".format(found.pid), flush=True)
+        os.kill(found.pid, signal.SIGKILL)
+
+
+def keep(path, state):
+    """Write so that a reader never sees half of it. Returns what prevents it, or an empty text."""
+    try:
+        with open(path + ".new", "w") as stream:
+            json.dump(state, stream, indent=1)
+        os.replace(path + ".new", path)
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def watch_step(options, described, before):
+    """One look at a container of which no token can be asked, and what follows. Returns its new state."""
+    name, _colon, processes = described.partition(":")
+    running, found = known(name, before)
+    moving = {}
+    if found.running:
+        own = turns(found.pid)
+        moving = dict(children(found.pid, processes.split(",")), **({name: own} if own else {}))
+    action, line, state = watch(before, {"now": clock(), "container": running, "turns": moving}, options.limits)
+    state.update(pid=found.pid, born=found.born)
+    tell(before, state, name, line)
+    if action == "restart":
+        # One that somebody stopped stays stopped.
+        restart(found, [name] + [each for each in options.above if (container(each) or STOPPED).running])
+    return state
+
+
+def serve_step(options, before):
+    """The same for the server."""
+    seen, found, members = look(options, before, options.limits)
+    action, line, state = decide(before, seen, options.limits)
+    state.update(pid=found.pid, born=found.born)
+    if seen["answer"] == "token":
+        state["members"] = members
+    tell(before, state, "llm-vllm", line)
+    if action == "restart":
+        # What lies below it every second time, when the server alone did not help.
+        below = [options.below] if options.below and state["restarts"] % 2 == 0 else []
+        restart(found, [*below, "llm-vllm"])
+        state["members"] = {}
+    return state
+
+
+def tell(before, state, name, line):
+    """To the journal, what is new."""
+    state["said"], state["kind"] = line, re.split("[:,]| [0-9]", line)[0]
+    if state["kind"] != before.get("kind") or state["kind"] == "failed" or state.get("starts") != before.get("starts"):
+        print("{0}: {1}".format(name, line), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--weights", required=True, help="folder of the model")
-    parser.add_argument("--state", required=True, help="file")
+    parser.add_argument("--measured", required=True, help="file of what was measured, kept over a boot")
     parser.add_argument(
         "--tell-start", action="store_true", help="print how many seconds a start should take at most, and end"
     )
     parser.add_argument("--start-seconds", type=float, help="instead of the computed time")
-    parser.add_argument("--url")
+    parser.add_argument("--state", default="/run/llm-probe/state.json", help="file, on a tmpfs")
+    parser.add_argument(
+        "--watch", action="append", default=[], help="CONTAINER:PROCESS,..., which are dead when they do not move"
+    )
+    parser.add_argument("--above", action="append", default=[], help="container that is restarted with a watched one")
+    parser.add_argument("--url", help="of the server, on the head")
     parser.add_argument("--model")
     parser.add_argument("--key", help="file")
-    parser.add_argument("--phase", help="file that the server's container writes")
+    parser.add_argument("--cluster", help="address of Ray, which knows of ranks that died")
     parser.add_argument("--followers", type=int, default=0, help="other hosts that take part without Ray")
     parser.add_argument("--meeting-port", type=int, help="where they are connected while they do")
     parser.add_argument("--failures", type=int, default=3)
-    parser.add_argument("--timeout", type=float, default=30)
+    parser.add_argument("--interval", type=float, default=10, help="seconds between two runs")
+    parser.add_argument("--timeout", type=float, default=ASK_SECONDS, help="seconds of the first request")
     parser.add_argument("--below", help="container below the server's, restarted with it when that alone did not help")
     options = parser.parse_args()
-    try:
-        state = json.loads(read(options.state) or "{}")
-    except ValueError:
-        state = {}
-    if not state.get("bytes_per_second"):
-        state["bytes_per_second"] = measured_rate(options.weights)
-    start = options.start_seconds or start_seconds(options.weights, state["bytes_per_second"])
+    states = load(options.state)
+    if states.get("form") != FORM:
+        states = {"form": FORM}
+    # What the disk did not take is on the tmpfs.
+    measured = dict(load(options.measured), **states.get("measured", {}))
+    if (options.tell_start or options.url) and not measured.get("bytes_per_second"):
+        measured["bytes_per_second"] = measured_rate(options.weights)
+        keep(options.measured, measured)
     if options.tell_start:
-        keep(options.state, state)
-        print(int(start + 1))
+        print(int(limits_of(options, measured)[0] + 1))
         return 0
+    end, complaint = clock() + RUN_SECONDS, ""
     while True:
-        action, line, state = decide(state, look(options, start * PATIENCE), time.time(), options.failures)
-        kind = re.split("[:,]", line)[0]
-        if kind != state.get("kind") or kind.startswith("failed"):
-            print(line, flush=True)
-        state.update(checked=time.time(), said=line, kind=kind)
-        keep(options.state, state)
-        if action == "restart":
-            restart(options, state)
-        if action == "restart" or not kind.startswith("failed"):
+        began = clock()
+        _start, options.limits = limits_of(options, measured)
+        for described in options.watch:
+            name = described.partition(":")[0]
+            states[name] = watch_step(options, described, states.get(name, {}))
+        if options.url:
+            states["llm-vllm"] = serve_step(options, states.get("llm-vllm", {}))
+            learned = states["llm-vllm"].get("start_seconds")
+            if learned and learned != measured.get("start_seconds"):
+                measured["start_seconds"] = learned
+                keep(options.measured, measured)
+        # After the restart, so that nothing that cannot be written prevents it. Until it can, this process remembers.
+        states["measured"] = measured
+        problem = keep(options.state, states)
+        if problem and problem != complaint:
+            print("the state was not kept: {0}".format(problem), flush=True)
+        complaint = problem
+        again = any(state.get("kind") in ("failed", "loading") for state in states.values() if isinstance(state, dict))
+        if clock() > end or not (again or problem):
             return 0
-        time.sleep(AGAIN_SECONDS)
-
-
-def look(options, grace):
-    """What `decide` has to know."""
-    container = docker("inspect", "--format", "{{if .State.Running}}{{.State.StartedAt}}{{end}}", "llm-vllm")
-    before = computed(options.url, COUNTERS_SECONDS)
-    answer, detail = ask(options.url, options.model, read(options.key).strip() if options.key else "", options.timeout)
-    tokens = computed(options.url, COUNTERS_SECONDS)
-    if answer == "none" and before is not None and (tokens or 0) > before:
-        answer = "busy"
-    here = not options.followers or connected(options.meeting_port) >= options.followers
-    return {
-        "container": container,
-        "phase": read(options.phase).strip() if here else "waiting",
-        "phase_since": os.path.getmtime(options.phase) if os.path.exists(options.phase) else time.time(),
-        "answer": answer,
-        "computed": tokens or 0,
-        "detail": detail,
-        "grace": grace,
-    }
-
-
-def restart(options, state):
-    """The server; every second time in a row what lies below, too."""
-    names = ["llm-vllm"] if not options.below or state["restarts"] % 2 else [options.below, "llm-vllm"]
-    print("restarting {0}".format(" and ".join(names)), flush=True)
-    subprocess.run(["docker", "restart", *names], check=True, stdout=subprocess.DEVNULL)
-
-
-def keep(path, state):
-    """Write the state so that a reader never sees half of it."""
-    with open(path + ".new", "w") as stream:
-        json.dump(state, stream, indent=1)
-    os.replace(path + ".new", path)
+        time.sleep(max(AGAIN_SECONDS - (clock() - began), 0))
 
 
 if __name__ == "__main__":

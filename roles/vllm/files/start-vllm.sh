@@ -1,24 +1,54 @@
 #!/usr/bin/env bash
 # Starts the API server, as the container's only task: start-vllm.sh GPUS COMMAND...
 # With GPUS above 0 it first waits until the Ray cluster at RAY_ADDRESS has that many free; a host that is missing may come
-# back at any time. What it does is in a file of its own, for the probe: waiting is not loading.
+# back at any time. As long as this program's name is that of the process, the probe takes it for one that waits: waiting is not loading.
 set -euo pipefail
 
 gpus=$1
 shift
+
+# A server that ends again and again soon after it began starts later each time. Docker's own pauses begin anew once a container has run for
+# 10 s, and loading a model takes longer. The file is the container's: a new one, with other settings, starts at once, and so does one that
+# somebody restarts during the pause.
+soon_seconds=600 free_starts=3 most_seconds=300
+starts=${LLM_STARTS_FILE:-/var/tmp/llm-vllm.starts}
+now=$(cut -d. -f1 /proc/uptime) # neither set nor stopped as the time of day is
+in_a_row=0
+if [[ -f $starts && -r $starts && $(<"$starts") =~ ^([0-9]{1,6})\ ([0-9]{1,12})$ ]]; then
+  age=$((now - BASH_REMATCH[2]))
+  if ((age >= 0 && age < soon_seconds)); then
+    in_a_row=$((BASH_REMATCH[1] + 1))
+  fi
+fi
+pause=0
+if ((in_a_row >= free_starts)); then
+  doublings=$((in_a_row - free_starts))
+  pause=$((doublings > 5 ? most_seconds : 10 << doublings))
+  pause=$((pause > most_seconds ? most_seconds : pause))
+fi
+echo "$in_a_row $((now + pause))" 2>/dev/null >"$starts" || true # a full disk prevents no start
+if ((pause > 0)); then
+  echo "$in_a_row starts in a row ended within $soon_seconds s: the next one is in $pause s"
+  trap 'exit 143' TERM # the first process of a container would ignore it
+  sleep "$pause" &
+  wait $!
+  trap - TERM
+fi
+
 if [ "$gpus" -gt 0 ]; then
   # Since 0.17.0 vLLM gives every worker the NCCL_* and UCX_* of this host, but for the names in this file (vllm/ray/ray_env.py). Each
   # Ray node has its own: an interface may have another name there.
   config=${VLLM_CONFIG_ROOT:-${XDG_CONFIG_HOME:-$HOME/.config}/vllm}
-  mkdir -p "$config"
+  kept=$config/ray_non_carry_over_env_vars.json
   names=$(printf '"%s",' "${!NCCL_@}" "${!UCX_@}")
-  printf '[%s]\n' "${names%,}" > "$config/ray_non_carry_over_env_vars.json"
-  echo waiting > /tmp/llm-vllm.phase
+  if [ "$(cat "$kept" 2>/dev/null)" != "[${names%,}]" ]; then
+    mkdir -p "$config"
+    printf '[%s]\n' "${names%,}" >"$kept"
+  fi
   until python3 /llm/wait_for_gpus.py "$RAY_ADDRESS" "$gpus"; do
     sleep 5
   done
 fi
-echo starting > /tmp/llm-vllm.phase
 # From a file: neither the process list nor 'docker inspect' shows it.
 key=/run/secrets/vllm_api_key
 if [ -f "$key" ]; then

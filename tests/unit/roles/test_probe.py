@@ -1,16 +1,16 @@
-"""The probe restarts what is dead, and nothing else."""
+"""The probe restarts what is dead, and nothing else: what it decides, as a state machine."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import http.server
 import importlib.util
-import json
+import itertools
 import os
+import signal
 import socket
-import threading
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,90 +25,357 @@ assert spec.loader is not None
 probe = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(probe)
 
+LIMITS = probe.Limits(failures=3, grace=200.0, silence=35.0, gap=70.0)
+# A server that has the probe's request and says nothing, with counters that stand still.
 SEEN = {
-    "container": "2026-01-01",
-    "phase": "starting",
-    "phase_since": 1000.0,
-    "answer": "none",
-    "computed": 0,
-    "detail": "refused",
-    "grace": 200.0,
+    "took": 10.0,
+    "container": "first",
+    "waiting": False,
+    "answer": "silent",
+    "detail": "no whole answer within 10 s",
+    "counters": {"prompt_tokens_total": 7.0, "num_requests_running": 1.0},
+    "turns": None,
+    "lost": "",
+    "causes": [],
 }
+TOKEN = {"answer": "token"}
+REFUSING = {"answer": "error", "detail": "Connection refused", "counters": None, "took": 0.1}
 
 
-def run(
-    *looks: dict[str, Any], now: float = 5000.0, state: dict[str, Any] | None = None
-) -> tuple[list[str], dict[str, Any]]:
-    actions = []
-    state = state or {}
-    for look in looks:
-        action, _line, state = probe.decide(state, {**SEEN, **look}, look.get("now", now), 3)
-        actions.append(action)
-    return actions, state
+class Server:
+    """Looks at a made-up server, one after another, at the probe's own pace."""
+
+    def __init__(self, state: dict[str, Any] | None = None, **limits: Any) -> None:
+        self.state, self.limits = state or {}, LIMITS._replace(**limits)
+        self.now, self.moves, self.lines = 1000.0, 0, [""]
+
+    def look(self, passed: float = 10.0, **seen: Any) -> str:
+        """One look, so many seconds after the last. With ``moves`` the counters do; turns do unless they are given."""
+        self.now += passed
+        self.moves += 1
+        if seen.pop("moves", False):
+            seen["counters"] = {"prompt_tokens_total": 7.0, "kv_cache_usage_perc": self.moves / 1e6}
+        action, line, self.state = probe.decide(
+            self.state, {**SEEN, "turns": [str(self.moves)], **seen, "now": self.now}, self.limits
+        )
+        self.lines.append(line)
+        return str(action)
+
+    def until_restart(self, passed: float = 10.0, most: int = 1000, **seen: Any) -> float | None:
+        """Seconds from the end of the last good look until the restart; None if there is none in so many looks."""
+        began = self.now
+        for _look in range(most):
+            if self.look(passed, **seen) == "restart":
+                return self.now - began
+        return None
 
 
-def test_it_restarts_after_three_failures_in_a_row() -> None:
-    served = {"answer": "token"}
-    assert run(served, {}, {}, {})[0] == ["none", "none", "none", "restart"]
+def serving(**limits: Any) -> Server:
+    server = Server(**limits)
+    assert server.look(**TOKEN) == "none"
+    return server
 
 
-def test_an_answer_in_between_starts_the_count_anew() -> None:
-    served = {"answer": "token"}
-    assert run(served, {}, {}, served, {}, {})[0].count("restart") == 0
-    assert run(served, {}, {}, {"answer": "busy"}, {}, {})[0].count("restart") == 0
+# -- what counts as alive ---------------------------------------------------------------------------------------------
+def test_a_token_is_life_whatever_else_was_seen() -> None:
+    server = serving()
+    odd = {"counters": None, "turns": ["0"], "lost": "node2", "waiting": True}
+    assert {server.look(**TOKEN, **odd) for _look in range(100)} == {"none"}
+    assert server.lines[-1] == "serving"
 
 
+@given(st.lists(st.sampled_from(["token", "silent", "error"]), max_size=100))
+def test_who_computes_is_never_restarted(answers: list[str]) -> None:
+    """Minutes of full load, or one long prompt in chunks: no token for the probe, but the counters move."""
+    server = serving()
+    for answer in answers:
+        assert server.look(answer=answer, moves=True) == "none"
+
+
+@given(st.integers(1, 1000), st.floats(0.1, 1000))
+def test_an_answer_below_500_is_never_a_reason(looks: int, passed: float) -> None:
+    """The key was rotated, or the model renamed: the server is well."""
+    server = serving()
+    refused = {"answer": "refused", "detail": "answered 401", "turns": ["0"], "lost": "node2"}
+    assert server.until_restart(passed, most=looks, **refused) is None
+    assert server.lines[-1].startswith("refused: answered 401")
+
+
+def test_life_in_between_starts_the_count_anew() -> None:
+    for life in (TOKEN, {"moves": True}, {"answer": "refused"}):
+        server = serving()
+        for _time in range(20):
+            assert [server.look(), server.look(), server.look(**life)] == ["none"] * 3
+
+
+# -- how long silence has to last -------------------------------------------------------------------------------------
+def test_a_silent_engine_is_restarted_after_its_time_and_no_sooner() -> None:
+    assert serving().until_restart() == 40  # looks of 10 s: 10, 20, 30, 40
+    assert serving(silence=120.0).until_restart() == 120
+    assert serving(failures=9).until_restart() == 90
+
+
+def test_errors_that_return_at_once_are_no_proof_for_half_a_minute() -> None:
+    seconds = serving().until_restart(5, **REFUSING)
+    assert seconds is not None
+    assert probe.ERROR_SECONDS <= seconds <= probe.ERROR_SECONDS + 10
+
+
+def test_without_counters_silence_has_to_be_long() -> None:
+    """Log stats are off, or /metrics is slow: it may be busy with others."""
+    seconds = serving().until_restart(10, counters=None)
+    assert seconds is not None
+    assert probe.UNKNOWN_SECONDS <= seconds <= probe.UNKNOWN_SECONDS + 20
+
+
+def test_counters_that_came_only_once_are_none_that_stand_still() -> None:
+    server = serving()
+    server.look(counters=None)
+    assert server.until_restart(10, most=50, counters=None) is None
+
+
+@pytest.mark.parametrize("passed", [0.0, -1e6, 1e6])
+def test_no_jump_of_the_clock_makes_a_silence_longer(passed: float) -> None:
+    """Boot time does not jump; were it to, as on a host that was halted between two looks, it would count little."""
+    server = serving(gap=20.0)
+    assert server.look() == "none"
+    assert server.look(passed) == "none"
+    loading = Server(gap=20.0)
+    loading.look(**REFUSING)
+    assert {loading.look(1e6, **REFUSING) for _look in range(9)} == {"none"}
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e4), st.sampled_from(["silent", "error"])), max_size=60))
+def test_no_restart_before_so_many_failures_and_seconds(looks: list[tuple[float, str]]) -> None:
+    server = serving()
+    silent = 0.0
+    for failed, (passed, answer) in enumerate(looks, start=1):
+        action = server.look(passed, answer=answer)
+        silent += min(passed, LIMITS.gap) if failed > 1 else SEEN["took"]
+        if action == "restart":
+            assert failed >= LIMITS.failures
+            assert silent >= min(LIMITS.silence, probe.ERROR_SECONDS)
+            return
+        assert failed < LIMITS.failures or silent < LIMITS.silence
+
+
+def test_the_silence_that_is_allowed_follows_from_a_start() -> None:
+    def silence(**measured: float) -> float:
+        options = type("options", (), {"start_seconds": None, "weights": "/nowhere", "failures": 3, "interval": 10})
+        return float(probe.limits_of(options, measured)[1].silence)
+
+    assert silence(start_seconds=10.0) == probe.SILENCE_LEAST
+    assert silence(start_seconds=100.0) == probe.SILENCE_SECONDS + 50
+    assert silence(start_seconds=5000.0) == probe.SILENCE_MOST
+
+
+# -- what was seen besides --------------------------------------------------------------------------------------------
+def test_a_member_that_died_needs_one_failure() -> None:
+    server = serving()
+    assert server.look(lost="node2") == "restart"
+    assert "lost node2" in server.lines[-1]
+    # Where that did not help, there is no hurry.
+    assert server.until_restart(5, lost="node2") == 2 * probe.ERROR_SECONDS - SEEN["took"] + 5
+
+
+def test_a_frozen_main_process_needs_no_counters() -> None:
+    server = serving()
+    server.look(turns=["7"], counters=None)
+    seconds = server.until_restart(10, turns=["7"], counters=None)
+    assert seconds is not None
+    assert seconds <= probe.ERROR_SECONDS
+
+
+def test_docker_that_does_not_answer_hides_nothing() -> None:
+    assert serving().until_restart(container=None) == 40
+    assert Server().until_restart(container=None, most=50) is None
+
+
+# -- starts -----------------------------------------------------------------------------------------------------------
 @given(st.floats(0, 199), st.integers(1, 50))
-def test_it_never_restarts_what_is_loading(age: float, looks: int) -> None:
-    assert "restart" not in run(*[{}] * looks, now=1000.0 + age)[0]
+def test_it_never_restarts_what_is_loading(seconds: float, looks: int) -> None:
+    assert Server().until_restart(seconds / looks, most=looks, **REFUSING) is None
 
 
 @given(st.floats(0, 1e6), st.integers(1, 50))
-def test_it_never_restarts_what_waits_for_its_cluster_or_was_stopped(age: float, looks: int) -> None:
-    assert "restart" not in run(*[{"phase": "waiting"}] * looks, now=1000.0 + age)[0]
-    assert "restart" not in run(*[{"container": ""}] * looks, now=1000.0 + age)[0]
+def test_it_never_restarts_what_waits_for_its_cluster_or_was_stopped(passed: float, looks: int) -> None:
+    assert Server().until_restart(passed, most=looks, waiting=True, **REFUSING) is None
+    for server in (Server(), serving()):
+        assert server.until_restart(passed, most=looks, container="", **REFUSING) is None
 
 
 def test_a_start_that_takes_longer_than_its_grace_is_restarted() -> None:
-    assert run({}, {}, {}, now=1000.0 + 201)[0][-1] == "restart"
+    seconds = Server().until_restart(**REFUSING)
+    assert seconds is not None
+    assert LIMITS.grace <= seconds <= LIMITS.grace + probe.ERROR_SECONDS + 20
+
+
+def test_each_start_that_was_too_short_gets_twice_the_time() -> None:
+    """The disk of another host may be slower than the head's."""
+    server, took = Server(), []
+    for start in range(6):
+        seconds = server.until_restart(container=f"start {start}", **REFUSING)
+        assert seconds is not None
+        took.append(seconds)
+    assert [took[n] >= LIMITS.grace * 2 ** min(n, probe.DOUBLINGS) for n in range(6)] == [True] * 6
+    assert took[4] == pytest.approx(took[5], abs=20)
+    assert server.look(container="start 6", **TOKEN) == "none"
+    assert server.state["restarts"] == 0
+
+
+def test_the_time_that_was_waited_is_no_part_of_the_start() -> None:
+    server = Server()
+    for _look in range(100):
+        server.look(waiting=True, **REFUSING)
+    seconds = server.until_restart(**REFUSING)
+    assert seconds is not None
+    assert seconds >= LIMITS.grace
 
 
 def test_what_computed_for_others_is_no_start_any_more() -> None:
     """It began to serve and died before the probe had its first token."""
-    assert run({}, {"computed": 5}, {"computed": 5}, {"computed": 5}, now=1010.0)[0] == [*["none"] * 3, "restart"]
-
-
-def test_the_time_that_was_waited_is_no_part_of_the_start() -> None:
-    waiting, loading = {"phase": "waiting"}, {"now": 5199.0}
-    actions, state = run(waiting, loading, loading, loading)
-    assert actions == ["none"] * 4
-    assert run({}, {}, {}, now=5201.0, state=state)[0][-1] == "restart"
-
-
-def test_it_counts_the_hosts_that_are_connected() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        assert probe.connected(port) == 0
-        with contextlib.ExitStack() as stack:
-            for host in ("127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.3"):
-                stack.enter_context(socket.create_connection(server.getsockname(), source_address=(host, 0)))
-            assert probe.connected(port) == 2  # its own connection does not count, nor a second one
-    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
-        port = server.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)):
-            assert probe.connected(port) == 1
+    server = Server()
+    server.look()
+    assert server.until_restart() == 30
 
 
 def test_a_new_container_has_its_own_grace() -> None:
-    served = {"answer": "token"}
-    young = {"container": "2026-01-02", "phase_since": 4990.0}
-    assert "restart" not in run(served, {}, {}, young, young, young, young)[0]
+    server = serving()
+    assert server.until_restart(5, most=30, container="second", **REFUSING) is None
+    assert server.lines[-1].startswith("loading: ")
 
 
-def test_it_counts_restarts_until_one_helps() -> None:
-    _actions, state = run({}, {}, {}, {}, {}, {})
-    assert state["restarts"] == 2
-    assert run({"answer": "token"}, state=state)[1]["restarts"] == 0
+def test_it_learns_how_long_a_start_takes() -> None:
+    server = Server()
+    for _look in range(6):
+        server.look(**REFUSING)
+    server.look(**TOKEN)
+    assert server.state["start_seconds"] == 50
+    for _look in range(9):
+        server.look(**TOKEN)
+    assert server.state["start_seconds"] == 50
+
+
+def test_a_crash_loop_does_not_look_like_loading() -> None:
+    server = serving()
+    for start in range(1, 6):
+        for _look in range(3):
+            causes = ["a warning", f"ValueError: {start}"]
+            assert server.look(container=f"start {start}", causes=causes, **REFUSING) == "none"
+        kind = "crashing" if start >= probe.CRASH_STARTS else "loading"
+        assert server.lines[-1].startswith(kind)
+    assert server.lines[-1] == "crashing: 5 starts without a token; last: ValueError: 5"
+    assert server.state["causes"] == ["a warning", "ValueError: 5"]
+    server.look(container="start 5", **TOKEN)
+    server.look(container="start 6", **REFUSING)
+    assert server.lines[-1].startswith("loading")
+
+
+# -- a container of which no token can be asked -----------------------------------------------------------------------
+class Member:
+    def __init__(self) -> None:
+        self.state: dict[str, Any] = {}
+        self.now, self.lines = 0.0, [""]
+
+    def look(self, passed: float = 5.0, container: str | None = "first", **turns: int) -> str:
+        self.now += passed
+        seen = {"now": self.now, "container": container, "turns": {name: [turn] for name, turn in turns.items()}}
+        action, line, self.state = probe.watch(self.state, seen, LIMITS._replace(gap=20.0))
+        self.lines.append(line)
+        return str(action)
+
+
+def test_one_process_that_stands_still_is_enough() -> None:
+    member = Member()
+    actions = [member.look(raylet=1, main=turn) for turn in range(6)]
+    assert actions == ["none", "none", "none", "none", "restart", "none"]
+    assert member.lines[5] == "failed 4 of 3, frozen for 20 s of 20 s: raylet"
+
+
+@given(st.lists(st.floats(0, 1e5), max_size=60))
+def test_what_moves_is_never_restarted(pauses: list[float]) -> None:
+    member = Member()
+    for turn, passed in enumerate(pauses):
+        assert member.look(passed, raylet=turn, main=turn) == "none"
+
+
+def test_a_host_that_stood_still_as_a_whole_is_no_frozen_process() -> None:
+    member = Member()
+    member.look(main=1)
+    assert [member.look(1e6, main=1), member.look(1e6, main=2), member.look(main=3)] == ["none"] * 3
+
+
+def test_a_member_that_was_stopped_stays_so() -> None:
+    member = Member()
+    assert {member.look(container=container) for container in ("first", "", "")} == {"none"}
+    assert member.lines[-1].startswith("stopped")
+
+
+def test_what_freezes_again_at_once_is_restarted_less_often() -> None:
+    member, restarts = Member(), []
+    for look in range(100):
+        if member.look(main=1, container=f"start {len(restarts)}") == "restart":
+            restarts.append(look)
+    assert [later - earlier for earlier, later in itertools.pairwise(restarts)][:4] == [9, 17, 33, 33]
+
+
+# -- what it reads ----------------------------------------------------------------------------------------------------
+def test_it_counts_the_hosts_that_are_connected_and_misses_one_that_starts_anew() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert probe.connections(port) == {}
+
+        def connect(host: str) -> socket.socket:
+            return socket.create_connection(server.getsockname(), source_address=(host, 0))
+
+        with contextlib.ExitStack() as stack:
+            for host in ("127.0.0.1", "127.0.0.2", "127.0.0.2"):
+                stack.enter_context(connect(host))
+            with connect("127.0.0.3"):
+                before = probe.connections(port)
+                assert len(before) == 2  # its own connection does not count
+                assert probe.gone(before, before) == []
+            # It is there again, as another process.
+            stack.enter_context(connect("127.0.0.3"))
+            after = probe.connections(port)
+            assert len(after) == 2
+            assert probe.gone(before, after) == ["0300007F"]
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), source_address=("127.0.0.2", 0)):
+            assert len(probe.connections(port)) == 1
+
+
+def test_a_stopped_process_gets_no_turn() -> None:
+    program = "import time\nwhile True: time.sleep(0.02)"
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        try:
+            born = probe.born(process.pid)
+            assert born
+
+            def moves() -> bool:
+                before = probe.turns(process.pid)
+                deadline = time.monotonic() + 10
+                while probe.turns(process.pid) == before and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                return bool(probe.turns(process.pid) != before)
+
+            assert moves()
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+            before = probe.turns(process.pid)
+            time.sleep(0.3)
+            assert probe.turns(process.pid) == before
+            process.send_signal(signal.SIGCONT)
+            assert moves()
+            assert probe.born(process.pid) == born
+            name = Path(f"/proc/{process.pid}/comm").read_text().strip()
+            assert list(probe.children(os.getpid(), [name])) == [name]
+            assert probe.children(os.getpid(), [""]) == {}
+        finally:
+            process.kill()
+    assert probe.turns(process.pid) is None
+    assert probe.born(process.pid) == ""
 
 
 def test_the_time_for_loading_follows_from_bytes_and_the_measured_rate(tmp_path: Path) -> None:
@@ -118,90 +385,3 @@ def test_the_time_for_loading_follows_from_bytes_and_the_measured_rate(tmp_path:
     assert rate > 0
     assert probe.start_seconds(str(tmp_path), 1 << 20) == pytest.approx(probe.BASE_SECONDS + 6, abs=0.1)
     assert probe.measured_rate(str(tmp_path / "nothing")) is None
-
-
-class Server(http.server.BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        allowed = self.headers["Authorization"] == "Bearer secret"
-        self.send_response(200 if allowed else 401)
-        self.end_headers()
-        self.wfile.write(json.dumps({"usage": {"completion_tokens": body["max_tokens"]}}).encode())
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(
-            b'vllm:prompt_tokens_total{engine="0"} 7.0\nvllm:generation_tokens_total{engine="0"} 1e1\nother_total 99\n'
-        )
-
-    def log_message(self, *arguments: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-def test_it_asks_as_a_client_does(url: str) -> None:
-    assert probe.ask(url, "tiny", "secret", 5) == ("token", "")
-    assert probe.ask(url, "tiny", "wrong", 5) == ("none", f"{url} answered 401")
-    assert probe.ask("http://127.0.0.1:9", "tiny", "", 5)[0] == "none"
-
-
-def test_it_reads_what_was_computed(url: str) -> None:
-    assert probe.computed(url, 5) == 17
-    assert probe.computed("http://127.0.0.1:9", 1) is None
-
-
-@pytest.mark.parametrize(("per_look", "answer"), [(0, "none"), (1, "busy")])
-def test_who_computes_for_others_is_busy(per_look: int, answer: str, tmp_path: Path) -> None:
-    """What was computed before the probe asked says nothing of now."""
-    looks = [7]
-    asked = threading.Event()
-
-    class Busy(Server):
-        def do_POST(self) -> None:
-            asked.wait(10)
-
-        def do_GET(self) -> None:
-            looks[0] += per_look
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"vllm:generation_tokens_total %d.0\n" % looks[0])
-
-    options = argparse.Namespace(model="tiny", key="", timeout=0.2, followers=0, phase=str(tmp_path / "phase"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        options.url = f"http://127.0.0.1:{server.server_port}"
-        try:
-            assert probe.look(options, 200.0)["answer"] == answer
-        finally:
-            asked.set()
-            server.shutdown()
-
-
-def test_what_hangs_is_asked_again_at_once_and_restarted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes connections and says nothing, as vLLM does whose ranks lost each other."""
-    docker, calls = tmp_path / "docker", tmp_path / "calls"
-    docker.write_text(f'#!/bin/sh\necho "$@" >> {calls}\necho 2026-01-01\n')
-    docker.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr(probe, "AGAIN_SECONDS", 0)
-    state = tmp_path / "state.json"
-    state.write_text(json.dumps({"container": "2026-01-01", "served": True, "bytes_per_second": 1e9}))
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        arguments = ["--weights", str(tmp_path), "--state", str(state), "--url", url, "--model", "tiny"]
-        arguments += ["--key", "", "--phase", str(tmp_path / "phase"), "--timeout", "0.1"]
-        monkeypatch.setattr("sys.argv", ["llm-probe.py", *arguments])
-        monkeypatch.setattr(probe, "COUNTERS_SECONDS", 0.1)
-        assert probe.main() == 0
-    (*looks, last) = calls.read_text().splitlines()
-    assert last == "restart llm-vllm"
-    assert [look.split()[0] for look in looks] == ["inspect"] * 3
-    assert json.loads(state.read_text())["restarts"] == 1

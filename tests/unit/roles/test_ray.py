@@ -66,6 +66,9 @@ def test_a_head_that_is_not_there_yet_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray/__init__.py").write_text("def init(**options):\n    raise SystemExit('Ray was asked')\n")
     (tmp_path / "ray/util.py").write_text("placement_group_table = None\n")
+    (tmp_path / "ray/_private").mkdir()
+    (tmp_path / "ray/_private/__init__.py").touch()
+    (tmp_path / "ray/_private/state.py").write_text("state = None\n")
 
     def ask(port: int) -> str:
         program = [sys.executable, ROOT / "roles/ray/files/cluster.py", f"127.0.0.1:{port}"]

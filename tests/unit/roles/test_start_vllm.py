@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -31,6 +34,7 @@ def test_workers_keep_their_own_names_of_interfaces(
     waits.chmod(0o755)
     environment = {name: value.format(home=tmp_path) for name, value in variables.items()}
     environment.update(HOME=str(tmp_path), PATH=f"{tmp_path}:{os.environ['PATH']}", RAY_ADDRESS="10.0.0.1:6379")
+    environment["LLM_STARTS_FILE"] = str(tmp_path / "starts")
     subprocess.run(["bash", str(FILE), "2", "true"], env=environment, check=True)
     written = tmp_path / folder / "ray_non_carry_over_env_vars.json"
     assert sorted(json.loads(written.read_text())) == names
@@ -42,3 +46,80 @@ def test_vllm_finds_the_middleware(before: str, after: str) -> None:
     command = ["bash", str(FILE), "0", "sh", "-c", "echo $PYTHONPATH"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == after
+
+
+def uptime() -> int:
+    return int(float(Path("/proc/uptime").read_text().split()[0]))
+
+
+def start(folder: Path, **environment: str) -> tuple[str, list[str]]:
+    """What it says, and for how many seconds it sleeps: at no time, for the sleep is a stand-in."""
+    slept = folder / "slept"
+    (folder / "sleep").write_text(f'#!/bin/sh\necho "$1" >>{slept}\n')
+    (folder / "sleep").chmod(0o755)
+    slept.write_text("")
+    variables = {
+        "HOME": str(folder),
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "LLM_STARTS_FILE": str(folder / "starts"),
+    }
+    command = ["bash", str(FILE), "0", "echo", "started"]
+    done = subprocess.run(command, env={**variables, **environment}, check=True, capture_output=True, text=True)
+    return done.stdout, slept.read_text().split()
+
+
+def test_a_server_that_ends_again_and_again_starts_later_each_time(tmp_path: Path) -> None:
+    pauses = []
+    for _start in range(11):
+        pauses.append(start(tmp_path)[1])
+        # The pause, which took no time here, is over.
+        count = (tmp_path / "starts").read_text().split()[0]
+        (tmp_path / "starts").write_text(f"{count} {uptime()}\n")
+    assert pauses == [[], [], [], ["10"], ["20"], ["40"], ["80"], ["160"], ["300"], ["300"], ["300"]]
+    said, _slept = start(tmp_path)
+    assert start(tmp_path) == ("started\n", [])  # somebody restarted it during the pause
+    assert said == "11 starts in a row ended within 600 s: the next one is in 300 s\nstarted\n"
+
+
+def test_one_that_ran_for_long_starts_at_once(tmp_path: Path) -> None:
+    for kept in (f"9 {uptime() - 601}", "9 999999999999", "9", "no number", "", "9 1 1\n2 2"):
+        (tmp_path / "starts").write_text(kept)
+        assert start(tmp_path) == ("started\n", []), kept
+    (tmp_path / "starts").write_text(f"9 {max(uptime() - 500, 0)}\n")
+    assert start(tmp_path)[1] == ["300"]
+
+
+def test_a_full_disk_prevents_no_start(tmp_path: Path) -> None:
+    assert start(tmp_path, LLM_STARTS_FILE="/dev/full") == ("started\n", [])
+    (tmp_path / "file").touch()
+    assert start(tmp_path, LLM_STARTS_FILE=str(tmp_path / "file/starts")) == ("started\n", [])
+
+
+def test_one_that_pauses_can_be_stopped(tmp_path: Path) -> None:
+    (tmp_path / "starts").write_text(f"9 {uptime()}\n")
+    variables = {**os.environ, "HOME": str(tmp_path), "LLM_STARTS_FILE": str(tmp_path / "starts")}
+    command = ["bash", str(FILE), "0", "echo", "started"]
+    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert "the next one is in" in process.stdout.readline()
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) in (143, -signal.SIGTERM)
+        assert time.monotonic() - began < 25
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # its sleep
+
+
+def test_what_was_written_before_is_not_written_again(tmp_path: Path) -> None:
+    """The disk may be full by now."""
+    waits = tmp_path / "python3"
+    waits.write_text("#!/bin/sh\n")
+    waits.chmod(0o755)
+    environment = {"NCCL_DEBUG": "INFO", "HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment |= {"RAY_ADDRESS": "10.0.0.1:6379", "LLM_STARTS_FILE": str(tmp_path / "starts")}
+    written = tmp_path / ".config/vllm/ray_non_carry_over_env_vars.json"
+    for _start in range(2):
+        subprocess.run(["bash", str(FILE), "2", "true"], env=environment, check=True)
+        os.utime(written, (1, 1))
+    subprocess.run(["bash", str(FILE), "2", "true"], env=environment, check=True)
+    assert written.stat().st_mtime == 1
