@@ -54,15 +54,19 @@ def test_a_recovery_takes_a_few_plain_starts_at_most(fault: str) -> None:
     assert int(healed) <= HEALS[fault] * int(plain)
 
 
-def test_the_probe_watches_the_heads_only(host: Any) -> None:
-    head = host.check_output("hostname") != "node2"
-    assert host.service("llm-probe.timer").is_running == head
-    # Where the unit is not there either, which testinfra's is_enabled takes for an error.
-    assert (host.run("systemctl is-enabled llm-probe.timer").stdout.strip() == "enabled") == head
-    if head:
-        state = json.loads(host.file("/opt/llm/probe/state.json").content_string)
-        assert state["bytes_per_second"] > 0
-        assert "llm-probe" in host.check_output("journalctl --no-pager --output=short --unit=llm-probe.service")
+def test_the_probe_watches_every_host(host: Any) -> None:
+    assert host.service("llm-probe.timer").is_running
+    assert host.service("llm-probe.timer").is_enabled
+    name = host.check_output("hostname")
+    state = json.loads(host.file("/run/llm-probe/state.json").content_string)
+    watched = {"node1": ["llm-ray", "llm-vllm"], "node2": ["llm-ray"], "node3": ["llm-vllm"]}[name]
+    assert sorted(key for key in state if key.startswith("llm-")) == watched
+    assert {state[key]["kind"] for key in watched} <= {"serving", "busy", "running"}
+    assert "llm-probe" in host.check_output("journalctl --no-pager --output=short --unit=llm-probe.service")
+    if name != "node2":
+        measured = json.loads(host.file("/opt/llm/probe/measured.json").content_string)
+        assert measured["bytes_per_second"] > 0
+        assert measured["start_seconds"] > 0
 
 
 def test_ray_lets_nobody_in_without_its_token(host: Any) -> None:
