@@ -37,7 +37,7 @@ define lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-fast lint format sanity unit unit-next molecule build bench-planner bench-inspect bench-lab check-wheels changelog lock clean
+.PHONY: help demo demo-down test test-fast lint format sanity unit unit-next molecule build bench-planner bench-inspect bench-lab bench-scale check-wheels changelog lock clean
 
 help: ## this list
 	@echo "baremetal.llm: from bare GPU hosts to a served language model"
@@ -90,6 +90,9 @@ bench-inspect: $(VENV)/.made ## how fast images are looked into, and in how much
 
 bench-lab: $(VENV)/.made ## the speed of this machine (P), and how fast the lab's states are restored
 	@$(RUN) PYTHONPATH=. python benchmarks/states.py $(ARGS)
+
+bench-scale: $(VENV)/.made ## what site.yml costs the controller on 1, 4, 16 and 32 light hosts (as root, hours)
+	@$(RUN) PYTHONPATH=. python -m benchmarks.scale $(ARGS)
 
 check-wheels: $(VENV)/.made ## what real wheels of vLLM and torch hold for which GPU (fetches 3 GB)
 	@$(RUN) benchmarks/check_wheels.sh build/wheels
