@@ -29,9 +29,10 @@ from benchmarks.scale import figures, page
 from benchmarks.scale.artefacts import write_artefacts
 from benchmarks.scale.base import ensure_base
 from benchmarks.scale.figures import Machine, Run
-from benchmarks.scale.hosts import INOTIFY, INOTIFY_EACH, Fleet, Host, prepare_network
+from benchmarks.scale.hosts import INOTIFY, INOTIFY_EACH, Fleet, Host, prepare_network, remove_cgroups
 from benchmarks.scale.inventory import deployments, inventory
 from lab import config as lab_config
+from lab.progress import LabError
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "scale"
@@ -39,6 +40,8 @@ RESULTS, PAGE = OUT / "scale.json", "performance.md"
 ANSIBLE = str(Path(sys.executable).with_name("ansible-playbook"))
 SITE, PINGS = "playbooks/site.yml", "benchmarks/pings.yml"
 INSIDE = "LLM_SCALE_INSIDE"
+# What the figures depend on.
+MEASURED = ("ansible.cfg", "benchmarks/pings.yml", "benchmarks/scale", "playbooks", "plugins", "roles")
 RECAP = re.compile(r"^(\S+) +: ok=(\d+) +changed=(\d+) +unreachable=(\d+) +failed=(\d+)", re.M)
 
 
@@ -76,7 +79,7 @@ def measure(fleet: Fleet, hosts: int, kind: str, *words: str) -> Run:
     )
 
 
-def measure_all(number: int, base: Path, bundle: Path, forks: int) -> list[Run]:
+def measure_all(number: int, base: Path, bundle: Path, forks: int | None) -> list[Run]:
     """Every run on a number of hosts."""
     folder = OUT / f"hosts-{number}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -101,8 +104,10 @@ def measure_all(number: int, base: Path, bundle: Path, forks: int) -> list[Run]:
         ):
             if kind == "added":
                 fleet.start([more])
-            runs.append(measure(fleet, number, kind, *words, "--forks", str(forks)))
+            runs.append(measure(fleet, number, kind, *words, *(["--forks", str(forks)] if forks else [])))
             print("  ".join(figures.cells(runs[-1])), flush=True)
+            if kind == "again" and runs[-1].changed:
+                sys.exit(f"The second run changed something: see {OUT}/logs/{number}-again.log.")
     finally:
         fleet.close()
     return runs
@@ -125,22 +130,51 @@ def make_bundle(folder: Path) -> Path:
     return folder
 
 
-def machine(forks: int) -> Machine:
+def commit() -> str:
+    """The last one that changed what is measured, and whether something was changed since."""
+    last = _said("git", "log", "-1", "--format=%h", "--", *MEASURED)
+    return f"{last} with changes" if _said("git", "status", "--porcelain", "--", *MEASURED) else last
+
+
+def _said(*command: str) -> str:
+    return subprocess.run(
+        command, cwd=ROOT, env=environment(OUT), check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def machine(forks: int | None) -> Machine:
     """This one."""
+    program = "import ansible.release, ansible.constants as settings; print(ansible.release.__version__, settings.DEFAULT_FORKS)"
+    core, default = _said(sys.executable, "-c", program).split()
     cpus = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
     memory = re.search(r"^MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text(), re.M)
-    core = subprocess.run([ANSIBLE, "--version"], cwd=ROOT, capture_output=True, text=True).stdout
     return Machine(
         cpu=cpus[0] if cpus else platform.machine(),
         cores=os.cpu_count() or 1,
         memory_gib=int(memory.group(1)) / (1 << 20) if memory else 0,
         python=platform.python_version(),
-        ansible=core.split("\n")[0].partition("core ")[2].rstrip("]"),
-        forks=forks,
-        commit=subprocess.run(
-            ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True
-        ).stdout.strip(),
+        ansible=core,
+        forks=forks or int(default),
+        commit=commit(),
     )
+
+
+def in_namespaces(base: Path, hosts: int) -> int:
+    """Start this program again where a network and processes of its own end with it. Its exit status."""
+    watches, wanted = int(INOTIFY.read_text()), 128 + INOTIFY_EACH * hosts
+    command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    command += [sys.executable, "-m", "benchmarks.scale", *sys.argv[1:]]
+    try:
+        if watches < wanted:
+            print(f"fs.inotify.max_user_instances is {wanted} instead of {watches} while the hosts run", flush=True)
+            INOTIFY.write_text(str(wanted))
+        return subprocess.run(
+            command, cwd=ROOT, env={**os.environ, INSIDE: str(base), "PYTHONPATH": str(ROOT)}
+        ).returncode
+    finally:
+        if watches < wanted:
+            INOTIFY.write_text(str(watches))
+        remove_cgroups()
 
 
 def main() -> None:
@@ -150,30 +184,20 @@ def main() -> None:
         "--hosts", nargs="+", type=int, default=[1, 4, 16, 32], help="how many hosts, one measurement for each"
     )
     parser.add_argument(
-        "--forks", type=int, default=5, help="hosts that Ansible works on at the same time; 5 is its own default"
+        "--forks", type=int, help="hosts that Ansible works on at the same time, if not as many as ansible.cfg says"
     )
     parser.add_argument("--docs", action="store_true", help="write the figures into docs/performance.md")
     options = parser.parse_args()
     if os.geteuid():
         sys.exit("bench-scale makes namespaces: run it as root.")
     if INSIDE not in os.environ:
+        signal.signal(signal.SIGTERM, lambda *_arguments: sys.exit(143))  # as Ctrl-C does: what was set is set back
         OUT.mkdir(parents=True, exist_ok=True)
-        base = ensure_base(lab_config.load())
-        watches, wanted = int(INOTIFY.read_text()), 128 + INOTIFY_EACH * (max(options.hosts) + 1)
-        if watches < wanted:
-            print(f"raising fs.inotify.max_user_instances from {watches} to {wanted} while the hosts run", flush=True)
-            INOTIFY.write_text(str(wanted))
-        # Everything below ends with that process.
-        namespaces = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        command = [*namespaces, sys.executable, "-m", "benchmarks.scale", *sys.argv[1:]]
-        process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, INSIDE: str(base), "PYTHONPATH": str(ROOT)})
-        # So that the hosts are ended in order before this process is.
-        signal.signal(signal.SIGTERM, lambda *_arguments: process.send_signal(signal.SIGTERM))
         try:
-            status = process.wait()
-        finally:
-            INOTIFY.write_text(str(min(watches, int(INOTIFY.read_text()))) if watches < wanted else INOTIFY.read_text())
-        sys.exit(status)
+            base = ensure_base(lab_config.load())
+        except LabError as error:
+            sys.exit(str(error))
+        sys.exit(in_namespaces(base, max(options.hosts) + 1))
     prepare_network()
     bundle = make_bundle(OUT / "bundle")
     about = machine(options.forks)

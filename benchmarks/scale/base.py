@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from lab.config import CACHE, Config, digest
 from lab.engine import apt_install
 from lab.locks import lock
+from lab.progress import LabError
 
+# What this machine needs, by the package that it is in.
+PROGRAMS = {"debootstrap": "debootstrap", "ip": "iproute2", "ssh": "openssh-client", "unshare": "util-linux"}
 # What a server of Debian has (lab/images/host/Dockerfile) ...
 SYSTEM = (
     *("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-apt", "iproute2", "kmod", "procps"),
@@ -32,7 +34,10 @@ SSH_OPTIONS = f'SSHD_OPTS="-E {SSH_LOG} -o LogLevel=VERBOSE"\n'
 
 
 def ensure_base(config: Config) -> Path:
-    """The folder, made if it is not there; minutes the first time, and only then a mirror of Debian is needed."""
+    """The folder, made if it is not there: minutes the first time, and only then a mirror of Debian is needed. Raises LabError."""
+    missing = [package for program, package in PROGRAMS.items() if not shutil.which(program)]
+    if missing:
+        apt_install(*missing)
     folder = CACHE / f"scale-{digest(config.debian_release, SYSTEM, INSTALLED, MASKED, SSH_OPTIONS)}"
     with lock(folder.name):
         if not folder.exists():
@@ -47,13 +52,11 @@ def ensure_base(config: Config) -> Path:
 
 
 def _debootstrap(release: str, root: Path) -> None:
-    if not shutil.which("debootstrap"):
-        apt_install("debootstrap")
     root.parent.mkdir(parents=True, exist_ok=True)
     command = ["debootstrap", "--variant=minbase", f"--include={','.join(SYSTEM + INSTALLED)}", release, str(root)]
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode:
-        sys.exit(f"{' '.join(command)} failed:\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
+        raise LabError(f"{' '.join(command)} failed:\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
     for package in (root / "var/cache/apt/archives").glob("*.deb"):
         package.unlink()
     for key in (root / "etc/ssh").glob("ssh_host_*"):

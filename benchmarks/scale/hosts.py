@@ -28,9 +28,8 @@ NETWORK, CONTROLLER, BRIDGE = "10.213.0.0/16", "10.213.255.1", "scale0"
 GPU = "Tesla V100-PCIE-16GB"
 BOOT_SECONDS = 120
 NAMESPACES = ("--mount", "--uts", "--ipc", "--pid", "--net", "--cgroup", "--fork", "--kill-child")
-CGROUP = (
-    Path("/sys/fs/cgroup") if Path("/sys/fs/cgroup/cgroup.controllers").exists() else Path("/sys/fs/cgroup/systemd")
-)
+UNIFIED = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+CGROUPS = Path("/sys/fs/cgroup" if UNIFIED else "/sys/fs/cgroup/systemd") / "baremetal-llm-scale"
 # What systemd, journald and dbus of a host watch at the same time, with room to spare.
 INOTIFY, INOTIFY_EACH = Path("/proc/sys/fs/inotify/max_user_instances"), 16
 
@@ -59,7 +58,7 @@ class Fleet:
     def __init__(self, base: Path, folder: Path) -> None:
         self.base, self.folder = base, folder
         self.running: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
-        self.cgroup = CGROUP / f"baremetal-llm-scale-{os.getpid()}-{time.time_ns()}"
+        self.cgroup = CGROUPS / str(time.time_ns())
         self.key = folder / "id_ed25519"
         self.known_hosts = folder / "known_hosts"
         shutil.rmtree(folder, ignore_errors=True)
@@ -137,14 +136,18 @@ class Fleet:
         for process, _pid in self.running.values():
             process.wait()
         self.running = {}
-        deadline = time.monotonic() + 10
-        while self.cgroup.exists() and time.monotonic() < deadline:
-            for folder, _folders, _files in os.walk(self.cgroup, topdown=False):
-                with suppress(OSError):  # a process is still ending
-                    os.rmdir(folder)
-            time.sleep(0.05)
         for name in _links():
             _ip("link", "delete", name)
+
+
+def remove_cgroups() -> None:
+    """Those that hosts have left; one that is in use cannot be removed."""
+    deadline = time.monotonic() + 10
+    while CGROUPS.exists() and time.monotonic() < deadline:
+        for folder, _folders, _files in os.walk(CGROUPS, topdown=False):
+            with suppress(OSError):  # a process is still ending
+                os.rmdir(folder)
+        time.sleep(0.05)
 
 
 def prepare_network() -> None:

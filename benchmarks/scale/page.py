@@ -102,8 +102,8 @@ def _panel(runs: Sequence[Run], title: str, value: Callable[[Run], float], shift
 
 def _ceiling(value: float) -> float:
     """The next number that divides well: 1, 2, 4 or 8 times a power of ten."""
-    unit = 10 ** math.floor(math.log10(value))
-    return next(unit * step for step in (1, 2, 4, 8, 10) if unit * step >= value)
+    unit = 10.0 ** math.floor(math.log10(value))
+    return next(unit * step for step in (1, 2, 4, 8, 10) if unit * step >= value * (1 - 1e-9))
 
 
 def replaced(text: str, new: str) -> str:
