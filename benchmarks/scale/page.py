@@ -33,7 +33,8 @@ def section(runs: Sequence[Run], machine: Machine) -> str:
         f"![Wall time, and controller CPU a host, by the number of hosts]({PLOT})",
         "### Against the yardstick\n\n" + figures.ratio_table(runs),
     ]
-    if len(numbers) > 1:
+    # Two points make a line whatever they are.
+    if len(numbers) > 2:
         parts.append(f"## What {MANY:,} hosts would cost\n\n" + extrapolation(runs, machine))
     return "\n\n".join(parts) + "\n"
 

@@ -88,6 +88,20 @@ def fits(tag, wanted):
     return tag in wanted or tag.rpartition(":")[0] in wanted
 
 
+def selected(container, filters):
+    """Whether a container in a list passes: lists of patterns of names, states, and labels with or without a value."""
+    unknown = set(filters) - {"name", "status", "label"}
+    if unknown:
+        raise ValueError("invalid filter {0}".format(", ".join(sorted(unknown))))
+    labels = {word for item in container["Labels"].items() for word in (item[0], "=".join(item))}
+    names = [name for name in container["Names"] for name in (name, name.lstrip("/"))]
+    return (
+        any(re.search(pattern, name) for pattern in filters.get("name", [""]) for name in names)
+        and container["State"] in filters.get("status", [container["State"]])
+        and set(filters.get("label", [])) <= labels
+    )
+
+
 def load_image(archive):
     """Unpack what `docker save` wrote. Returns the references."""
     with tarfile.open(fileobj=archive) as tar:
@@ -517,10 +531,12 @@ class Handler(BaseHTTPRequestHandler):
             names = load_image(io.BytesIO(body))
             return 200, {"stream": "".join("Loaded image: {0}\n".format(name) for name in names)}
         if words == ["containers", "json"]:
-            every = question.get("all") in ("1", "true", "True")
-            return 200, [
+            filters = json.loads(question.get("filters") or "{}")
+            every = "status" in filters or question.get("all") in ("1", "true", "True")
+            listed = [
                 one.summary() for one in self.engine.containers.values() if every or one.content["State"]["Running"]
             ]
+            return 200, [one for one in listed if selected(one, filters)]
         if words == ["containers", "create"]:
             return 201, {"Id": self.engine.create(question["name"], json.loads(body)), "Warnings": []}
         if words[0] == "containers":
@@ -653,18 +669,18 @@ def docker(words):
         show({"Client": version, "Server": version}, options)
     elif verb == "info":
         show(ask("GET", "/info"), options)
-    elif verb in ("inspect", "container inspect"):
-        for name in words:
-            show(ask("GET", "/containers/{0}/json".format(name)), options)
-    elif verb == "image inspect":
-        for name in words:
-            show(ask("GET", "/images/{0}/json".format(urllib.parse.quote(name, safe=""))), options)
+    elif verb in ("inspect", "container inspect", "image inspect"):
+        kind = "images" if verb == "image inspect" else "containers"
+        found = [ask("GET", "/{0}/{1}/json".format(kind, urllib.parse.quote(name, safe=""))) for name in words]
+        for one in found if options.get("format") else [found]:
+            show(one, options)
     elif verb in ("ps", "container ls"):
-        filters = dict(word.split("=", 1) for word in options.get("filter", []))
-        for one in ask("GET", "/containers/json?all=1"):
-            named = re.search(filters.get("name", ""), one["Names"][0].lstrip("/"))
-            if named and one["State"] == filters.get("status", one["State"]):
-                print(one["Id"][:12])
+        filters = {}
+        for word in options.get("filter", []):
+            filters.setdefault(word.partition("=")[0], []).append(word.partition("=")[2])
+        question = {"filters": json.dumps(filters), "all": "1" if {"a", "all"} & set(options) else "0"}
+        for one in ask("GET", "/containers/json?" + urllib.parse.urlencode(question)):
+            print(one["Id"][:12])
     elif verb == "logs":
         content = ask("GET", "/containers/{0}/json".format(words[-1]))
         with open(content["LogPath"], errors="replace") as file:

@@ -18,6 +18,7 @@ import sys
 import tarfile
 import threading
 import time
+import urllib.parse
 import xml.etree.ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,8 +111,9 @@ def test_what_many_hosts_cost_follows_from_the_coefficients() -> None:
     assert again == ["no change", "67 min", "1.1 core hours", "2.0 GiB", "120,000", "8 + 4 n", "8 + 4 n"]
 
 
-def test_one_number_of_hosts_says_nothing_about_many() -> None:
-    assert "would cost" in page.section(linear(), MACHINE)
+def test_two_numbers_of_hosts_say_too_little_about_many() -> None:
+    assert "would cost" in page.section(linear((1, 4, 16)), MACHINE)
+    assert "would cost" not in page.section(linear((1, 4)), MACHINE)
     assert "would cost" not in page.section(linear((4,)), MACHINE)
 
 
@@ -251,6 +253,19 @@ def test_a_container_is_what_it_was_made_as(stand_in: Any) -> None:
     assert before["State"]["Status"] == "created"
     assert stand_in("GET", "/containers/json")[1] == []
     assert [one["Names"] for one in stand_in("GET", "/containers/json?all=1")[1]] == [["/llm-vllm"]]
+    for filters, there in (
+        ({"name": ["^/?llm-vllm$"]}, 0),
+        ({"status": ["created"]}, 1),
+        ({"label": ["a=1"], "status": ["created"]}, 0),
+    ):
+        question = urllib.parse.urlencode({"filters": json.dumps(filters)})
+        assert len(stand_in("GET", f"/containers/json?{question}")[1]) == there, (
+            "one that does not run is listed when it is asked for"
+        )
+    assert (
+        stand_in("GET", f"/containers/json?{urllib.parse.urlencode({'filters': json.dumps({'x': []})})}&all=1")[0]
+        == 500
+    )
     assert stand_in("DELETE", "/containers/llm-vllm?force=true")[0] == 204
     assert stand_in("GET", "/containers/llm-vllm/json")[0] == 404
     assert stand_in("GET", "/volumes")[0] == 404
