@@ -91,7 +91,7 @@ bench-inspect: $(VENV)/.made ## how fast images are looked into, and in how much
 bench-lab: $(VENV)/.made ## the speed of this machine (P), and how fast the lab's states are restored
 	@$(RUN) PYTHONPATH=. python benchmarks/states.py $(ARGS)
 
-bench-scale: $(VENV)/.made ## what site.yml costs the controller on 1, 4, 16 and 32 light hosts (as root, hours)
+bench-scale: $(VENV)/.made ## what site.yml costs the controller on 1, 4, 16 and 32 light hosts (as root, an hour or more)
 	@$(RUN) PYTHONPATH=. python -m benchmarks.scale $(ARGS)
 
 check-wheels: $(VENV)/.made ## what real wheels of vLLM and torch hold for which GPU (fetches 3 GB)
