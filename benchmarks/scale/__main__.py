@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -79,8 +80,8 @@ def measure(fleet: Fleet, hosts: int, kind: str, *words: str) -> Run:
     )
 
 
-def measure_all(number: int, base: Path, bundle: Path, forks: int | None) -> list[Run]:
-    """Every run on a number of hosts."""
+def measure_all(number: int, base: Path, bundle: Path, forks: int | None) -> Iterator[Run]:
+    """Every run on a number of hosts, each as soon as it is over."""
     folder = OUT / f"hosts-{number}"
     shutil.rmtree(folder, ignore_errors=True)
     fleet = Fleet(base, folder / "fleet")
@@ -91,7 +92,6 @@ def measure_all(number: int, base: Path, bundle: Path, forks: int | None) -> lis
         path.write_text(
             json.dumps(inventory(deployments(hosts, added), bundle, folder, fleet.folder, version), indent=1)
         )
-    runs = []
     try:
         started = time.monotonic()
         fleet.start(hosts)
@@ -104,13 +104,13 @@ def measure_all(number: int, base: Path, bundle: Path, forks: int | None) -> lis
         ):
             if kind == "added":
                 fleet.start([more])
-            runs.append(measure(fleet, number, kind, *words, *(["--forks", str(forks)] if forks else [])))
-            print("  ".join(figures.cells(runs[-1])), flush=True)
-            if kind == "again" and runs[-1].changed:
+            run = measure(fleet, number, kind, *words, *(["--forks", str(forks)] if forks else []))
+            print("  ".join(figures.cells(run)), flush=True)
+            yield run
+            if kind == "again" and run.changed:
                 sys.exit(f"The second run changed something: see {OUT}/logs/{number}-again.log.")
     finally:
         fleet.close()
-    return runs
 
 
 def make_bundle(folder: Path) -> Path:
@@ -202,7 +202,8 @@ def main() -> None:
     bundle = make_bundle(OUT / "bundle")
     about = machine(options.forks)
     for number in options.hosts:
-        keep(measure_all(number, Path(os.environ[INSIDE]), bundle, options.forks), about)
+        for run in measure_all(number, Path(os.environ[INSIDE]), bundle, options.forks):
+            keep(run, about)
     runs = kept(about)
     print(f"\n{figures.table(runs)}\n\n{figures.ratio_table(runs)}\n")
     write_page(OUT / PAGE, runs, about)
@@ -219,11 +220,11 @@ def kept(about: Machine) -> list[Run]:
     return [Run(**run) for run in content["runs"]] if content["machine"] == asdict(about) else []
 
 
-def keep(runs: list[Run], about: Machine) -> None:
-    """Add the runs on one number of hosts to what was measured."""
-    others = [run for run in kept(about) if run.hosts != runs[0].hosts]
-    every = sorted(others + runs, key=lambda run: (run.hosts, list(figures.KINDS).index(run.kind)))
-    RESULTS.write_text(json.dumps({"machine": asdict(about), "runs": [asdict(run) for run in every]}, indent=1) + "\n")
+def keep(run: Run, about: Machine) -> None:
+    """Add a run to what was measured, in place of the same one of an earlier call."""
+    others = [other for other in kept(about) if (other.hosts, other.kind) != (run.hosts, run.kind)]
+    every = sorted([*others, run], key=lambda one: (one.hosts, list(figures.KINDS).index(one.kind)))
+    RESULTS.write_text(json.dumps({"machine": asdict(about), "runs": [asdict(one) for one in every]}, indent=1) + "\n")
 
 
 def write_page(path: Path, runs: list[Run], about: Machine) -> None:

@@ -21,7 +21,6 @@ WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 420, 300, 58, 44, 44
 
 def section(runs: Sequence[Run], machine: Machine) -> str:
     """The part of the page that is generated."""
-    numbers = sorted({run.hosts for run in runs})
     about = (
         f"Measured on {machine.cpu}, {machine.cores} cores, {machine.memory_gib:.0f} GiB, which ran the hosts, too; ansible-core "
         f"{machine.ansible}, Python {machine.python}, {machine.forks} forks, at commit {machine.commit}. The load of the machine before "
@@ -34,7 +33,7 @@ def section(runs: Sequence[Run], machine: Machine) -> str:
         "### Against the yardstick\n\n" + figures.ratio_table(runs),
     ]
     # Two points make a line whatever they are.
-    if len(numbers) > 2:
+    if all(len({run.hosts for run in runs if run.kind == kind}) > 2 for kind in ("pings", "first", "again")):
         parts.append(f"## What {MANY:,} hosts would cost\n\n" + extrapolation(runs, machine))
     return "\n\n".join(parts) + "\n"
 
