@@ -219,14 +219,15 @@ def firewalls(subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) ->
 
 
 def probes(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether the probe that keeps its state in this file has failed to get a token lately."""
+    """Whether what the probe with this state watches, each by a name of its own, has failed it lately."""
     found: dict[str, Any] = {}
     for path in subjects:
         try:
             state = json.loads(read(path) or "{}")
         except ValueError:
             state = None
-        found[path] = {"failing": not isinstance(state, dict) or bool(state.get("failures"))}
+        judged = state.values() if isinstance(state, dict) else [{"failures": 1}]
+        found[path] = {"failing": any(isinstance(one, dict) and bool(one.get("failures")) for one in judged)}
     return found
 
 

@@ -176,8 +176,9 @@ def alter_for_good(host: Any, is_head: bool) -> list[str]:
     host.check_output("systemctl disable --now nvidia-persistenced.service llm-firewall.service")
     host.check_output("nft delete table inet baremetal_llm || true")
     host.check_output("rm /opt/llm/models/*/config.json /opt/llm/secrets/*")
+    host.check_output("systemctl disable --now llm-probe.timer")
     if is_head:
-        host.check_output("systemctl disable --now llm-probe.timer && docker rm --force llm-vllm")
+        host.check_output("docker rm --force llm-vllm")
     found: list[str] = altering(host, "look")["differs"]
     return found
 

@@ -44,7 +44,7 @@ BUNDLE_KINDS = {
     "models": ("model",),
 }
 # Of the section network: the rest tells how it comes about.
-NETWORK_KEYS = ("enabled", "backend", "table", "table_written", "rules", "state")
+NETWORK_KEYS = ("enabled", "backend", "table", "rules", "state")
 
 COLLECTION = Path(__file__).resolve().parents[3]
 

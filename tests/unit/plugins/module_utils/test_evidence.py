@@ -124,10 +124,10 @@ def test_links_into_a_folder(tmp_path: Path) -> None:
 
 def test_a_probe_that_fails_is_not_hidden(tmp_path: Path) -> None:
     state = tmp_path / "state.json"
-    state.write_text('{"failures": 0}')
+    state.write_text('{"form": 2, "llm-vllm": {"failures": 0}}')
     record(tmp_path / "records", {"probes": [str(state)]})
     assert differs(tmp_path / "records") == []
-    for text in ('{"failures": 1}', "{", "[]"):
+    for text in ('{"form": 2, "llm-vllm": {"failures": 0}, "llm-ray": {"failures": 1}}', "{", "[]"):
         state.write_text(text)
         assert differs(tmp_path / "records") == [f"probes {state}"]
 
