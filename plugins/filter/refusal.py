@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import CODES, problem, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import TEXTS, problem, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language as known_language
 
 DOCUMENTATION = r"""
@@ -49,7 +49,7 @@ _value:
 
 def refusal(code: str, language: str = "en", value: str = "", where: str = "", **values: Any) -> str:
     """The filter; see the documentation above."""
-    if code not in CODES or code + "_allowed" not in CODES:
+    if code not in TEXTS["en"] or code + "_allowed" not in TEXTS["en"]:
         raise AnsibleFilterError(f"refusal: the catalogue has no {code!r}")
     lang = known_language(language)
     text = render([problem(code, lang, value=value, where=where, **values)], lang, "").strip()

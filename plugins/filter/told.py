@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import CODES, message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import TEXTS, message
 
 DOCUMENTATION = r"""
 name: told
@@ -38,7 +38,7 @@ _value:
 
 def told(code: str, language: str = "en", **values: Any) -> str:
     """The filter; see the documentation above."""
-    if code not in CODES:
+    if code not in TEXTS["en"]:
         raise AnsibleFilterError(f"told: the catalogue has no {code!r}")
     return message(code, language, **values)
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 
 LANGUAGES = ("en", "zh")
@@ -21,15 +20,19 @@ _NAMES_SHOWN = 8
 _VALUE_SHOWN = 200
 
 
-def _read(lang: str) -> dict[str, str]:
-    """The texts of a language: three milliseconds with the parser in C, forty without it."""
-    content = Path(__file__).with_name(f"{lang}.yml").read_bytes()
-    texts: dict[str, str] = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return texts
+class _Texts(dict[str, dict[str, str]]):
+    """The texts by language, each read when the first of them is said: the planner is imported faster than YAML is."""
+
+    def __missing__(self, lang: str) -> dict[str, str]:
+        import yaml
+
+        content = Path(__file__).with_name(f"{lang}.yml").read_bytes()
+        # A few milliseconds with the parser in C, ten times as long without it.
+        self[lang] = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        return self[lang]
 
 
-TEXTS = {lang: _read(lang) for lang in LANGUAGES}
-CODES = frozenset(TEXTS["en"])
+TEXTS = _Texts()
 
 
 def language(value: Any) -> str:

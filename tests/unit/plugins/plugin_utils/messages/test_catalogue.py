@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages import catalogue
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
-    CODES,
     LANGUAGES,
     TEXTS,
     Refused,
@@ -23,6 +22,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 )
 
 REPOSITORY = Path(__file__).resolve().parents[5]
+CODES = frozenset(TEXTS["en"])
 
 
 def placeholders(text: str) -> set[str]:

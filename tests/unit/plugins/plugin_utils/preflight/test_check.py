@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import CODES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import TEXTS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.report import report_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import CHECKS
@@ -388,8 +388,8 @@ def test_an_inventory_may_say_what_a_finding_means() -> None:
 
 def test_every_check_has_its_words_and_every_word_is_used() -> None:
     for code in CHECKS:
-        assert code in CODES
-        assert code + "_allowed" in CODES
+        assert code in TEXTS["en"]
+        assert code + "_allowed" in TEXTS["en"]
     assert {case[0] for case in PLANTED} <= set(CHECKS)
 
 
