@@ -37,7 +37,7 @@ define lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-fast lint format sanity unit unit-next molecule build bench-planner bench-inspect bench-lab bench-scale check-wheels changelog lock clean
+.PHONY: help demo demo-down test test-fast lint format sanity unit unit-next molecule build bench-planner bench-verdicts bench-inspect bench-lab bench-scale check-wheels changelog lock clean
 
 help: ## this list
 	@echo "baremetal.llm: from bare GPU hosts to a served language model"
@@ -84,6 +84,9 @@ build: $(VENV)/.made ## the collection's tarball, into build/
 
 bench-planner: $(VENV)/.made ## the planner's predictions against what real engines did
 	@$(RUN) PYTHONPATH=.collections:. python benchmarks/planner.py $(ARGS)
+
+bench-verdicts: $(VENV)/.made ## the planner against what vLLM releases themselves say of options
+	@$(RUN) PYTHONPATH=.collections:. python benchmarks/verdicts.py $(ARGS)
 
 bench-inspect: $(VENV)/.made ## how fast images are looked into, and in how much memory
 	@$(RUN) python benchmarks/inspect_images.py $(ARGS)

@@ -1,0 +1,24 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The planner against the releases themselves: what their own code accepts and refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.verdicts import VERDICTS, Row, agreement, compare
+
+# What was reached. It only rises.
+AGREEMENT = 0.83
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return compare(json.loads(VERDICTS.read_text(encoding="utf-8")))
+
+
+def test_the_planner_says_what_the_releases_say(rows: list[Row]) -> None:
+    assert len(rows) == 1087
+    assert agreement(rows) >= AGREEMENT
