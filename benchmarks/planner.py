@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT / ".collections"))
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import ARCHITECTURES  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import known  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import predict_start  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key  # noqa: E402
 
 DATA = ROOT / "tests" / "data"

@@ -23,7 +23,9 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import predict_start  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import read_gpus  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import read_model  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import predict  # noqa: E402
 
 DATA = ROOT / "tests" / "data"
 VERDICTS = DATA / "planner" / "release_verdicts.json"
@@ -92,8 +94,9 @@ def compare(verdicts: list[list[Any]]) -> list[Row]:
         gpu = {"name": GPUS[capability][0], "memory_mib": GPUS[capability][1], "compute_capability": capability}
         planned: bool | None
         try:
-            start = predict_start({**models[name], **overrides}, [gpu] * count, {**options, "vllm_version": release})
-            planned, said = start["ok"], start["error"]["message"] if start["error"] else ""
+            model = read_model({**models[name], **overrides})
+            start = predict(model, read_gpus([gpu] * count), {**options, "vllm_version": release})
+            planned, said = start.ok, start.error.message.say() if start.error else ""
         except ValueError as error:
             planned, said = False, str(error)
         except Exception as error:  # whatever else it is, it is a defect of the planner

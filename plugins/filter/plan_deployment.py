@@ -13,7 +13,7 @@ extends_documentation_fragment:
   - baremetal.llm.language
 description:
   - Chooses tensor and pipeline parallel sizes, dtype, context and memory settings, and explains the choice.
-  - Tensor parallel stays inside a host and the pipeline goes across hosts, unless the request says otherwise.
+  - Shapes are compared by predicted context, requests at once and speed, with a stated cost of the network between hosts.
 positional: nodes, request
 options:
   _input:

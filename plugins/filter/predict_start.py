@@ -56,6 +56,7 @@ _value:
   description:
     - C(ok), C(error) (null, or C(code), C(message), C(remedy)), C(dtype), C(ranks) (C(weights_gib), C(activation_gib),
       C(non_torch_gib), C(cudagraph_gib), C(kv_cache_gib) of each), C(kv_cache_tokens), C(max_concurrency), C(warnings).
+    - C(change) holds, for a start that fails, options that the planner predicts to start (null leaves one out), nothing if none was found.
   type: dict
 """
 
@@ -63,7 +64,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import predict as core
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import remedies as core
 
 predict_start = refusing(core.predict_start)
 

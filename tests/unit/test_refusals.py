@@ -31,8 +31,8 @@ def refused(playbook: str, *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("language", "said"),
     [
-        ("en", ("cannot start as it is set", "Tesla V100-PCIE-16GB has 7.0", "set dtype to half")),
-        ("zh", ("部署 qwen25_14b 按当前设置无法启动", "Tesla V100-PCIE-16GB 为 7.0", "将 dtype 设为 half")),
+        ("en", ("cannot start as it is set", "Tesla V100-PCIE-16GB has 7.0", "set dtype=half")),
+        ("zh", ("部署 qwen25_14b 按当前设置无法启动", "Tesla V100-PCIE-16GB 为 7.0", "设置 dtype=half")),
     ],
 )
 def test_a_plan_that_cannot_start(language: str, said: tuple[str, ...]) -> None:

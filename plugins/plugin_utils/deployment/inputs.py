@@ -26,6 +26,7 @@ SETTINGS = (
     "max_num_batched_tokens",
     "enforce_eager",
     "objective",
+    "interconnect",
 )
 # https://docs.ray.io/en/latest/ray-security/token-auth.html
 RAY_TOKEN_SINCE = (2, 52)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import METHODS, SCHEMES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import NAMES, SCHEMES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import Prediction
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import CONTEXTS, Prediction
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import NONE, Quantization
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, within
 
@@ -36,7 +36,6 @@ RELIEFS: tuple[dict[str, Any], ...] = (
     {"max_num_seqs": 16, "gpu_memory_utilization": 0.95, "max_num_batched_tokens": 2048, "enforce_eager": True},
     {"max_num_seqs": 8, "gpu_memory_utilization": 0.98, "max_num_batched_tokens": 1024, "enforce_eager": True},
 )
-CONTEXTS = (131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512)
 # A plan with less context than this is not called a fit while another relief is left to try.
 WANTED_CONTEXT = 4096
 
@@ -52,11 +51,11 @@ def checkpoints(model: Model, key: tuple[int, ...], capability: tuple[int, int])
     ]
     found = []
     for name, scheme in candidates:
-        least_rows, (since, last) = METHODS[scheme.method]
-        least = at(least_rows, key)
-        if scheme.scheme in SCHEMES:
+        row = NAMES[scheme.method]
+        least = at(row.capability, key)
+        if scheme.method == "compressed-tensors":
             least = max(least, at(SCHEMES[scheme.scheme], key))
-        if within(key, since, last) and capability[0] * 10 + capability[1] >= least:
+        if within(key, row.since, row.last) and capability[0] * 10 + capability[1] >= least:
             found.append((name, scheme))
     return found
 

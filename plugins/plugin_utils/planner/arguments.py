@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import (
     DESCRIPTIVE,
@@ -55,9 +56,8 @@ def vllm_arguments(settings: Any, vllm_version: Any) -> list[str]:
             continue
         refused = unknown_option(name, release)
         if refused:
-            raise InputError(
-                "settings.{0}".format(name), "input_refused", message=refused.message, remedy=refused.remedy
-            )
+            advice = refused.advice or Text("start_option_remove")
+            raise InputError("settings.{0}".format(name), "input_refused", message=refused.message, remedy=advice)
         result += _one(name, given[name], release.key)
     return result
 

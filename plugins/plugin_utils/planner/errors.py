@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, Text
@@ -18,17 +19,23 @@ class InputError(Refused, ValueError):
         super().__init__("input_error", field=field, why=self.why)
 
 
+Fix = Mapping[str, Any]
+
+
 class Refusal(NamedTuple):
     """vLLM would not start (or not serve) like this. `code` is one of the public codes of the planner."""
 
     code: str
     message: Text
-    remedy: Text
+    # What may cure it, the nearest first: options to set, null to leave one out. Whether it does is for the planner to predict.
+    fixes: tuple[Fix, ...] = ()
+    advice: Text | None = None  # what no setting can say
 
-    def as_dict(self, lang: str = "en") -> dict[str, str]:
-        return {"code": self.code, "message": self.message.say(lang), "remedy": self.remedy.say(lang)}
+    def as_dict(self, lang: str = "en", remedy: Text | None = None) -> dict[str, str]:
+        said = [text.say(lang) for text in (remedy, self.advice) if text is not None]
+        return {"code": self.code, "message": self.message.say(lang), "remedy": "; ".join(said)}
 
 
-def refusal(code: str, text: str, **values: Any) -> Refusal:
-    """A refusal. `text` says in the catalogue what is wrong, the entry with `_remedy` behind it what to change."""
-    return Refusal(code, Text(text, **values), Text(text + "_remedy", **values))
+def refusal(code: str, text: str, *fixes: Fix, **values: Any) -> Refusal:
+    """A refusal. `text` says in the catalogue what is wrong."""
+    return Refusal(code, Text(text, **values), fixes)

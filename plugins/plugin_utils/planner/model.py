@@ -87,10 +87,20 @@ class Model(NamedTuple):
     warnings: tuple[Text, ...]
     name: str = ""
     uniform: bool = False  # all layers are alike
+    scaling: Mapping[str, Any] | None = None  # rope_scaling as config.json has it
 
     @property
     def heads(self) -> int:
         return self.layers[0].attention.heads if self.layers else 0
+
+    @property
+    def slides(self) -> bool:
+        """Whether some layers look only at a window of the last tokens."""
+        return any(layer.attention.window for layer in self.layers)
+
+    @property
+    def experts(self) -> int:
+        return max((layer.mlp.experts for layer in self.layers), default=0)
 
 
 def _trait(traits: Mapping[str, Any], name: str, config: Mapping[str, Any]) -> Any:
@@ -218,7 +228,19 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
         warnings=tuple(warnings),
         name=str(outer.get("_name_or_path") or ""),
         uniform=all(layer is layers[0] or layer == layers[0] for layer in layers),
+        scaling=config["rope_scaling"] if isinstance(config.get("rope_scaling"), Mapping) else None,
     )
+
+
+def rescaled(model: Model, scaling: Mapping[str, Any] | None, positions: int | None = None) -> Model:
+    """The model with another rope_scaling (the option replaces that of config.json) or other max_position_embeddings."""
+    base = positions or int(model.original_context)
+    section = model.scaling if scaling is None else scaling
+    config = {"max_position_embeddings": base, "rope_scaling": section, "model_type": model.model_type}
+    context, original = _context(config)
+    longest = _scaled_positions(section, original)
+    rope = tuple((longest, size) for _dummy, size in model.rope)
+    return model._replace(context=context, original_context=original, rope=rope, scaling=section)
 
 
 def _positions(config: Mapping[str, Any], traits: Mapping[str, Any], hidden: int) -> str:
@@ -258,19 +280,23 @@ def _context(config: Mapping[str, Any]) -> tuple[int, float]:
     return int(max(derived, 1)), original
 
 
+def _scaled_positions(scaling: Any, original: float) -> int:
+    """How many positions the cos/sin cache has."""
+    if isinstance(scaling, Mapping):
+        kind = str(scaling.get("rope_type") or scaling.get("type") or "")
+        factor = fields.number(scaling, "factor", "config.rope_scaling", 0, 1e6)
+        if kind == "yarn" and factor:
+            return int(float(scaling.get("original_max_position_embeddings") or original) * factor)
+        if kind in ("linear", "dynamic") and factor:
+            return int(original * factor)
+    return int(original)
+
+
 def _rope(
     config: Mapping[str, Any], layers: tuple[Layer, ...], context: int, original: float
 ) -> tuple[tuple[int, int], ...]:
     """Positions and rotary size of each cos/sin cache: one for each distinct rope."""
-    scaling = config.get("rope_scaling")
-    positions = int(original)
-    if isinstance(scaling, Mapping):
-        kind = str(scaling.get("rope_type") or scaling.get("type") or "")
-        factor = scaling.get("factor")
-        if kind == "yarn" and factor:
-            positions = int(float(scaling.get("original_max_position_embeddings") or original) * float(factor))
-        elif kind in ("linear", "dynamic") and factor:
-            positions = int(original * float(factor))
+    positions = _scaled_positions(config.get("rope_scaling"), original)
     parameters = config.get("rope_parameters")
     partial = config.get("partial_rotary_factor") or config.get("rotary_pct")
     if partial is None and isinstance(parameters, Mapping):

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,16 +12,30 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import alternatives as ladder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.network import (
+    ALL_REDUCE_SECONDS,
+    ALL_REDUCES_PER_LAYER,
+    MEMORY_BANDWIDTH,
+    PIPELINE_EFFICIENCY,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import DESCRIPTIVE
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, InputError, Refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import launch
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.observations import Experience, experience
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import divides_heads, spread
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import Memo, Prediction, predict
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import CONTEXTS, Memo, Prediction, predict
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import (
+    NONE_FOUND,
+    applied,
+    find,
+    sentence,
+    smallest,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import executor_of, normalise
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.validity import pipelines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import (
     Release,
     at,
@@ -28,12 +43,27 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
     resolve_release,
 )
 
+MEMORY_CODES = ("max_model_len_exceeds_kv_cache", "no_cache_blocks", "out_of_memory_cudagraph")
+# What the planner sets where its own choice would not start otherwise.
+MENDED = (
+    "dtype",
+    "quantization",
+    "load_format",
+    "enforce_eager",
+    "enable_chunked_prefill",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+)
+# Sizes and releases were compared before.
+SHAPE = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "vllm_version")
 OBJECTIVES = ("throughput", "latency", "context")
-INTERCONNECTS = ("slow", "fast")
+INTERCONNECTS = tuple(ALL_REDUCE_SECONDS)
 # A context chosen by the planner leaves this share of the predicted cache, for what the prediction may be off by.
 CONTEXT_MARGIN = 0.97
-MAX_SHAPES = 10
+MAX_SHAPES, MAX_SPANNING = 8, 4
 MAX_ALTERNATIVES = 14
+# More context and more requests at once than this no longer decide between shapes.
+VALUED_CONTEXT, VALUED_REQUESTS = 32768, 32
 
 
 class Node(NamedTuple):
@@ -48,6 +78,9 @@ class Placement(NamedTuple):
     pp: int
     nodes: tuple[tuple[str, tuple[int, ...]], ...]
     gpus: tuple[Gpu, ...]
+
+    def words(self) -> str:
+        return f"tensor_parallel_size {self.tp}, pipeline_parallel_size {self.pp}"
 
     @property
     def world(self) -> int:
@@ -74,6 +107,7 @@ class Candidate(NamedTuple):
     change: str | Text = ""
     cost: str | Text = ""
     gain: str | Text = ""
+    causes: tuple[tuple[Fix, Refusal], ...] = ()  # what the planner had to set for it to start
 
 
 class Task(NamedTuple):
@@ -123,26 +157,25 @@ def place(nodes: Sequence[Node], tp: int, pp: int) -> Placement | None:
 
 
 def shapes(task: Task) -> list[tuple[int, int]]:
-    """(tp, pp) worth a look, the most promising first."""
+    """(tp, pp) worth a look, the most promising first: tensors split inside a host, then over several."""
     fixed_tp = fields.whole(task.wishes, ("tensor_parallel_size",), "request")
     fixed_pp = fields.whole(task.wishes, ("pipeline_parallel_size",), "request")
     total = sum(len(node.gpus) for node in task.nodes)
-    largest = max(len(node.gpus) for node in task.nodes)
-    if str(task.wishes.get("interconnect") or "slow") == "fast":
-        largest = total
-    sizes = [fixed_tp] if fixed_tp else [tp for tp in range(largest, 0, -1) if divides_heads(task.model, tp)] or [1]
-    layers = len(task.model.layers)
+    inside = max(len(node.gpus) for node in task.nodes)
+    sizes = [fixed_tp] if fixed_tp else [tp for tp in range(total, 0, -1) if divides_heads(task.model, tp)] or [1]
+    layers = len(task.model.layers) if pipelines(task.model, task.release.key) else 1
     found: list[tuple[int, int]] = []
     for tp in sizes:
         most = max(1, min(sum(len(node.gpus) // tp for node in task.nodes), layers))
-        if tp > max(len(node.gpus) for node in task.nodes):
+        if tp > inside:
             most = max(1, min(total // tp, layers))
         stages = [fixed_pp] if fixed_pp else sorted({most, max(1, most // 2), 1}, reverse=True)
         found += [(tp, pp) for pp in stages]
     found.sort(key=lambda shape: (-min(shape[0] * shape[1], total), -shape[0]))
     if task.objective == "latency":
         found.sort(key=lambda shape: (-shape[0], shape[1]))
-    return found[:MAX_SHAPES]
+    kept = [shape for shape in found if shape[0] <= inside][:MAX_SHAPES]
+    return kept + [shape for shape in found if shape[0] > inside][:MAX_SPANNING]
 
 
 # -- one candidate -------------------------------------------------------------------------------------------------------
@@ -182,41 +215,50 @@ def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], mode
     return predict(model or task.model, list(placement.gpus), raw, task.memo, task.experience.correction)
 
 
-def _fit_batch(task: Task, settings: dict[str, Any], engine: str) -> dict[str, Any]:
-    """V0 without chunked prefill takes a whole prompt at once: the planner's own batch follows the context."""
-    batch = settings.get("max_num_batched_tokens")
-    if engine == "V0" and batch and "max_num_batched_tokens" not in task.wishes:
-        settings["max_num_batched_tokens"] = max(int(batch), int(settings["max_model_len"]))
-    return settings
+def _try(task: Task, placement: Placement, settings: dict[str, Any], model: Model | None = None) -> Candidate:
+    """Predict, and mend what the release would refuse of the planner's own choice: options that the user left open."""
+    prediction = _predict(task, placement, settings, model)
+    causes: list[tuple[Fix, Refusal]] = []
+    while prediction.error is not None and len(causes) < len(MENDED):
+        error = prediction.error
+        fix = next(
+            (fix for fix in error.fixes if all(name in MENDED and name not in task.wishes for name in fix)), None
+        )
+        if fix is None or error.code in MEMORY_CODES or applied(settings, fix) == settings:
+            break
+        settings = applied(settings, fix)
+        causes.append((fix, error))
+        prediction = _predict(task, placement, settings, model)
+    return Candidate(placement, settings, prediction, causes=tuple(causes))
 
 
 def _relieved(task: Task, placement: Placement, relief: Mapping[str, Any]) -> Candidate:
     """The placement with a relief, and the longest context that fits when the user left it open."""
     settings = _settings(task, placement, relief)
-    prediction = _predict(task, placement, settings)
-    if "max_model_len" in task.wishes:
-        return Candidate(placement, settings, prediction)
-    best: Candidate | None = None
-    whole = prediction.settings.max_model_len
-    engine = prediction.settings.engine
-    for context in [whole, *[length for length in ladder.CONTEXTS if length < whole]]:
-        tried = _fit_batch(task, dict(settings, max_model_len=context), engine)
-        guess = _predict(task, placement, tried)
-        if guess.ok:
-            return Candidate(placement, tried, guess)
-        longest = int((guess.longest or 0) * CONTEXT_MARGIN)
-        code = guess.error.code if guess.error else ""
+    first = _try(task, placement, settings)
+    if "max_model_len" in task.wishes or first.prediction.ok:
+        return first if "max_model_len" in task.wishes else _with_length(first)
+    best = first
+    whole = first.prediction.settings.max_model_len
+    for context in [whole, *[length for length in CONTEXTS if length < whole]]:
+        one = first if context == whole else _try(task, placement, dict(settings, max_model_len=context))
+        if one.prediction.ok:
+            return one
+        longest = int((one.prediction.longest or 0) * CONTEXT_MARGIN)
+        code = one.prediction.error.code if one.prediction.error else ""
         if code == "max_model_len_exceeds_kv_cache" and longest > context // 2:
-            shorter = _fit_batch(task, dict(settings, max_model_len=longest // 256 * 256 or longest), engine)
-            fitted = _predict(task, placement, shorter)
-            if fitted.ok:
-                return Candidate(placement, shorter, fitted)
-        best = best or Candidate(placement, dict(settings, max_model_len=context), guess)
-        if code not in ("max_model_len_exceeds_kv_cache", "no_cache_blocks", "out_of_memory_cudagraph"):
-            break
-    if best is None:
-        raise ValueError("no settings were tried")
+            fitted = _try(task, placement, dict(settings, max_model_len=longest // 256 * 256 or longest))
+            if fitted.prediction.ok:
+                return fitted
+        if code not in MEMORY_CODES:
+            return one
+        best = one
     return best
+
+
+def _with_length(one: Candidate) -> Candidate:
+    """The plan says its context also where it is the model's."""
+    return one._replace(settings={**one.settings, "max_model_len": one.prediction.settings.max_model_len})
 
 
 def candidate(task: Task, placement: Placement) -> Candidate:
@@ -243,24 +285,47 @@ def candidate(task: Task, placement: Placement) -> Candidate:
     return best
 
 
-MEMORY_CODES = ("max_model_len_exceeds_kv_cache", "no_cache_blocks", "out_of_memory_cudagraph")
-
-
 def _length(one: Candidate) -> int:
     return one.prediction.settings.max_model_len if one.prediction.ok else 0
 
 
-def _score(one: Candidate, objective: str) -> tuple[float, ...]:
-    prediction, placement = one.prediction, one.placement
-    ok = 1.0 if prediction.ok else 0.0
-    inside = 0.0 if placement.splits_tensors else 1.0
-    tokens = prediction.tokens or 0
-    length = _length(one)
-    if objective == "context":
-        return (ok, length, inside, tokens, placement.tp)
-    if objective == "latency":
-        return (ok, inside, min(length, ladder.WANTED_CONTEXT), placement.tp, -placement.pp, tokens)
-    return (ok, inside, min(length, ladder.WANTED_CONTEXT), placement.world, placement.tp, tokens)
+def network_seconds(task: Task, placement: Placement) -> float:
+    """How long each token waits for the network between hosts where tensors are split over them: a round figure."""
+    if not placement.splits_tensors:
+        return 0.0
+    reduces = len(task.model.layers) / placement.pp * ALL_REDUCES_PER_LAYER
+    return reduces * ALL_REDUCE_SECONDS[str(task.wishes.get("interconnect") or "slow")]
+
+
+def _speed(task: Task, one: Candidate) -> float:
+    """Steps a second, good for comparing: a stage reads its weights once and waits for the network."""
+    bandwidth = next(rate for least, rate in reversed(MEMORY_BANDWIDTH) if task.weakest.capability >= least)
+    reading = max((rank.weights for rank in one.prediction.ranks), default=1) / bandwidth
+    step = max(reading, 1e-6) + network_seconds(task, one.placement)
+    if task.objective == "latency":
+        return 1 / (step * one.placement.pp)
+    return 1 / step * PIPELINE_EFFICIENCY ** (one.placement.pp - 1)
+
+
+# The first reason is the decisive one: what is left when all else is right comes before what another shape avoids.
+DECISIVE = (*MEMORY_CODES, "out_of_memory_loading")
+
+
+def _score(task: Task, one: Candidate) -> tuple[float, ...]:
+    """Predicted value in doublings: of the context (up to what is worth more), of requests at once and of speed."""
+    prediction = one.prediction
+    if prediction.error is not None:
+        code = prediction.error.code
+        near = len(DECISIVE) - DECISIVE.index(code) if code in DECISIVE else 0
+        return (0.0, near, -max((rank.weights for rank in prediction.ranks), default=0))
+    length, tokens = _length(one), prediction.tokens or 0
+    speed = math.log2(_speed(task, one))
+    if task.objective == "context":
+        return (1.0, length, speed, tokens)
+    most = ladder.WANTED_CONTEXT if task.objective == "latency" else VALUED_CONTEXT
+    at_once = min(max(tokens / max(length, 1), 1.0), VALUED_REQUESTS)
+    value = math.log2(min(length, most)) + math.log2(at_once) / 2 + speed
+    return (1.0, value, tokens)
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------------
@@ -286,11 +351,13 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
     past = experience(wishes.pop("observations", None), facts, weakest, release)
     task = Task(facts, hosts, wishes, release, objective, weakest, {}, past)
     candidates = [candidate(task, placement) for placement in _placements(task)]
-    candidates.sort(key=lambda one: _score(one, objective), reverse=True)
+    candidates.sort(key=lambda one: _score(task, one), reverse=True)
     best = candidates[0]
     alternatives = [*_rungs(task, best), *_more_hosts(task, best), *_replicas(task, best), *candidates[1:]]
     executor = best.settings.get("distributed_executor_backend") or ("ray" if best.placement.world > 1 else "uni")
-    reasons += _reasons(best, task)
+    remedy = None if best.prediction.ok else _remedy(task, best, alternatives)
+    instead = Text("remedy_this_plan") if remedy is None else remedy
+    reasons += _reasons(best, task, remedy)
     return {
         "ok": best.prediction.ok,
         "vllm_version": release.asked,
@@ -302,8 +369,8 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
             {"name": gpu.name, "memory_gib": round(gpu.total / 2**30, 2)}
             for gpu in best.placement.gpus[: best.placement.world]
         ],
-        "predicted": best.prediction.as_dict(language),
-        "alternatives": [_as_alternative(one, language) for one in alternatives[:MAX_ALTERNATIVES]],
+        "predicted": best.prediction.as_dict(language, remedy),
+        "alternatives": [_as_alternative(one, language, instead) for one in alternatives[:MAX_ALTERNATIVES]],
         "reasons": [reason.say(language) for reason in reasons],
         "past": past.as_dict(language),
     }
@@ -330,6 +397,21 @@ def _launch(best: Candidate, release: Release, executor: str) -> dict[str, dict[
         return {}
 
 
+def _remedy(task: Task, failed: Candidate, alternatives: Sequence[Candidate]) -> Text:
+    """What would start: other settings on these GPUs, else the first of the other plans that does."""
+
+    def ask(settings: Mapping[str, Any]) -> Prediction:
+        return _predict(task, failed.placement, settings)
+
+    cure = find(ask, failed.settings, failed.prediction, lambda name: name not in SHAPE)
+    if cure:
+        return sentence(smallest(ask, failed.settings, cure.settings))
+    other = next((one for one in alternatives if one.prediction.ok), None)
+    if other is None:
+        return NONE_FOUND
+    return Text("remedy_other_plan", change=other.change or other.placement.words())
+
+
 def _rungs(task: Task, best: Candidate) -> list[Candidate]:
     found: list[Candidate] = []
     error = best.prediction.error
@@ -348,8 +430,8 @@ def _rungs(task: Task, best: Candidate) -> list[Candidate]:
             other = candidate(task._replace(model=model), best.placement)
             found.append(other._replace(change=rung.change, cost=rung.cost, gain=rung.gain))
             continue
-        prediction = _predict(task, best.placement, settings, model)
-        found.append(Candidate(best.placement, settings, prediction, rung.change, rung.cost, rung.gain))
+        one = _try(task, best.placement, settings, model)
+        found.append(one._replace(change=rung.change, cost=rung.cost, gain=rung.gain))
     return found
 
 
@@ -365,7 +447,9 @@ def _more_hosts(task: Task, best: Candidate) -> list[Candidate]:
     count = len(task.nodes)
     more = [Node(f"another host {index + 1}", task.nodes[0].gpus) for index in range(count)]
     grown = task._replace(nodes=(*task.nodes, *more))
-    placement = place(grown.nodes, best.placement.tp, best.placement.pp * 2)
+    tp, pp = best.placement.tp, best.placement.pp
+    staged = pp > 1 or pipelines(task.model, task.release.key)
+    placement = place(grown.nodes, tp if staged else tp * 2, pp * 2 if staged else pp)
     if placement is None:
         return []
     one = candidate(grown, placement)
@@ -399,12 +483,15 @@ def _replicas(task: Task, best: Candidate) -> list[Candidate]:
     ]
 
 
-def _reasons(best: Candidate, task: Task) -> list[Text]:
+def _reasons(best: Candidate, task: Task, remedy: Text | None) -> list[Text]:
     placement, prediction = best.placement, best.prediction
     lines = []
     if placement.tp > 1:
         where = "reason_tensor_across" if placement.splits_tensors else "reason_tensor_inside"
         lines.append(Text(where, count=placement.tp))
+    if placement.splits_tensors:
+        kind = str(task.wishes.get("interconnect") or "slow")
+        lines.append(Text("reason_network", milliseconds=network_seconds(task, placement) * 1000, network=kind))
     if placement.pp > 1:
         code = "reason_pipeline" if placement.spans_nodes else "reason_pipeline_one"
         lines.append(Text(code, stages=placement.pp, hosts=len(placement.nodes)))
@@ -427,20 +514,23 @@ def _reasons(best: Candidate, task: Task) -> list[Text]:
         lines.append(Text("reason_max_model_len", value=prediction.settings.max_model_len, context=task.model.context))
     if task.experience.starts:
         lines.append(task.experience.sentence)
-    if prediction.error:
-        lines.append(Text("reason_error", message=prediction.error.message, remedy=prediction.error.remedy))
+    for fix, refused in best.causes:
+        settings = ", ".join(f"{name} {str(value).lower()}" for name, value in fix.items() if value is not None)
+        if settings:
+            lines.append(Text("reason_mended", settings=settings, message=refused.message))
+    if prediction.error and remedy:
+        lines.append(Text("reason_error", message=prediction.error.message, remedy=remedy))
     return lines
 
 
-def _as_alternative(one: Candidate, lang: str) -> dict[str, Any]:
+def _as_alternative(one: Candidate, lang: str, remedy: Text) -> dict[str, Any]:
     prediction = one.prediction
     return {
-        "change": spoken(one.change, lang)
-        or f"tensor_parallel_size {one.placement.tp}, pipeline_parallel_size {one.placement.pp}",
+        "change": spoken(one.change, lang) or one.placement.words(),
         "cost": spoken(one.cost, lang),
         "gain": spoken(one.gain, lang),
         "ok": prediction.ok,
-        "error": prediction.error.as_dict(lang) if prediction.error else None,
+        "error": prediction.error.as_dict(lang, remedy) if prediction.error else None,
         "settings": one.settings,
         "max_model_len": prediction.settings.max_model_len,
         "kv_cache_tokens": prediction.tokens,

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
@@ -17,13 +18,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import (
     weights,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Refusal, refusal
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, Refusal, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model, rescaled
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard, shards
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import canonical, make
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, resolve
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key
 
 GIB = 1024**3
 MAX_PARALLEL = 4096
@@ -33,6 +34,10 @@ CONTEXT_BYTES = int(0.3 * 1024**3)
 # The estimate of graphs is rough: within this much only a warning.
 LOADING_ROOM_BYTES = int(0.35 * 1024**3)
 GRAPH_DOUBT_BYTES = 1024**3 // 2
+# Contexts that are tried, the batch below which nothing is gained, and the share that leaves just enough to other users of a GPU.
+CONTEXTS = (131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512)
+BATCH_LEAST = 2048
+UTILIZATION_MOST = 0.95
 
 
 class Rank(NamedTuple):
@@ -73,11 +78,12 @@ class Prediction(NamedTuple):
     def ok(self) -> bool:
         return self.error is None
 
-    def as_dict(self, lang: str = "en") -> dict[str, Any]:
+    def as_dict(self, lang: str = "en", remedy: Text | None = None) -> dict[str, Any]:
+        """Plain data. `remedy` says what would start instead."""
         return {
             "ok": self.ok,
-            "error": self.error.as_dict(lang) if self.error else None,
-            "errors": [error.as_dict(lang) for error in self.errors],
+            "error": self.error.as_dict(lang, remedy) if self.error else None,
+            "errors": [error.as_dict(lang, remedy) for error in self.errors],
             "dtype": self.dtype,
             "ranks": [rank.as_dict() for rank in self.ranks],
             "kv_cache_tokens": self.tokens,
@@ -87,22 +93,18 @@ class Prediction(NamedTuple):
         }
 
 
-def predict_start(model: Any, gpus: Any, settings: Any, language: str = "en") -> dict[str, Any]:
-    """The public function: plain data in, plain data out."""
-    return predict(read_model(model), read_gpus(gpus), settings).as_dict(language)
-
-
 Memo = dict[Any, Any]
 
 
 def predict(model: Model, gpus: list[Gpu], raw: Any, memo: Memo | None = None, correction: int = 0) -> Prediction:
     """Predict with facts already read. `memo` keeps weights between predictions of one model; `correction` is added to
     what every rank holds beside the model (learnt from past starts)."""
+    model = _overridden(model, raw)
     settings = resolve(model, gpus, raw)
     memo = {} if memo is None else memo
     used = gpus[: settings.tp * settings.pp] or gpus
     dtype, dtype_warnings, dtype_refusal = validity.resolve_dtype(model, settings, used)
-    refusals = validity.check(model, settings, gpus, dtype_refusal)
+    refusals = validity.check(model, settings, gpus, used, dtype, dtype_refusal)
     warnings = [*settings.warnings, *model.warnings, *dtype_warnings, *validity.gpu_warnings(settings, used)]
     codes = {refused.code for refused in refusals}
     if codes & {"layers_fewer_than_stages"} or settings.tp * settings.pp > 4096:
@@ -110,6 +112,17 @@ def predict(model: Model, gpus: list[Gpu], raw: Any, memo: Memo | None = None, c
     scheme = validity.effective_quantization(model, settings)
     model = model._replace(quantization=scheme)
     return _memory(model, used, settings, dtype, refusals, warnings, memo, correction)
+
+
+def _overridden(model: Model, raw: Mapping[str, Any]) -> Model:
+    """The model as options change it: rope_scaling, and what hf_overrides says of positions."""
+    overrides = raw.get("hf_overrides")
+    found = dict(overrides) if isinstance(overrides, Mapping) else {}
+    scaling = raw.get("rope_scaling") or found.get("rope_scaling")
+    positions = fields.whole(found, ("max_position_embeddings",), "settings.hf_overrides")
+    if isinstance(scaling, Mapping) or positions:
+        return rescaled(model, scaling if isinstance(scaling, Mapping) else None, positions)
+    return model
 
 
 def _memory(
@@ -227,12 +240,12 @@ def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: 
                 refusal(
                     "free_memory_below_utilization",
                     "start_free_memory",
+                    {"gpu_memory_utilization": math.floor(free / gpu.total * 100) / 100},
                     rank=index,
                     free=free / GIB,
                     total=gpu.total / GIB,
                     utilization=settings.utilization,
                     needed=gpu.total * settings.utilization / GIB,
-                    lower=math.floor(free / gpu.total * 100) / 100,
                 )
             )
     if rank.weights > usable - LOADING_ROOM_BYTES:
@@ -240,6 +253,7 @@ def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: 
             refusal(
                 "out_of_memory_loading",
                 "start_weights",
+                *_offload(settings, rank.weights - usable),
                 rank=index,
                 weights=rank.weights / GIB,
                 gpu=gpu.name,
@@ -249,14 +263,40 @@ def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: 
     return found
 
 
-def _graphs_fit(rank: Rank, cached: int, warnings: list[Text]) -> Refusal | None:
+def _relief(settings: Settings) -> list[Fix]:
+    """What frees memory for the KV cache, the least costly first."""
+    found: list[Fix] = []
+    if not settings.chunked_prefill and settings.batched_tokens > BATCH_LEAST:
+        # A whole prompt is one batch: the context is what its activation grows with.
+        lengths = [length for length in CONTEXTS if length < settings.max_model_len]
+        found += [{"max_model_len": length, "max_num_batched_tokens": None} for length in lengths]
+    elif settings.batched_tokens > BATCH_LEAST:
+        found.append({"max_num_batched_tokens": BATCH_LEAST})
+    found += [{"max_num_seqs": size} for size in (64, 16) if size < settings.sequences]
+    if settings.utilization < UTILIZATION_MOST:
+        found.append({"gpu_memory_utilization": UTILIZATION_MOST})
+    if not settings.eager:
+        found.append({"enforce_eager": True})
+    return found
+
+
+def _offload(settings: Settings, lacking: int) -> list[Fix]:
+    """Weights in the memory of the host, where the release can."""
+    if settings.cpu_offload or settings.release.key < release_key(eras.CPU_OFFLOAD_SINCE):
+        return []
+    return [{"cpu_offload_gb": max(lacking, 0) // GIB + 3}]
+
+
+def _graphs_fit(rank: Rank, cached: int, settings: Settings, warnings: list[Text]) -> Refusal | None:
     """CUDA graphs are captured after the KV cache: they live in what the budget leaves."""
     left = max(rank.total - CONTEXT_BYTES - rank.weights - rank.non_torch - cached, 0)
     if rank.graphs <= left:
         return None
-    refused = refusal("out_of_memory_cudagraph", "start_graphs", graphs=rank.graphs / GIB, left=left / GIB)
+    refused = refusal(
+        "out_of_memory_cudagraph", "start_graphs", *_relief(settings), graphs=rank.graphs / GIB, left=left / GIB
+    )
     if rank.graphs <= left + GRAPH_DOUBT_BYTES:
-        warnings.append(Text("start_graphs_doubt", said=refused.message, remedy=refused.remedy))
+        warnings.append(Text("start_graphs_doubt", said=refused.message))
         return None
     return refused
 
@@ -274,7 +314,15 @@ def _capacity(
     key = settings.release.key
     if blocks < 1:
         worst = min(ranks, key=lambda rank: rank.available)
-        refusals.append(refusal("no_cache_blocks", "start_no_cache", left=worst.available / GIB))
+        refusals.append(
+            refusal(
+                "no_cache_blocks",
+                "start_no_cache",
+                *_relief(settings),
+                *_offload(settings, -worst.available),
+                left=worst.available / GIB,
+            )
+        )
         return Prediction(refusals[0], tuple(refusals), dtype, tuple(ranks), 0, 0.0, 0, settings, tuple(warnings))
     usable = blocks
     if settings.engine == "V0" and settings.pp > 1 and at(eras.V0_PP_SPLITS_CHECK, key):
@@ -296,13 +344,14 @@ def _capacity(
             refusal(
                 "max_model_len_exceeds_kv_cache",
                 "start_length",
+                *([{"max_model_len": longest}] if longest else []),
+                *_relief(settings),
                 length=length,
                 longest=longest,
-                remedy=Text("start_length_shorter" if longest else "start_length_more_memory", longest=longest),
             )
         )
     for rank in {(rank.weights, rank.activation): rank for rank in ranks}.values():
-        refused = _graphs_fit(rank, blocks * stores[rank.stage].block_bytes, warnings)
+        refused = _graphs_fit(rank, blocks * stores[rank.stage].block_bytes, settings, warnings)
         if refused:
             refusals.append(refused)
             break

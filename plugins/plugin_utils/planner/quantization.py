@@ -8,8 +8,19 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import ALIASES, METHODS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import (
+    ALIASES,
+    BITBLAS,
+    MARLIN_ASKED,
+    MARLIN_CHECKS_GPU,
+    MARLIN_GROUPS,
+    MARLIN_ZERO_POINT_BITS,
+    METHODS,
+    NAMES,
+    ONE_CLASS,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 
 
 class Quantization(NamedTuple):
@@ -26,6 +37,14 @@ class Quantization(NamedTuple):
     ignored: tuple[str, ...]
     lm_head: bool
     kv_cache_fp8: bool
+    label: str = ""  # the method as config.json writes it
+    symmetric: bool = True
+    described: bool = True  # config.json says what Marlin has to know
+    plain: bool = False  # the option names the plain method: no Marlin
+
+    @property
+    def name(self) -> str:
+        return self.label or self.method
 
 
 NONE = Quantization("none", "none", 16, 0, False, False, (0, 0), False, (), False, False)
@@ -52,7 +71,8 @@ def read_quantization(config: Mapping[str, Any]) -> Quantization:
         label = "modelopt"
     if label is None:
         raise InputError("config.quantization_config.quant_method", "input_missing")
-    return make(canonical(label), section)
+    written = str(label).strip().lower().replace("compressed_tensors", "compressed-tensors")
+    return make(canonical(label), section)._replace(label=written)
 
 
 def make(method: str, section: Mapping[str, Any]) -> Quantization:
@@ -78,6 +98,9 @@ def make(method: str, section: Mapping[str, Any]) -> Quantization:
             group=group,
             zeros=method == "awq" or not section.get("sym", True),
             act_order=desc,
+            symmetric=fields.truth(section.get("sym"), "config.quantization_config.sym", True),
+            # No release reads a GPTQ checkpoint without desc_act: such a section is a sketch. One without sym is old, and not for Marlin.
+            described=method == "awq" or section.get("sym") is not None or "desc_act" not in section,
         )
     if method == "fp8":
         block = section.get("weight_block_size")
@@ -162,3 +185,40 @@ def linear_bytes(
     if scheme.method == "gptq":
         sizes.append(inputs * 4)
     return sizes
+
+
+def marlin_serves(scheme: Quantization, key: tuple[int, ...], capability: tuple[int, int]) -> bool:
+    """Whether a release hands a GPTQ or AWQ checkpoint to Marlin on its own. Releases that do not ask the GPU do so on every GPU."""
+    name = scheme.name + "_marlin"
+    if name not in NAMES or key < release_key(NAMES[name].since) or not scheme.described:
+        return False
+    if at(MARLIN_CHECKS_GPU, key) and capability[0] * 10 + capability[1] < at(NAMES[name].capability, key):
+        return False
+    if scheme.name == "gptq" and not (scheme.symmetric and scheme.bits in (4, 8)):
+        return False
+    if scheme.name == "awq" and scheme.bits not in at(MARLIN_ZERO_POINT_BITS, key):
+        return False
+    return scheme.group in MARLIN_GROUPS
+
+
+def kernels(
+    scheme: Quantization, asked: str | None, key: tuple[int, ...], capability: tuple[int, int]
+) -> tuple[str | None, str | None]:
+    """The name of the method that a release runs a checkpoint with, and the name that the checkpoint then has: they have to be equal.
+
+    ``asked`` is the option's value. Both are null for a plain checkpoint without the option.
+    """
+    if scheme.method == "none":
+        return asked, asked
+    own = scheme.name
+    if own in ONE_CLASS and key >= release_key(ONE_CLASS[own]):
+        return (own, own) if asked in (None, own, "auto_" + own, own + "_marlin", "marlin") else (asked, own)
+    if marlin_serves(scheme, key, capability):
+        if asked in (None, *at(MARLIN_ASKED, key)) and asked != ("awq" if own == "gptq" else "gptq") + "_marlin":
+            return own + "_marlin", own + "_marlin"
+    elif own == "gptq" and asked in (None, "bitblas", "gptq_bitblas") and within(key, *BITBLAS):
+        if scheme.symmetric and scheme.bits in (4, 8) and scheme.described:
+            return "gptq_bitblas", "gptq_bitblas"
+    if asked == "moe_wna16" and own in ("gptq", "awq") and key >= release_key(NAMES[asked].since):
+        return asked, asked
+    return asked or own, own

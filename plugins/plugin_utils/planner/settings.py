@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options
     OPTIONS,
     sampled,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError, Refusal, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError, Refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import MIB, Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import (
@@ -60,6 +60,7 @@ class Settings(NamedTuple):
     sequences: int
     sequences_asked: bool
     chunked_prefill: bool
+    prefix_caching: bool
     eager: bool
     kv_dtype: str
     block_size: int
@@ -87,37 +88,33 @@ def unknown_option(name: str, release: Release) -> Refusal | None:
         return _sampled_option(name, release)
     if row is None:
         if name in NEVER_EXISTED:
-            return refusal("unknown_option", "start_option_never", name=name, instead=Text("never_existed_" + name))
+            use = Text("start_option_use", instead=Text("never_existed_" + name))
+            return _unknown("start_option_never", name, use, name=name)
         import difflib  # only needed for an error
 
         near = difflib.get_close_matches(name, [*OPTIONS, *sampled()], 1)
-        return refusal(
-            "unknown_option",
-            "start_option_unknown",
-            name=name,
-            hint=Text("start_option_near", near=near[0]) if near else Text("start_option_remove"),
+        return _unknown(
+            "start_option_unknown", name, Text("start_option_near", near=near[0]) if near else None, name=name
         )
     _dummy, since, last, replaced = row
     if within(release.key, since, last):
         return None
     if since is not None and release.key < release_key(since):
-        return refusal("unknown_option", "start_option_later", version=release.asked, name=name, since=since)
-    return refusal(
-        "unknown_option",
-        "start_option_gone",
-        version=release.asked,
-        name=name,
-        last=last,
-        instead=Text("start_option_replaced", other=replaced) if replaced else Text("start_option_not_replaced"),
-    )
+        return _unknown("start_option_later", name, None, version=release.asked, name=name, since=since)
+    advice = Text("start_option_use", instead=replaced) if replaced else None
+    return _unknown("start_option_gone", name, advice, version=release.asked, name=name, last=last)
+
+
+def _unknown(text: str, option: str, advice: Text | None, **values: Any) -> Refusal:
+    return Refusal("unknown_option", Text(text, **values), ({option: None},), advice)
 
 
 def _sampled_option(name: str, release: Release) -> Refusal | None:
     _dummy, first, before, last, after = sampled()[name]
     if before is not None and release.key <= release_key(before):
-        return refusal("unknown_option", "start_sampled_later", version=release.asked, name=name, first=first)
+        return _unknown("start_sampled_later", name, None, version=release.asked, name=name, first=first)
     if after is not None and release.key >= release_key(after):
-        return refusal("unknown_option", "start_sampled_gone", version=release.asked, name=name, last=last)
+        return _unknown("start_sampled_gone", name, None, version=release.asked, name=name, last=last)
     return None
 
 
@@ -138,24 +135,18 @@ def normalise(raw: Any, field: str = "settings") -> dict[str, Any]:
 
 
 def executor_of(value: Any) -> str | None:
+    """The executor that is named; null when the release chooses."""
     text = str(value).strip().lower() if value is not None else ""
-    if text in ("", "none", "null", "auto"):
-        return None
-    if text not in ("ray", "mp", "uni", "external_launcher"):
-        raise InputError("settings.distributed_executor_backend", "input_one_of", allowed="ray, mp, uni", found=value)
-    return text
+    return None if text in ("", "none", "null", "auto") else text
 
 
+# What a release makes of a dtype's names. Others are refused (values.py); until then they count as auto.
 DTYPES = {
-    "auto": "auto",
     "half": "float16",
     "float16": "float16",
-    "fp16": "float16",
     "bfloat16": "bfloat16",
-    "bf16": "bfloat16",
     "float": "float32",
     "float32": "float32",
-    "fp32": "float32",
 }
 
 
@@ -292,8 +283,11 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
     else:
         above = at(eras.V0_AUTO_CHUNKED_ABOVE, key)
         lora = fields.truth(raw.get("enable_lora"), "settings.enable_lora")
-        sliding = any(layer.attention.window for layer in model.layers)
-        automatic = above is not None and max_model_len > above and not lora and not sliding and pp >= 1
+        # vllm/engine/arg_utils.py, create_engine_config and _set_default_args_v0 of 0.5.4 to 0.10.2.
+        caching = key < release_key("0.6.0") and fields.truth(raw.get("enable_prefix_caching"), "settings")
+        latent = at(eras.MLA_LATENT, key) and any(layer.attention.kind == "mla" for layer in model.layers)
+        steady = not (lora or model.slides or caching or latent or model.traits.get("vision"))
+        automatic = above is not None and max_model_len > above and steady
         chunked_on = fields.truth(chunked, "settings.enable_chunked_prefill", automatic)
         with_chunks, floor = at(eras.V0_BATCHED_TOKENS, key)
         final_batched = batched or (with_chunks if chunked_on and with_chunks else max(max_model_len, floor))
@@ -318,11 +312,7 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         values = free if isinstance(free, (list, tuple)) else [free] * len(gpus)
         frees = tuple(int(float(x) * MIB) for x in values)
     graph_sizes = raw.get("cudagraph_capture_sizes")
-    dtype = DTYPES.get(str(raw.get("dtype") or "auto").lower().replace("torch.", ""))
-    if dtype is None:
-        raise InputError(
-            "settings.dtype", "input_one_of", allowed="auto, half, float16, bfloat16, float32", found=raw.get("dtype")
-        )
+    dtype = DTYPES.get(str(raw.get("dtype") or "auto").lower().replace("torch.", ""), "auto")
     kv_bytes = raw.get("kv_cache_memory_bytes")
     return Settings(
         release=release,
@@ -343,6 +333,9 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         sequences=final_seqs,
         sequences_asked=sequences is not None,
         chunked_prefill=chunked_on,
+        prefix_caching=fields.truth(
+            raw.get("enable_prefix_caching"), "settings.enable_prefix_caching", eras.PREFIX_CACHING[engine]
+        ),
         eager=fields.truth(raw.get("enforce_eager"), "settings.enforce_eager"),
         kv_dtype=str(raw.get("kv_cache_dtype") or "auto"),
         block_size=block,

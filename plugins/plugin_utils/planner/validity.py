@@ -4,21 +4,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import combinations, values
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import LAST_RELEASE
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import METHODS, SCHEMES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import (
+    DTYPES,
+    NAMES,
+    ONLINE,
+    SCHEMES,
+    WIDTHS,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Refusal, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, Refusal, refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import Quantization, canonical
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import divides_heads
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import Quantization, kernels
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, unknown_option
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import padded_vocabulary
+
+QUANTIZATION = "quantization_not_supported"
+
+
+def _smaller(tp: int, pp: int, count: int) -> list[Fix]:
+    """Sizes that the GPUs suffice for, the most ranks first."""
+    stages: list[Fix] = [{"pipeline_parallel_size": size} for size in range(pp - 1, 0, -1) if tp * size <= count]
+    return stages or [
+        {"tensor_parallel_size": size, "pipeline_parallel_size": 1} for size in range(min(tp, count), 0, -1)
+    ]
+
+
+def _fewer(model: Model, settings: Settings) -> list[Fix]:
+    """Tensor-parallel sizes below this one that divide the heads, the largest first."""
+    return [{"tensor_parallel_size": size} for size in range(settings.tp - 1, 0, -1) if divides_heads(model, size)]
+
+
+def _without(settings: Settings, name: str) -> Fix:
+    """The environment without a variable."""
+    return {"environment": {key: value for key, value in settings.environment.items() if key != name} or None}
+
+
+def _rope_fixes(settings: Settings) -> list[Fix]:
+    return [{"rope_scaling": None}] if "rope_scaling" in settings.raw else [{"vllm_version": "0.5.3.post1"}]
 
 
 def _divisors(number: int, up_to: int = 64) -> str:
@@ -39,6 +71,7 @@ def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
         yield refusal(
             "world_size_exceeds_gpus",
             "start_data_parallel",
+            {"data_parallel_size": None},
             dp=settings.dp,
             ranks=size,
             needed=size * settings.dp,
@@ -47,7 +80,13 @@ def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
         return
     if size > len(gpus):
         yield refusal(
-            "world_size_exceeds_gpus", "start_world_size", tp=settings.tp, pp=settings.pp, needed=size, count=len(gpus)
+            "world_size_exceeds_gpus",
+            "start_world_size",
+            *_smaller(settings.tp, settings.pp, len(gpus)),
+            tp=settings.tp,
+            pp=settings.pp,
+            needed=size,
+            count=len(gpus),
         )
         return
     nodes = settings.nodes
@@ -57,20 +96,28 @@ def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
     executor = settings.executor
     if executor is None and rule == "mp_only":
         yield refusal(
-            "world_size_exceeds_gpus", "start_one_node", version=settings.release.asked, ranks=size, count=nodes[0]
+            "world_size_exceeds_gpus",
+            "start_one_node",
+            {"distributed_executor_backend": "ray"},
+            version=settings.release.asked,
+            ranks=size,
+            count=nodes[0],
         )
     if executor == "mp":
         if key < release_key(eras.MP_NODES_SINCE):
             yield refusal(
                 "world_size_exceeds_gpus",
                 "start_mp_one_node",
+                {"distributed_executor_backend": "ray"},
                 version=settings.release.asked,
                 ranks=size,
                 count=nodes[0],
                 since=eras.MP_NODES_SINCE,
             )
         elif size % len(nodes) or len(set(nodes)) > 1:
-            yield refusal("world_size_exceeds_gpus", "start_mp_uneven", nodes=list(nodes))
+            yield refusal(
+                "world_size_exceeds_gpus", "start_mp_uneven", {"distributed_executor_backend": "ray"}, nodes=list(nodes)
+            )
 
 
 def architecture(model: Model, settings: Settings) -> Iterator[Refusal]:
@@ -79,6 +126,7 @@ def architecture(model: Model, settings: Settings) -> Iterator[Refusal]:
         yield refusal(
             "architecture_not_supported",
             "start_architecture_later",
+            {"vllm_version": since},
             version=settings.release.asked,
             architecture=model.architecture,
             since=since,
@@ -89,6 +137,7 @@ def architecture(model: Model, settings: Settings) -> Iterator[Refusal]:
         yield refusal(
             "architecture_not_supported",
             "start_architecture_gone",
+            {"vllm_version": last},
             version=settings.release.asked,
             architecture=model.architecture,
             last=last,
@@ -118,6 +167,7 @@ def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
             yield refusal(
                 "gpu_not_supported",
                 "start_image_without_volta",
+                {"vllm_version": "0.8.5.post1"},
                 version=settings.release.asked,
                 cuda=release.cuda,
                 torch=release.torch,
@@ -152,66 +202,108 @@ def gpu_warnings(settings: Settings, gpus: Sequence[Gpu]) -> list[Text]:
 def effective_quantization(model: Model, settings: Settings) -> Quantization:
     """The checkpoint's method, or the one that --quantization applies while loading."""
     own = model.quantization
-    if own.method != "none" or not settings.quantization:
+    asked = str(settings.quantization or "").strip().lower()
+    if own.method != "none":
+        return own._replace(plain=True) if asked in ("awq", "gptq") else own
+    if asked not in ONLINE or settings.release.key < release_key(NAMES[asked].since):
         return own
-    method = canonical(settings.quantization)
-    if method in ("fp8", "bitsandbytes", "experts-int8"):
-        return own._replace(
-            method=method,
-            scheme={"fp8": "fp8_tensor", "bitsandbytes": "bnb4"}.get(method, "int8_channel"),
-            bits=4 if method == "bitsandbytes" else 8,
+    method = NAMES[asked].method
+    return own._replace(
+        method=method,
+        scheme={"fp8": "fp8_tensor", "bitsandbytes": "bnb4"}.get(method, "int8_channel"),
+        bits=4 if method == "bitsandbytes" else 8,
+    )
+
+
+def quantization_name(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> str | None:
+    """The name of the method that the release runs, null without one."""
+    asked = str(settings.quantization).strip().lower() if settings.quantization else None
+    weakest = min(gpu.capability for gpu in gpus)
+    return kernels(model.quantization, asked, settings.release.key, weakest)[0]
+
+
+def quantization(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype: str) -> Iterator[Refusal]:
+    """In the order of vLLM: the name, the checkpoint, the GPU, the width, the dtype."""
+    for gpu in {gpu.capability: gpu for gpu in gpus}.values():
+        refused = next(_quantization_on(model, settings, gpu, dtype), None)
+        if refused is not None:
+            yield refused
+            return
+
+
+def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Iterator[Refusal]:
+    own, key, version = model.quantization, settings.release.key, settings.release.asked
+    asked = str(settings.quantization).strip().lower() if settings.quantization else None
+    name, needed = kernels(own, asked, key, gpu.capability)
+    if name is None:
+        return
+    row = NAMES.get(name)
+    if row is None:
+        known = ", ".join(one for one in sorted(NAMES) if within(key, NAMES[one].since, NAMES[one].last))
+        yield refusal(
+            QUANTIZATION,
+            "start_quantization_unknown",
+            {"quantization": None},
+            method=name,
+            version=version,
+            known=known,
         )
-    return own
-
-
-def quantization(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
-    asked = canonical(settings.quantization) if settings.quantization else "none"
-    own = model.quantization.method
-    key = settings.release.key
-    for method in {asked, own} - {"none"}:
-        row = METHODS.get(method)
-        if row is None:
-            yield refusal(
-                "quantization_not_supported",
-                "start_quantization_unknown",
-                method=method,
-                known=", ".join(sorted(METHODS)),
-            )
-            return
-        least_by_release, (since, last) = row
-        if not within(key, since, last):
-            yield refusal(
-                "quantization_not_supported",
-                "start_quantization_release",
-                version=settings.release.asked,
-                method=method,
-                since=since,
-                until=Text("start_until_release", last=last) if last else Text("start_until_now"),
-            )
-            return
-        least = at(least_by_release, key)
-        scheme = SCHEMES.get(model.quantization.scheme) if method in ("compressed-tensors", "modelopt", "fp8") else None
-        if scheme:
-            least = max(least, at(scheme, key)) if method != "fp8" else least
-        for gpu in {gpu.capability: gpu for gpu in gpus}.values():
-            if gpu.capability[0] * 10 + gpu.capability[1] < least:
-                yield refusal(
-                    "quantization_not_supported",
-                    "start_quantization_gpu",
-                    method=method,
-                    least=f"{least // 10}.{least % 10}",
-                    version=settings.release.asked,
-                    gpu=gpu.name,
-                    capability=gpu.capability_text,
-                )
-                return
-    if (
-        asked != "none"
-        and own != "none"
-        and asked != own
-        and not {asked, own} <= {"gptq", "awq", "moe-wna16", "marlin", "fp8"}
-    ):
-        yield refusal("quantization_not_supported", "start_quantization_other", own=own, asked=asked)
+        return
+    if not within(key, row.since, row.last):
+        until = Text("start_until_release", last=row.last) if row.last else Text("start_until_now")
+        yield refusal(
+            QUANTIZATION,
+            "start_quantization_release",
+            {"quantization": None},
+            version=version,
+            method=name,
+            since=row.since,
+            until=until,
+        )
+        return
+    if name != needed:
+        yield refusal(QUANTIZATION, "start_quantization_other", {"quantization": None}, own=own.name, asked=name)
+        return
+    if own.method == "none" and name not in ONLINE:
+        yield refusal(QUANTIZATION, "start_quantization_plain", {"quantization": None}, method=name)
+        return
+    least = at(row.capability, key)
+    if own.method in ("compressed-tensors", "modelopt") and own.scheme in SCHEMES:
+        least = max(at(SCHEMES[own.scheme], key), least if own.method != "modelopt" else 0)
+    if gpu.capability[0] * 10 + gpu.capability[1] < least:
+        yield refusal(
+            QUANTIZATION,
+            "start_quantization_gpu",
+            *([{"quantization": own.name}] if name != own.name else []),
+            {"quantization": None},
+            method=name,
+            least=f"{least // 10}.{least % 10}",
+            version=version,
+            gpu=gpu.name,
+            capability=gpu.capability_text,
+        )
+        return
+    if name == "gptq_bitblas":
+        yield refusal(
+            QUANTIZATION, "start_quantization_bitblas", {"quantization": "gptq"}, version=version, gpu=gpu.name
+        )
+        return
+    widths = WIDTHS.get(name)
+    if widths is not None and own.method != "none" and own.bits not in widths:
+        bits = ", ".join(map(str, widths))
+        yield refusal(QUANTIZATION, "start_quantization_bits", method=name, bits=own.bits, allowed=bits)
+        return
+    allowed = [DTYPES[letter] for letter in at(row.dtypes, key)]
+    if dtype not in allowed:
+        yield refusal(
+            "dtype_not_supported",
+            "start_quantization_dtype",
+            *[{"dtype": one} for one in allowed],
+            method=name,
+            dtype=dtype,
+            version=version,
+            allowed=", ".join(allowed),
+        )
 
 
 def resolve_dtype(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> tuple[str, list[Text], Refusal | None]:
@@ -225,8 +317,8 @@ def resolve_dtype(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> tupl
         wanted = {"float32": "float16", "float16": "float16", "bfloat16": "bfloat16"}.get(
             model.checkpoint_dtype, "float16"
         )
-        if model.checkpoint_dtype == "float32" and key >= release_key("0.9.1") and not no_bf16:
-            wanted = "bfloat16" if model.model_type.startswith("gemma") else "float16"
+        if model.checkpoint_dtype == "float32" and at(eras.AUTO_DTYPE_FALLS_BACK, key) and not no_bf16:
+            wanted = "bfloat16"  # the first dtype that the platform supports (_resolve_auto_dtype in vllm/config)
         if wanted == "bfloat16" and no_bf16 and at(eras.AUTO_DTYPE_FALLS_BACK, key):
             wanted = "float32" if refused else "float16"
             warnings.append(Text("start_falls_back", gpu=no_bf16[0].name, version=settings.release.asked, dtype=wanted))
@@ -237,6 +329,7 @@ def resolve_dtype(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> tupl
             refusal(
                 "dtype_not_supported",
                 "start_bfloat16",
+                {"dtype": "float32" if refused else "half"},
                 gpu=no_bf16[0].name,
                 capability=no_bf16[0].capability_text,
                 dtype="float32" if refused else "half",
@@ -249,6 +342,7 @@ def resolve_dtype(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> tupl
             refusal(
                 "dtype_not_supported",
                 "start_float16",
+                {"dtype": "float32" if no_bf16 else "bfloat16"},
                 version=settings.release.asked,
                 model=model.model_type,
                 dtype="float32" if no_bf16 else "bfloat16",
@@ -260,7 +354,14 @@ def resolve_dtype(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> tupl
             return (
                 wanted,
                 warnings,
-                refusal("dtype_not_supported", "start_fp8_cache", kv_dtype=settings.kv_dtype, gpu=gpus[0].name),
+                refusal(
+                    "dtype_not_supported",
+                    "start_fp8_cache",
+                    {"dtype": "bfloat16"},
+                    {"kv_cache_dtype": None},
+                    kv_dtype=settings.kv_dtype,
+                    gpu=gpus[0].name,
+                ),
             )
     return wanted, warnings, None
 
@@ -269,10 +370,19 @@ def tensor_parallel(model: Model, settings: Settings) -> Iterator[Refusal]:
     tp = settings.tp
     heads = model.heads
     if heads % tp:
-        yield refusal("heads_not_divisible", "start_heads", heads=heads, tp=tp, sizes=_divisors(heads))
+        yield refusal(
+            "heads_not_divisible", "start_heads", *_fewer(model, settings), heads=heads, tp=tp, sizes=_divisors(heads)
+        )
     padded = padded_vocabulary(model.vocabulary)
     if padded % tp:
-        yield refusal("vocab_not_divisible", "start_vocabulary", vocabulary=model.vocabulary, padded=padded, tp=tp)
+        yield refusal(
+            "vocab_not_divisible",
+            "start_vocabulary",
+            *_fewer(model, settings),
+            vocabulary=model.vocabulary,
+            padded=padded,
+            tp=tp,
+        )
     seen = set()
     for layer in model.layers:
         spec = layer.attention
@@ -281,7 +391,7 @@ def tensor_parallel(model: Model, settings: Settings) -> Iterator[Refusal]:
         seen.add(spec)
         kv = spec.kv_heads
         if (kv >= tp and kv % tp) or (kv < tp and tp % kv):
-            yield refusal("kv_heads_not_divisible", "start_kv_heads", heads=kv, tp=tp)
+            yield refusal("kv_heads_not_divisible", "start_kv_heads", *_fewer(model, settings), heads=kv, tp=tp)
     yield from _intermediate(model, settings)
     yield from _groups(model, settings)
 
@@ -298,10 +408,19 @@ def _intermediate(model: Model, settings: Settings) -> Iterator[Refusal]:
             if spec.shared_intermediate:
                 sizes.append((Text("start_shared_experts"), spec.shared_intermediate))
             if model.architecture in ("Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM") and tp > spec.experts:
-                yield refusal("experts_not_divisible", "start_experts", tp=tp, experts=spec.experts)
+                yield refusal(
+                    "experts_not_divisible", "start_experts", *_fewer(model, settings), tp=tp, experts=spec.experts
+                )
         for name, size in sizes:
             if size % tp and not (model.quantization.scheme == "mxfp4" and spec.kind == "moe"):
-                yield refusal("intermediate_not_divisible", "start_intermediate", name=name, size=size, tp=tp)
+                yield refusal(
+                    "intermediate_not_divisible",
+                    "start_intermediate",
+                    *_fewer(model, settings),
+                    name=name,
+                    size=size,
+                    tp=tp,
+                )
 
 
 def _groups(model: Model, settings: Settings) -> Iterator[Refusal]:
@@ -326,21 +445,34 @@ def _groups(model: Model, settings: Settings) -> Iterator[Refusal]:
             continue
         part = size // tp
         if scheme.scheme in ("int4", "int8", "int3", "int2") and scheme.group > 0 and part % scheme.group:
-            yield _group_refusal(name, "start_group_size", part, scheme.group, tp)
+            yield _group_refusal(_fewer(model, settings), name, "start_group_size", part, scheme.group, tp)
         if scheme.scheme == "fp8_block" and tp > 1 and part % scheme.block[1]:
-            yield _group_refusal(name, "start_group_block", part, scheme.block[1], tp)
+            yield _group_refusal(_fewer(model, settings), name, "start_group_block", part, scheme.block[1], tp)
     for name, size in outputs.items():
         if size % tp:
             continue
         part = size // tp
         if scheme.scheme == "fp8_block" and tp > 1 and part % scheme.block[0]:
-            yield _group_refusal(name, "start_group_block", part, scheme.block[0], tp)
+            yield _group_refusal(_fewer(model, settings), name, "start_group_block", part, scheme.block[0], tp)
 
 
-def _group_refusal(name: str, what: str, part: int, unit: int, tp: int) -> Refusal:
+def _group_refusal(fixes: list[Fix], name: str, what: str, part: int, unit: int, tp: int) -> Refusal:
     return refusal(
-        "quant_group_not_divisible", "start_quantization_group", tp=tp, part=part, name=name, what=Text(what), unit=unit
+        "quant_group_not_divisible",
+        "start_quantization_group",
+        *fixes,
+        tp=tp,
+        part=part,
+        name=name,
+        what=Text(what),
+        unit=unit,
     )
+
+
+def pipelines(model: Model, key: tuple[int, ...]) -> bool:
+    """Whether a release runs the model in pipeline stages at all."""
+    since = model.traits.get("pp")
+    return at(eras.PP_SINCE, key) != "none" and since is not None and key >= release_key(str(since))
 
 
 def pipeline(model: Model, settings: Settings) -> Iterator[Refusal]:
@@ -349,22 +481,29 @@ def pipeline(model: Model, settings: Settings) -> Iterator[Refusal]:
         return
     key = settings.release.key
     layers = len(model.layers)
-    support = at(eras.PP_SINCE, key)
     since = model.traits.get("pp")
-    if support == "none" or since is None or key < release_key(str(since)):
+    if not pipelines(model, key):
         yield refusal(
             "pp_not_supported",
             "start_pipeline",
+            {"pipeline_parallel_size": None},
             version=settings.release.asked,
             architecture=model.architecture,
             other=Text("start_pipeline_since", since=since) if since else "",
         )
     if layers < pp:
-        yield refusal("layers_fewer_than_stages", "start_stages", layers=layers, stages=pp)
+        yield refusal(
+            "layers_fewer_than_stages", "start_stages", {"pipeline_parallel_size": None}, layers=layers, stages=pp
+        )
     partition = settings.layer_partition
     if partition is not None and (len(partition) != pp or sum(partition) != layers):
         yield refusal(
-            "layers_fewer_than_stages", "start_partition", partition=list(partition), layers=layers, stages=pp
+            "layers_fewer_than_stages",
+            "start_partition",
+            _without(settings, "VLLM_PP_LAYER_PARTITION"),
+            partition=list(partition),
+            layers=layers,
+            stages=pp,
         )
 
 
@@ -375,31 +514,95 @@ def lengths(model: Model, settings: Settings) -> Iterator[Refusal]:
         and settings.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") != "1"
     ):
         yield refusal(
-            "max_model_len_exceeds_kv_cache", "start_context", asked=settings.asked_max_model_len, context=model.context
+            "max_model_len_exceeds_kv_cache",
+            "start_context",
+            {"max_model_len": model.context},
+            asked=settings.asked_max_model_len,
+            context=model.context,
         )
 
 
 def batches(settings: Settings) -> Iterator[Refusal]:
-    """What the scheduler's configuration refuses."""
+    """What the scheduler's configuration refuses, defaults included."""
     tokens = settings.batched_tokens
-    if not settings.batched_tokens_asked:
-        return
     if not settings.chunked_prefill and tokens < settings.max_model_len:
-        yield refusal("batched_tokens_too_few", "start_batch_length", tokens=tokens, length=settings.max_model_len)
-    elif settings.sequences_asked and tokens < settings.sequences:
-        yield refusal("batched_tokens_too_few", "start_batch_sequences", tokens=tokens, sequences=settings.sequences)
+        yield refusal(
+            "batched_tokens_too_few",
+            "start_batch_length",
+            {"max_num_batched_tokens": None},
+            {"max_model_len": tokens},
+            tokens=tokens,
+            length=settings.max_model_len,
+        )
+    elif tokens < settings.sequences:
+        yield refusal(
+            "batched_tokens_too_few",
+            "start_batch_sequences",
+            {"max_num_seqs": tokens},
+            {"max_num_batched_tokens": None},
+            tokens=tokens,
+            sequences=settings.sequences,
+        )
 
 
-def check(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype_refusal: Refusal | None) -> list[Refusal]:
-    """All reasons why vLLM would refuse, the first one that it meets first."""
+def ropes(model: Model, settings: Settings) -> Iterator[Refusal]:
+    """What a release makes of rope_scaling, from config.json or from the option."""
+    section, key = model.scaling, settings.release.key
+    if section is None or model.traits["positions"] == "none":
+        return
+    version = settings.release.asked
+    kind = section.get("rope_type") or section.get("type")
+    legacy = "type" in section
+    option = isinstance(settings.raw.get("rope_scaling"), Mapping)
+    spelling = at(eras.ROPE_SPELLING, key)
+    lacks = not kind or (spelling == "type" and not legacy)
+    if lacks or (option and "rope_type" not in section and within(key, *eras.ROPE_OPTION_NEEDS_ROPE_TYPE)):
+        needed = "rope_type" if option and legacy else spelling
+        yield refusal(
+            ROPE, "start_rope_spelling", *_rope_fixes(settings), version=version, section=dict(section), needed=needed
+        )
+        return
+    known = at(eras.ROPE_TYPES_LLAMA if model.model_type == "llama" else eras.ROPE_TYPES, key)
+    if kind not in known:
+        yield refusal(
+            ROPE, "start_rope_type", *_rope_fixes(settings), version=version, kind=kind, known=", ".join(known)
+        )
+        return
+    if model.model_type == "llama" and spelling == "type" and set(section) != {"type", "factor"}:
+        yield refusal(
+            ROPE, "start_rope_spelling", *_rope_fixes(settings), version=version, section=dict(section), needed="type"
+        )
+        return
+    needs = [name for name in eras.ROPE_NEEDS.get(str(kind), ()) if section.get(name) is None]
+    if needs and key < release_key(eras.ROPE_NEEDS_LAST):
+        yield refusal(
+            ROPE, "start_rope_lacks", *_rope_fixes(settings), version=version, kind=kind, names=", ".join(needs)
+        )
+
+
+ROPE = "architecture_not_supported"
+
+
+def check(
+    model: Model,
+    settings: Settings,
+    gpus: Sequence[Gpu],
+    used: Sequence[Gpu],
+    dtype: str,
+    dtype_refusal: Refusal | None,
+) -> list[Refusal]:
+    """All reasons why vLLM would refuse, the first one that it meets first. `used` are the GPUs with ranks."""
     found: list[Refusal] = []
     found.extend(options(settings))
+    found.extend(values.check(settings.raw, settings.release))
     found.extend(architecture(model, settings))
+    found.extend(ropes(model, settings))
     found.extend(lengths(model, settings))
-    found.extend(batches(settings))
     if dtype_refusal:
         found.append(dtype_refusal)
-    found.extend(quantization(model, settings, gpus))
+    found.extend(quantization(model, settings, used, dtype))
+    found.extend(batches(settings))
+    found.extend(combinations.check(model, settings, used, quantization_name(model, settings, used)))
     found.extend(world(settings, gpus))
     found.extend(tensor_parallel(model, settings))
     found.extend(pipeline(model, settings))

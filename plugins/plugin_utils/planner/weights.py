@@ -12,7 +12,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.allocator im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Attention, Layer, Mlp, Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import NONE, linear_bytes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import (
+    NONE,
+    linear_bytes,
+    marlin_serves,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at
 
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
@@ -54,7 +58,12 @@ class Layout:
         self.key = key
         self.expert_parallel = expert_parallel
         integers = model.quantization.method in ("awq", "gptq")
-        self.marlin = integers and at(eras.MARLIN_SINCE, key) and capability >= at(eras.MARLIN_CAPABILITY, key)
+        self.marlin = (
+            integers
+            and not model.quantization.plain
+            and capability >= at(eras.MARLIN_CAPABILITY, key)
+            and marlin_serves(model.quantization, key, capability)
+        )
         self.machete = (
             self.marlin and capability == (9, 0) and model.quantization.method in at(eras.MACHETE_METHODS, key)
         )

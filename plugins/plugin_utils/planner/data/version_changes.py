@@ -56,6 +56,18 @@ V0_BATCHED_TOKENS: list[tuple[str, tuple[int | None, int]]] = [
 # V0: chunked prefill comes on by itself above this context.
 V0_AUTO_CHUNKED_ABOVE: list[tuple[str, int | None]] = [("0.2.7", None), ("0.5.3", 32768)]
 V0_SEQS = 256
+# What the V0 engine's attention kernels cannot do on a GPU of capability [from, below): both features read earlier keys with a Triton kernel
+# that Volta cannot run. Hardware table of docs/source/features/compatibility_matrix.md in 0.6.3 to 0.8.5, which names the issues
+# 2729 and 3687 of vllm-project/vllm; 8024, 5533 and 3944 are the same. FlexAttention and Triton of V1 do not have the limit.
+V0_ATTENTION_LACKS: tuple[tuple[tuple[int, int], tuple[int, int], tuple[str, ...]], ...] = (
+    ((0, 0), (7, 5), ("enable_chunked_prefill", "enable_prefix_caching")),
+)
+# Prefix caching when nothing is said, by engine.
+PREFIX_CACHING: dict[str, bool] = {"V0": False, "V1": True}
+
+# bitsandbytes (vllm/config.py, verify_with_parallel_config): the last release that refuses several ranks, and those that refuse CUDA graphs.
+BITSANDBYTES_ALONE_LAST = "0.6.2"
+BITSANDBYTES_EAGER = ("0.5.4", "0.5.4")
 # V1, OpenAI server: (device memory GiB at least, batched tokens, sequences), largest tier that fits; A100 small from 0.9.
 V1_TIERS: list[tuple[str, list[tuple[float, int, int]]]] = [
     ("0.2.7", [(0, 2048, 256), (70, 8192, 1024)]),
@@ -116,11 +128,34 @@ MAX_SPLIT_SIZE: list[tuple[str, int | None]] = [("0.2.7", None), ("0.21.0", 20 *
 # MLA rope caches stay float32 where FlashInfer's rope kernel is used.
 MLA_ROPE_FLOAT32: list[tuple[str, bool]] = [("0.2.7", False), ("0.11.0", True)]
 
+# rope_scaling: the key that names its kind, the kinds, and what a kind needs (get_rope in vllm/model_executor/layers/rotary_embedding,
+# patch_rope_scaling in vllm/transformers_utils/config.py, _get_and_verify_max_len in vllm/config). The configuration of Llama in
+# transformers before 4.43, which 0.5.3 is the first to ask for, takes no other keys than type and factor.
+ROPE_SPELLING: list[tuple[str, str]] = [("0.2.7", "type"), ("0.5.3", "rope_type")]
+ROPE_OPTION_NEEDS_ROPE_TYPE = ("0.6.3", "0.9.2")
+_OLD_KINDS = ("linear", "dynamic", "yarn")
+_KINDS = (*_OLD_KINDS, "deepseek_yarn", "su", "longrope", "llama3")
+ROPE_TYPES: list[tuple[str, tuple[str, ...]]] = [
+    ("0.2.7", _OLD_KINDS),
+    ("0.4.2", (*_OLD_KINDS, "su")),
+    ("0.5.1", (*_OLD_KINDS, "su", "deepseek_yarn", "longrope")),
+    ("0.5.3", _KINDS),
+    ("0.6.1", (*_KINDS, "mrope")),
+    ("0.6.3", (*_KINDS, "mrope", "default")),
+    ("0.8.3", (*_KINDS, "mrope", "default", "mllama4")),
+    ("0.10.0", (*_KINDS, "mrope", "default", "mllama4", "ntk", "xdrope", "proportional")),
+]
+ROPE_TYPES_LLAMA: list[tuple[str, tuple[str, ...]]] = [("0.2.7", ("linear", "dynamic")), *ROPE_TYPES[3:]]
+ROPE_NEEDS: dict[str, tuple[str, ...]] = {"yarn": ("factor", "original_max_position_embeddings"), "linear": ("factor",)}
+ROPE_NEEDS_LAST = "0.11.0"
+
+# Weights can stay in the memory of the host (cpu_offload_gb).
+CPU_OFFLOAD_SINCE = "0.5.3"
+
 # The max_model_len "auto" value.
 AUTO_MAX_MODEL_LEN_SINCE = "0.14.0"
 
-# Marlin serves AWQ and GPTQ on compute capability 8.0 and higher (7.5 from 0.14 on).
-MARLIN_SINCE: list[tuple[str, bool]] = [("0.2.7", False), ("0.4.3", True)]
+# Marlin repacks AWQ and GPTQ on compute capability 8.0 and higher (7.5 from 0.14 on).
 MARLIN_CAPABILITY: list[tuple[str, tuple[int, int]]] = [("0.2.7", (8, 0)), ("0.14.0", (7, 5))]
 # AWQ is unpacked to int32 and packed anew before Marlin repacks it.
 AWQ_CONVERTED_FIRST: list[tuple[str, bool]] = [("0.2.7", False), ("0.24.0", True)]

@@ -210,8 +210,8 @@ def test_an_earlier_plan_is_not_changed() -> None:
 @pytest.mark.parametrize(
     ("language", "parts"),
     [
-        ("en", ("The deployment {0} cannot start as it is set", "set dtype to half", "group_vars/{0}.yml")),
-        ("zh", ("部署 {0} 按当前设置无法启动", "将 dtype 设为 half", "group_vars/{0}.yml")),
+        ("en", ("The deployment {0} cannot start as it is set", "set dtype=half", "group_vars/{0}.yml")),
+        ("zh", ("部署 {0} 按当前设置无法启动", "设置 dtype=half", "group_vars/{0}.yml")),
     ],
 )
 def test_every_plan_that_cannot_start_is_named(language: str, parts: tuple[str, ...]) -> None:

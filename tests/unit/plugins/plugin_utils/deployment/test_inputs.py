@@ -48,6 +48,11 @@ def test_only_what_the_user_set_is_asked_for() -> None:
     assert asked["config"] is None
 
 
+def test_the_network_between_hosts_is_the_planners_to_weigh() -> None:
+    asked = plan_inputs({"hosts": ["a"], "head": "a"}, {"a": variables(vllm_interconnect="fast")})
+    assert asked["request"]["interconnect"] == "fast"
+
+
 def test_the_executor_is_asked_for_unless_it_is_left_to_the_planner() -> None:
     for executor, expected in (("auto", None), ("mp", "mp")):
         asked = plan_inputs({"hosts": ["a"], "head": "a"}, {"a": variables(vllm_executor=executor)})

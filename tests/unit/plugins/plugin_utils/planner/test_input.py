@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import predict_start, valid_tp_sizes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import valid_tp_sizes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
 
 Model = Callable[[str], dict[str, Any]]
 GPU = {"name": "Tesla T4", "memory_mib": 15360, "compute_capability": "7.5"}
@@ -65,8 +66,6 @@ def test_gpus(model: Model, gpus: Any, field: str) -> None:
         (dict(SETTINGS, gpu_memory_utilization=1.5), "gpu_memory_utilization"),
         (dict(SETTINGS, gpu_memory_utilization=0), "gpu_memory_utilization"),
         (dict(SETTINGS, max_model_len="long"), "max_model_len"),
-        (dict(SETTINGS, dtype="int4"), "dtype"),
-        (dict(SETTINGS, distributed_executor_backend="slurm"), "distributed_executor_backend"),
         (dict(SETTINGS, enforce_eager="perhaps"), "enforce_eager"),
         (dict(SETTINGS, nodes="two"), "nodes"),
     ],

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import predict_start
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
 
 DATA = Path(__file__).resolve().parents[5] / "tests" / "data" / "planner" / "measured_starts.json"
 SOURCE = json.loads(DATA.read_text(encoding="utf-8"))

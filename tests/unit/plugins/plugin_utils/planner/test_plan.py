@@ -77,7 +77,7 @@ def test_a_model_that_does_not_fit_gets_a_ladder(model: Model, v100: dict[str, A
 
 def test_uneven_hosts(model: Model, v100: dict[str, Any]) -> None:
     plan = plan_deployment(
-        model("Qwen__Qwen2-0.5B"), hosts(v100, 2, 1), {"vllm_version": "0.8.5.post1", "max_model_len": 1024}
+        model("Qwen__Qwen2.5-7B-Instruct"), hosts(v100, 2, 1), {"vllm_version": "0.8.5.post1", "max_model_len": 1024}
     )
     assert plan["ok"]
     assert shape(plan) == (1, 3)
@@ -161,3 +161,80 @@ def test_no_plan_for_more_gpus_than_there_are(model: Model, v100: dict[str, Any]
     plan = plan_deployment(model("Qwen__Qwen2.5-14B"), hosts(v100, 1), request)
     assert not plan["ok"]
     assert plan["predicted"]["error"]["code"] == "world_size_exceeds_gpus"
+
+
+def test_an_open_context_on_a_v100_generates(model: Model) -> None:
+    """Above 32768 tokens V0 turns chunked prefill on by itself, and the first prompt would kill the server."""
+    v100 = {"name": "Tesla V100-SXM2-32GB", "memory_mib": 32768, "compute_capability": "7.0"}
+    plan = plan_deployment(model("Qwen__Qwen2.5-7B"), hosts(v100, 4), {"vllm_version": "0.8.5.post1"})
+    assert plan["ok"]
+    assert plan["settings"]["max_model_len"] > 32768
+    assert plan["settings"]["enable_chunked_prefill"] is False
+    (started,) = plan["launch"].values()
+    assert "--no-enable-chunked-prefill" in started["argv"]
+    assert any("chunked prefill kills the server" in reason for reason in plan["reasons"])
+    for one in plan["alternatives"]:
+        if one["ok"] and one["max_model_len"] > 32768:
+            assert one["settings"]["enable_chunked_prefill"] is False
+    newer = {"name": "NVIDIA A100-SXM4-40GB", "memory_mib": 40960, "compute_capability": "8.0"}
+    assert (
+        "enable_chunked_prefill"
+        not in plan_deployment(model("Qwen__Qwen2.5-7B"), hosts(newer, 4), {"vllm_version": "0.8.5.post1"})["settings"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "capability", "method", "set_to"),
+    [
+        ("0.8.5.post1", "7.0", "gptq", "gptq"),
+        ("0.5.4", "7.0", "gptq", "gptq"),
+        ("0.5.4", "7.5", "awq", "awq"),
+        ("0.8.2", "7.0", "gptq", None),
+        ("0.8.5.post1", "8.0", "gptq", None),
+    ],
+)
+def test_the_plan_of_a_4_bit_checkpoint_starts(
+    model: Model, version: str, capability: str, method: str, set_to: str | None
+) -> None:
+    """Where a release would take kernels that are not there, the plan names the method."""
+    section = {"quant_method": method, "bits": 4, "group_size": 128}
+    section |= {"desc_act": False, "sym": True} if method == "gptq" else {"zero_point": True}
+    config = {**model("Qwen__Qwen2.5-7B-Instruct"), "quantization_config": section}
+    gpu = {"name": "GPU", "memory_mib": 32768, "compute_capability": capability}
+    plan = plan_deployment(config, hosts(gpu, 1), {"vllm_version": version})
+    assert plan["ok"]
+    assert plan["settings"].get("quantization") == set_to
+
+
+def test_the_network_is_weighed_and_not_avoided(model: Model, v100: dict[str, Any]) -> None:
+    """Six V100 in three hosts, and a release without pipelines: four GPUs of two hosts hold nine times the context of one host."""
+    request = {"vllm_version": "0.3.0"}
+    plan = plan_deployment(model("Qwen__Qwen2.5-14B"), hosts(v100, 2, 2, 2), request)
+    assert shape(plan) == (4, 1)
+    assert plan["settings"]["max_model_len"] >= 32768
+    (cost,) = [reason for reason in plan["reasons"] if "network" in reason]
+    assert "14.4 ms" in cost
+    assert "vllm_interconnect slow" in cost
+    fast = plan_deployment(model("Qwen__Qwen2.5-14B"), hosts(v100, 2, 2, 2), {**request, "interconnect": "fast"})
+    assert any("1.9 ms" in reason for reason in fast["reasons"])
+
+
+def test_a_fast_network_changes_the_choice(model: Model) -> None:
+    """Over TCP one request is answered sooner by one host alone, over RDMA by tensors split over both."""
+    a100 = {"name": "NVIDIA A100-SXM4-80GB", "memory_mib": 81920, "compute_capability": "8.0"}
+    request = {"vllm_version": "0.10.2", "max_model_len": 8192, "objective": "latency"}
+    chosen = {
+        network: shape(
+            plan_deployment(model("Qwen__Qwen2.5-7B"), hosts(a100, 1, 1), {**request, "interconnect": network})
+        )
+        for network in ("slow", "fast")
+    }
+    assert chosen == {"slow": (1, 1), "fast": (2, 1)}
+
+
+def test_the_decisive_reason_comes_first(model: Model, v100: dict[str, Any]) -> None:
+    """No shape of 32B fits six V100 with 16 GB: the pipeline, which 0.3.0 lacks as well, is not what it fails at."""
+    plan = plan_deployment(model("Qwen__Qwen2.5-32B"), hosts(v100, 2, 2, 2), {"vllm_version": "0.3.0"})
+    assert not plan["ok"]
+    assert plan["predicted"]["error"]["code"] == "no_cache_blocks"
+    assert "a GPTQ 4-bit checkpoint" in plan["predicted"]["error"]["remedy"]

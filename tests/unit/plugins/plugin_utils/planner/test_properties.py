@@ -8,10 +8,10 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import (
-    predict_start,
     valid_pp_sizes,
     valid_tp_sizes,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import releases
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -19,8 +19,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.engine_log import parse_engine_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import predict_start
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_html, plan_report, plan_table
 

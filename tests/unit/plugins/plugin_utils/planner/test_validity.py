@@ -11,10 +11,10 @@ import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import plan_inputs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import (
-    predict_start,
     valid_pp_sizes,
     valid_tp_sizes,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
 
 Model = Callable[[str], dict[str, Any]]
 
@@ -37,7 +37,7 @@ def gpu(capability: str = "8.0", gib: int = 80) -> dict[str, Any]:
         ("Qwen__Qwen2.5-7B-Instruct", {"tensor_parallel_size": 16}, "heads_not_divisible"),
         ("Qwen__Qwen3-8B", {"vllm_version": "0.3.0"}, "architecture_not_supported"),
         ("openai__gpt-oss-20b", {"vllm_version": "0.8.5.post1"}, "architecture_not_supported"),
-        ("meta-llama__Llama-3.1-8B", {"pipeline_parallel_size": 2, "vllm_version": "0.5.0"}, "pp_not_supported"),
+        ("meta-llama__Llama-2-7b-chat-hf", {"pipeline_parallel_size": 2, "vllm_version": "0.5.0"}, "pp_not_supported"),
         ("meta-llama__Llama-3.1-8B", {"pipeline_parallel_size": 33}, "layers_fewer_than_stages"),
         ("meta-llama__Llama-3.1-8B", {"enforce_eagre": True}, "unknown_option"),
         ("meta-llama__Llama-3.1-8B", {"swap_space": 4, "vllm_version": "0.25.1"}, "unknown_option"),

@@ -1,0 +1,185 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options that a release takes one by one and refuses together, or with this model.
+
+Source: vllm/config, vllm/engine/arg_utils.py, vllm/core/block_manager_v1.py and vllm/attention of the releases' wheels, 0.3.0 to 0.12.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, Refusal, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
+
+CODE = "options_conflict"
+
+
+def check(model: Model, settings: Settings, gpus: Sequence[Gpu], method: str | None) -> Iterator[Refusal]:
+    """Refusals of combinations. ``method`` is the quantisation's name that the release runs."""
+    yield from _features(settings, gpus)
+    yield from _windows(model, settings)
+    yield from _lora(settings, method)
+    yield from _experts(model, settings)
+    yield from _blocks(settings, gpus)
+    yield from _bitsandbytes(settings, method)
+    yield from _scheduler(settings)
+    yield from _others(model, settings, method)
+
+
+def _together(settings: Settings, one: str, other: str | Text, *names: str) -> Refusal:
+    """An option that excludes another, or something of the model. `names` are the options to leave out, if not these two."""
+    names = names or tuple(name for name in (other, one) if isinstance(name, str))
+    fixes: list[Fix] = [{name: None} for name in names if name in settings.raw]
+    if "enable_chunked_prefill" in names and "enable_chunked_prefill" not in settings.raw:
+        fixes.insert(0, {"enable_chunked_prefill": False})
+    return refusal(CODE, "start_together", *fixes, version=settings.release.asked, one=one, other=other)
+
+
+def _needs(settings: Settings, one: str, other: str | Text, value: Any = None) -> Refusal:
+    """An option that needs another, which `value` would set."""
+    fixes: list[Fix] = [{other: value}] if value is not None and isinstance(other, str) else []
+    return refusal(CODE, "start_needs", *fixes, {one: None}, version=settings.release.asked, one=one, other=other)
+
+
+def _above(name: str, value: int) -> Text:
+    return Text("start_above", name=name, value=value)
+
+
+def _on(settings: Settings, name: str) -> bool:
+    return fields.truth(settings.raw.get(name), f"settings.{name}")
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value or 0)
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _features(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
+    """What the attention kernels of a GPU generation cannot do: the server starts, and its first or second prompt kills it."""
+    if settings.engine != "V0":
+        return
+    for low, below, names in eras.V0_ATTENTION_LACKS:
+        gpu = next((gpu for gpu in gpus if low <= gpu.capability < below), None)
+        if gpu is None:
+            continue
+        active = {"enable_chunked_prefill": settings.chunked_prefill, "enable_prefix_caching": settings.prefix_caching}
+        for name in names:
+            if active[name]:
+                yield refusal(
+                    "feature_not_supported",
+                    "start_feature_" + name,
+                    {name: False if name not in settings.raw else None},
+                    {name: False},
+                    gpu=gpu.name,
+                    version=settings.release.asked,
+                    above=at(eras.V0_AUTO_CHUNKED_ABOVE, settings.release.key) or 0,
+                )
+
+
+def _windows(model: Model, settings: Settings) -> Iterator[Refusal]:
+    if settings.engine != "V0" or _on(settings, "disable_sliding_window") or not model.slides:
+        return
+    key = settings.release.key
+    if settings.prefix_caching and key >= release_key("0.4.0"):
+        yield _together(settings, "enable_prefix_caching", Text("start_sliding_window"))
+    if settings.chunked_prefill and within(key, "0.4.2", "0.5.5") and not _on(settings, "use_v2_block_manager"):
+        yield _together(settings, "enable_chunked_prefill", Text("start_sliding_window"))
+
+
+def _lora(settings: Settings, method: str | None) -> Iterator[Refusal]:
+    if settings.lora is None:
+        return
+    key = settings.release.key
+    if settings.chunked_prefill and within(key, "0.5.1", "0.6.4.post1"):
+        yield _together(settings, "enable_lora", "enable_chunked_prefill")
+    if settings.engine == "V0" and settings.cpu_offload and within(key, "0.7.1", "0.10.2"):
+        yield _together(settings, "enable_lora", "cpu_offload_gb")
+    if method and key < release_key("0.4.0"):
+        yield _together(settings, "enable_lora", "quantization")
+    if settings.batched_tokens > 65528 and key < release_key("0.6.0"):
+        yield _together(
+            settings, "enable_lora", _above("max_num_batched_tokens", 65528), "max_num_batched_tokens", "enable_lora"
+        )
+    least = settings.raw.get("max_cpu_loras")
+    if least is not None and 0 < _number(least) < settings.lora[0]:
+        yield _together(
+            settings, "max_cpu_loras", _above("max_loras", int(_number(least))), "max_cpu_loras", "max_loras"
+        )
+
+
+def _experts(model: Model, settings: Settings) -> Iterator[Refusal]:
+    if settings.expert_parallel and not model.experts and settings.release.key >= release_key("0.8.3"):
+        yield _together(settings, "enable_expert_parallel", Text("start_no_experts"))
+    if _on(settings, "enable_eplb"):
+        if not settings.expert_parallel:
+            yield _needs(settings, "enable_eplb", "enable_expert_parallel", True)
+        elif settings.tp * settings.dp < 2:
+            yield _needs(settings, "enable_eplb", _above("tensor_parallel_size", 1))
+
+
+def _blocks(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
+    size, key = settings.block_size, settings.release.key
+    if "block_size" not in settings.raw:
+        return
+    if size > 32 and within(key, "0.6.4", "0.7.3"):
+        yield refusal(
+            "value_not_allowed",
+            "start_block_size_most",
+            {"block_size": None},
+            value=size,
+            version=settings.release.asked,
+            most=32,
+        )
+    flash = settings.engine == "V1" and min(gpu.capability for gpu in gpus) >= (8, 0)
+    if flash and size % 16:
+        yield refusal("value_not_allowed", "start_block_size_multiple", {"block_size": None}, value=size, unit=16)
+
+
+def _bitsandbytes(settings: Settings, method: str | None) -> Iterator[Refusal]:
+    key = settings.release.key
+    named = str(settings.raw.get("quantization") or "").lower() == "bitsandbytes"
+    loads = settings.raw.get("load_format") == "bitsandbytes"
+    if within(key, "0.5.0", "0.8.1"):
+        if named and not loads:
+            yield _needs(settings, "quantization", "load_format", "bitsandbytes")
+        if loads and not named:
+            yield _needs(settings, "load_format", "quantization", "bitsandbytes")
+    if method != "bitsandbytes":
+        return
+    if within(key, "0.5.0", eras.BITSANDBYTES_ALONE_LAST) and settings.tp * settings.pp > 1:
+        yield _together(
+            settings, "quantization", Text("start_several_ranks"), "tensor_parallel_size", "pipeline_parallel_size"
+        )
+    if within(key, *eras.BITSANDBYTES_EAGER) and not settings.eager:
+        yield _needs(settings, "quantization", "enforce_eager", True)
+
+
+def _scheduler(settings: Settings) -> Iterator[Refusal]:
+    steps = settings.raw.get("num_scheduler_steps")
+    if steps is None or _number(steps) <= 1:
+        return
+    key = settings.release.key
+    if settings.chunked_prefill and key < release_key("0.6.2"):
+        yield _together(settings, "num_scheduler_steps", "enable_chunked_prefill")
+    elif settings.chunked_prefill and settings.pp > 1:
+        yield _together(settings, "num_scheduler_steps", "pipeline_parallel_size", "num_scheduler_steps")
+
+
+def _others(model: Model, settings: Settings, method: str | None) -> Iterator[Refusal]:
+    key = settings.release.key
+    if _on(settings, "ray_workers_use_nsight") and settings.executor != "ray" and settings.tp * settings.pp == 1:
+        yield _needs(settings, "ray_workers_use_nsight", "Ray")
+    if settings.prefix_caching and settings.kv_dtype == "fp8" and within(key, "0.5.0", "0.5.4"):
+        yield _together(settings, "enable_prefix_caching", "kv_cache_dtype")
+    if settings.kv_dtype == "fp8_e5m2" and model.quantization.name == "fp8" and key >= release_key("0.4.3"):
+        yield _together(settings, "kv_cache_dtype", Text("start_fp8_checkpoint"))

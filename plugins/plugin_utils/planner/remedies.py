@@ -1,0 +1,119 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Remedies: changes of the settings that the planner has itself predicted to start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, InputError, Refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import Memo, Prediction, predict
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import normalise
+
+# How long is searched: predictions, and changes in a row.
+PREDICTIONS, DEPTH = 40, 7
+NONE_FOUND = Text("remedy_none")
+
+Predict = Callable[[Mapping[str, Any]], Prediction]
+
+
+class Cure(NamedTuple):
+    """Settings that start, and what led to each of the changes."""
+
+    settings: dict[str, Any]
+    prediction: Prediction
+    causes: tuple[tuple[Fix, Refusal], ...]
+
+
+def predict_start(model: Any, gpus: Any, settings: Any, language: str = "en") -> dict[str, Any]:
+    """The public function: plain data in, plain data out. `change` of a start that fails holds the options that cure it: a value to set,
+    null to leave one out, and nothing when no cure was found."""
+    facts, devices, raw = read_model(model), read_gpus(gpus), normalise(settings)
+    memo: Memo = {}
+    prediction = predict(facts, devices, raw, memo)
+    if prediction.ok:
+        return {**prediction.as_dict(language), "change": {}}
+    change = remedy(facts, devices, raw, prediction, memo)
+    return {**prediction.as_dict(language, sentence(change)), "change": change}
+
+
+def remedy(model: Model, gpus: list[Gpu], raw: Mapping[str, Any], failed: Prediction, memo: Memo) -> dict[str, Any]:
+    """The smallest change found that starts; empty when there is none."""
+
+    def ask(settings: Mapping[str, Any]) -> Prediction:
+        return predict(model, gpus, settings, memo)
+
+    cure = find(ask, raw, failed)
+    return smallest(ask, raw, cure.settings) if cure else {}
+
+
+def find(
+    ask: Predict, raw: Mapping[str, Any], failed: Prediction, may: Callable[[str], bool] = lambda _name: True
+) -> Cure | None:
+    """Settings that start, reached by what each refusal proposes, the first proposals first. `may` says which options may change."""
+    left = [PREDICTIONS]
+    seen: list[dict[str, Any]] = [dict(raw)]
+
+    def search(
+        settings: dict[str, Any], prediction: Prediction, causes: tuple[tuple[Fix, Refusal], ...]
+    ) -> Cure | None:
+        if prediction.error is None:
+            return Cure(settings, prediction, causes)
+        if len(causes) >= DEPTH:
+            return None
+        for fix in prediction.error.fixes:
+            changed = applied(settings, fix)
+            if changed in seen or not all(may(name) for name in fix):
+                continue
+            seen.append(changed)
+            if left[0] <= 0:
+                return None
+            left[0] -= 1
+            try:
+                then = ask(changed)
+            except InputError:  # a release without such an option's value
+                continue
+            cure = search(changed, then, (*causes, (fix, prediction.error)))
+            if cure is not None:
+                return cure
+        return None
+
+    return search(dict(raw), failed, ())
+
+
+def applied(settings: Mapping[str, Any], fix: Fix) -> dict[str, Any]:
+    """The settings with a change: null leaves an option out."""
+    return {name: value for name, value in {**settings, **fix}.items() if value is not None or name not in fix}
+
+
+def smallest(ask: Predict, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The change from one to the other without what is not needed for a start."""
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    change = {name: after.get(name) for name in names}
+    for name in names if len(names) > 1 else ():
+        rest = {other: value for other, value in change.items() if other != name}
+        try:
+            if ask(applied(before, rest)).ok:
+                change = rest
+        except InputError:
+            continue
+    return change
+
+
+def sentence(change: Fix) -> Text:
+    """The change in words."""
+    sets = ", ".join(f"{name}={_value(value)}" for name, value in change.items() if value is not None)
+    names = ", ".join(name for name, value in change.items() if value is None)
+    if sets and names:
+        return Text("remedy_set_and_leave", sets=sets, names=names)
+    if sets:
+        return Text("remedy_set", sets=sets)
+    return Text("remedy_leave", names=names) if names else NONE_FOUND
+
+
+def _value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

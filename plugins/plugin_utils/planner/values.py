@@ -1,0 +1,81 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a release takes the value of an option."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.domains import BOUNDS, WITH_UNIT, choices
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Refusal, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import Release, at, release_key
+
+CODE = "value_not_allowed"
+
+
+def domain(name: str, release: Release) -> tuple[str, ...] | None:
+    """The values that an option takes in a release; null when any value of its type will do."""
+    rows = choices().get(name)
+    return None if rows is None else at(rows, release.key)
+
+
+def check(raw: Mapping[str, Any], release: Release) -> Iterator[Refusal]:
+    """Refuse values outside their domains. Options that the release lacks are somebody else's to name."""
+    for name, value in raw.items():
+        allowed = domain(name, release)
+        if allowed is not None and _written(value) not in allowed:
+            yield refusal(
+                CODE,
+                "start_value",
+                {name: None},
+                name=name,
+                value=value,
+                version=release.asked,
+                allowed=", ".join(allowed),
+            )
+            continue
+        since = WITH_UNIT.get(name)
+        if since is not None and release.key < release_key(since) and not _is_whole(value):
+            fixes = [{name: meant}] if (meant := _meant(value)) else []
+            yield refusal(
+                CODE,
+                "start_value_unit",
+                *fixes,
+                {name: None},
+                name=name,
+                value=value,
+                version=release.asked,
+                since=since,
+            )
+            continue
+        number = _number(value)
+        if name in BOUNDS and number is not None:
+            least, most = BOUNDS[name]
+            if number < least or (most is not None and number > most):
+                text = "start_value_least" if most is None else "start_value_between"
+                yield refusal(CODE, text, {name: None}, {name: least}, name=name, value=value, least=least, most=most)
+
+
+def _written(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value == int(value) else str(value)
+
+
+def _is_whole(value: Any) -> bool:
+    number = _number(value)
+    return number is not None and number == int(number) and "." not in str(value).removesuffix(".0")
+
+
+def _meant(value: Any) -> int | None:
+    """The number that a text such as 4k stands for in releases that read it."""
+    text = str(value).strip()
+    scale = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}.get(text[-1:], 1)
+    number = _number(text.rstrip("kKmM"))
+    return int(number * scale) if number and number * scale >= 1 else None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return None if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None
