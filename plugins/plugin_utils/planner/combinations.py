@@ -25,7 +25,7 @@ CODE = "options_conflict"
 def check(model: Model, settings: Settings, gpus: Sequence[Gpu], method: str | None) -> Iterator[Refusal]:
     """Refusals of combinations. ``method`` is the quantisation's name that the release runs."""
     yield from _features(settings, gpus)
-    yield from _windows(model, settings)
+    yield from _windows(model, settings, gpus)
     yield from _lora(settings, method)
     yield from _experts(model, settings)
     yield from _blocks(settings, gpus)
@@ -86,10 +86,18 @@ def _features(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
                 )
 
 
-def _windows(model: Model, settings: Settings) -> Iterator[Refusal]:
-    if settings.engine != "V0" or _on(settings, "disable_sliding_window") or not model.slides:
+def _windows(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
+    if _on(settings, "disable_sliding_window") or not model.slides:
         return
     key = settings.release.key
+    off = {"disable_sliding_window": True}
+    if model.model_type in ("qwen2", "qwen3") and within(key, *eras.QWEN_WITHOUT_WINDOW):
+        yield refusal(CODE, "start_windows_model", off, version=settings.release.asked, architecture=model.architecture)
+    flexible = settings.engine == "V1" and min(gpu.capability for gpu in gpus) < (8, 0)
+    if flexible and within(key, *eras.FLEX_WITHOUT_WINDOW):
+        yield refusal(CODE, "start_windows_flex", off, version=settings.release.asked, gpu=gpus[0].name)
+    if settings.engine != "V0":
+        return
     if settings.prefix_caching and key >= release_key("0.4.0"):
         yield _together(settings, "enable_prefix_caching", Text("start_sliding_window"))
     if settings.chunked_prefill and within(key, "0.4.2", "0.5.5") and not _on(settings, "use_v2_block_manager"):
@@ -179,6 +187,8 @@ def _others(model: Model, settings: Settings, method: str | None) -> Iterator[Re
     key = settings.release.key
     if _on(settings, "ray_workers_use_nsight") and settings.executor != "ray" and settings.tp * settings.pp == 1:
         yield _needs(settings, "ray_workers_use_nsight", "Ray")
+    if _on(settings, "enable_prompt_adapter") and not settings.raw.get("max_prompt_adapter_token"):
+        yield _needs(settings, "enable_prompt_adapter", "max_prompt_adapter_token", 10)
     if settings.prefix_caching and settings.kv_dtype == "fp8" and within(key, "0.5.0", "0.5.4"):
         yield _together(settings, "enable_prefix_caching", "kv_cache_dtype")
     if settings.kv_dtype == "fp8_e5m2" and model.quantization.name == "fp8" and key >= release_key("0.4.3"):
