@@ -28,6 +28,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/planner/data/options.py", r"^\nadditional_config "),
     ("plugins/plugin_utils/planner/data/domains.py", r"^\nall2all_backend "),
     ("plugins/plugin_utils/planner/data/quantization.py", r"^\nawq\|"),
+    ("plugins/plugin_utils/planner/data/environment.py", r"^\n[A-Z]"),
     ("plugins/plugin_utils/planner/data/releases.py", r"^\n0\.2\.7\|"),
     ("plugins/module_utils/_gpu.py", r"^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
     ("plugins/module_utils/_gpu_generations.py", r"^Ampere or Ada$"),

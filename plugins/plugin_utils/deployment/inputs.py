@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import held
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.version_changes import RAY_IN_IMAGE_LAST
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.environment import PREFIXES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
 
 # Settings that are variables of their own (vllm_<setting>); any other option of the engine stands in vllm_options.
@@ -98,6 +99,9 @@ def plan_inputs(
             request[setting] = head[name]
     if head.get("vllm_executor", "auto") != "auto":
         request["distributed_executor_backend"] = head["vllm_executor"]
+    read = {name: str(value) for name, value in (head.get("vllm_environment") or {}).items() if _is_read(str(name))}
+    if read:
+        request["environment"] = read
     records: list[Mapping[str, Any]] = list((manifest or {}).get("files") or [])
     image = _image_of(records, image_reference(head))
     code = held(image)
@@ -111,6 +115,11 @@ def plan_inputs(
         "request": request,
         "config": _config_path(records, head),
     }
+
+
+def _is_read(name: str) -> bool:
+    """Whether the planner looks at a variable: those of the programs that it knows, and no secret."""
+    return name.startswith(PREFIXES) and not name.endswith(("_KEY", "_TOKEN", "_PASSWORD"))
 
 
 def _gpus(variables: Mapping[str, Any]) -> list[Any]:

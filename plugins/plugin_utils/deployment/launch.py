@@ -18,7 +18,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment 
     hosts_of,
     p2p_missing,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import joins_hosts, launch, ranked_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import unknown_option
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, resolve_release
 
 GIB = 1 << 30
 # Where the containers see what the host lends them.
@@ -102,7 +105,15 @@ class Deployment:
         """
         if len(self.planned) < 2:
             return {}
-        return {f"{host}.rank": _mapped(self.address(host)) for host in self.planned}
+        names = {f"{host}.rank": _mapped(self.address(host)) for host in self.planned}
+        if release_key(self.vllm_version) < release_key(eras.HOST_IP_SINCE):
+            # The route to that name is how these releases learn their own address.
+            names[eras.ADDRESS_NAME] = self.address(self.head)
+        return names
+
+    @property
+    def vllm_version(self) -> str:
+        return str(self.variables[self.head]["vllm_version"])
 
     @functools.cached_property
     def launch(self) -> dict[str, dict[str, Any]]:
@@ -111,7 +122,8 @@ class Deployment:
         settings = dict(self.plan["settings"])
         facts = [self.variables[host].get("ansible_facts") or {} for host in self.hosts]
         if p2p_missing(each.get("llm_gpu_p2p") for each in facts):
-            settings.setdefault("disable_custom_all_reduce", True)
+            if unknown_option("disable_custom_all_reduce", resolve_release(mine["vllm_version"])) is None:
+                settings.setdefault("disable_custom_all_reduce", True)
         service = {
             "head": self.head,
             "model": model_path(mine),
@@ -168,6 +180,8 @@ class Member:
         """One decision, made where the network was verified, for everything that opens a connection between hosts."""
         hosts = self.deployment.network_hosts
         found: dict[str, Any] = cluster_environment(self.host, hosts) if self.host in hosts else {}
+        if "VLLM_HOST_IP" in found and release_key(self.deployment.vllm_version) < release_key(eras.VLLM_HOST_IP_SINCE):
+            found["HOST_IP"] = found["VLLM_HOST_IP"]
         found |= {
             "NVIDIA_VISIBLE_DEVICES": "all",
             "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",

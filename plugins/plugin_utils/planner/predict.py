@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import (
     activation,
+    environment,
     fields,
     kv,
     overhead,
@@ -106,6 +107,7 @@ def predict(model: Model, gpus: list[Gpu], raw: Any, memo: Memo | None = None, c
     dtype, dtype_warnings, dtype_refusal = validity.resolve_dtype(model, settings, used)
     refusals = validity.check(model, settings, gpus, used, dtype, dtype_refusal)
     warnings = [*settings.warnings, *model.warnings, *dtype_warnings, *validity.gpu_warnings(settings, used)]
+    warnings += [*validity.route_warnings(settings), *environment.warnings(settings.environment, settings.release)]
     codes = {refused.code for refused in refusals}
     if codes & {"layers_fewer_than_stages"} or settings.tp * settings.pp > 4096:
         return Prediction(refusals[0], tuple(refusals), dtype, (), None, None, None, settings, tuple(warnings))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import combinations, values
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import combinations, environment, values
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import LAST_RELEASE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import (
@@ -187,6 +187,17 @@ def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
 
 
 VOLTA_WARNINGS = ("degraded", "works_with_override", "unverified")
+
+
+def route_warnings(settings: Settings) -> list[Text]:
+    """Releases that learn their own address from the route to an address of the internet, whatever is said of it."""
+    if (
+        settings.nodes is None
+        or len(settings.nodes) < 2
+        or settings.release.key >= release_key(eras.ADDRESS_BY_NAME_SINCE)
+    ):
+        return []
+    return [Text("start_default_route", version=settings.release.asked, since=eras.ADDRESS_BY_NAME_SINCE)]
 
 
 def gpu_warnings(settings: Settings, gpus: Sequence[Gpu]) -> list[Text]:
@@ -595,6 +606,7 @@ def check(
     found: list[Refusal] = []
     found.extend(options(settings))
     found.extend(values.check(settings.raw, settings.release))
+    found.extend(environment.refusals(settings.environment, settings.release))
     found.extend(architecture(model, settings))
     found.extend(ropes(model, settings))
     found.extend(lengths(model, settings))

@@ -70,6 +70,13 @@ PREFIX_CACHING: dict[str, bool] = {"V0": False, "V1": True}
 QWEN_WITHOUT_WINDOW = ("0.4.3", "0.8.5.post1")
 FLEX_WITHOUT_WINDOW = ("0.10.2", "0.10.2")
 
+# How a release learns its own address (get_ip in vllm/utils.py): by the route to 8.8.8.8, which takes a default route (to 0.3.0); by the route to
+# dns.google, a name that the container's hosts file can give an address of the cluster (0.3.1 to 0.3.3); from HOST_IP (0.4.0, 0.4.1); from
+# VLLM_HOST_IP (0.4.2 on). Which of 0.3.1 and 0.3.2 came with the name was not read: both get it.
+ADDRESS_BY_NAME_SINCE = "0.3.1"
+HOST_IP_SINCE, VLLM_HOST_IP_SINCE = "0.4.0", "0.4.2"
+ADDRESS_NAME = "dns.google"
+
 # bitsandbytes (vllm/config.py, verify_with_parallel_config): the last release that refuses several ranks, and those that refuse CUDA graphs.
 BITSANDBYTES_ALONE_LAST = "0.6.2"
 BITSANDBYTES_EAGER = ("0.5.4", "0.5.4")

@@ -53,6 +53,12 @@ def test_the_network_between_hosts_is_the_planners_to_weigh() -> None:
     assert asked["request"]["interconnect"] == "fast"
 
 
+def test_the_planner_sees_the_environment_without_its_secrets() -> None:
+    environment = {"VLLM_USE_V1": 0, "VLLM_API_KEY": "x", "HF_TOKEN": "y", "NCCL_DEBUG": "WARN"}
+    asked = plan_inputs({"hosts": ["a"], "head": "a"}, {"a": variables(vllm_environment=environment)})
+    assert asked["request"]["environment"] == {"VLLM_USE_V1": "0", "NCCL_DEBUG": "WARN"}
+
+
 def test_the_executor_is_asked_for_unless_it_is_left_to_the_planner() -> None:
     for executor, expected in (("auto", None), ("mp", "mp")):
         asked = plan_inputs({"hosts": ["a"], "head": "a"}, {"a": variables(vllm_executor=executor)})

@@ -165,6 +165,32 @@ def test_the_hosts_of_the_ranks_have_names_in_the_form_that_torch_asks_for() -> 
     assert deployment(ranks=(2,)).etc_hosts == {}
 
 
+@pytest.mark.parametrize(
+    ("version", "host_ip", "named"),
+    [
+        ("0.3.3", "10.0.0.2", "10.0.0.1"),
+        ("0.4.1", "10.0.0.2", None),
+        ("0.4.2", None, None),
+        ("0.8.5.post1", None, None),
+    ],
+)
+def test_old_releases_learn_their_address_without_a_default_route(
+    version: str, host_ip: str | None, named: str | None
+) -> None:
+    """0.3 asks for the route to a name of the internet, which here is the head; 0.4.0 and 0.4.1 read a variable of another name."""
+    worker = member("gpu2", vllm_version=version)
+    assert worker.environment.get("HOST_IP") == host_ip
+    for section in ("ray", "vllm"):
+        assert member(vllm_version=version).sections()[section]["container"]["etc_hosts"].get("dns.google") == named
+
+
+def test_a_release_without_its_own_all_reduce_is_not_told_to_leave_it() -> None:
+    found = {"llm_gpu_p2p": {"0": {"1": False}, "1": {"0": False}}}
+    for version, told in (("0.2.7", False), ("0.3.0", True)):
+        one = deployment("mp", (2,), found=found, vllm_version=version)
+        assert ("--disable-custom-all-reduce" in one.launch["gpu1"]["argv"]) is told
+
+
 def test_what_containers_see_of_the_host() -> None:
     sections = member(llm_host_dir="/data").sections()
     common = ["/data/scripts:/llm:ro", "/data/tmp:/tmp", "/opt/llm/models:/opt/llm/models:ro"]
