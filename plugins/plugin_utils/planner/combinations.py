@@ -100,7 +100,7 @@ def _windows(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Iterator[
         return
     if settings.prefix_caching and key >= release_key("0.4.0"):
         yield _together(settings, "enable_prefix_caching", Text("start_sliding_window"))
-    if settings.chunked_prefill and within(key, "0.4.2", "0.5.5") and not _on(settings, "use_v2_block_manager"):
+    if settings.chunked_prefill and within(key, "0.4.3", "0.5.5") and not _on(settings, "use_v2_block_manager"):
         yield _together(settings, "enable_chunked_prefill", Text("start_sliding_window"))
 
 
@@ -173,6 +173,8 @@ def _bitsandbytes(settings: Settings, method: str | None) -> Iterator[Refusal]:
 
 
 def _scheduler(settings: Settings) -> Iterator[Refusal]:
+    if _number(settings.raw.get("max_num_partial_prefills")) > 1 and not settings.chunked_prefill:
+        yield _needs(settings, "max_num_partial_prefills", "enable_chunked_prefill", True)
     steps = settings.raw.get("num_scheduler_steps")
     if steps is None or _number(steps) <= 1:
         return
@@ -187,6 +189,12 @@ def _others(model: Model, settings: Settings, method: str | None) -> Iterator[Re
     key = settings.release.key
     if _on(settings, "ray_workers_use_nsight") and settings.executor != "ray" and settings.tp * settings.pp == 1:
         yield _needs(settings, "ray_workers_use_nsight", "Ray")
+    if "max_context_len_to_capture" in settings.raw and within(key, "0.4.3", "0.6.3.post1"):
+        instead = {
+            "max_context_len_to_capture": None,
+            "max_seq_len_to_capture": settings.raw["max_context_len_to_capture"],
+        }
+        yield refusal(CODE, "start_capture_renamed", instead, version=settings.release.asked)
     if _on(settings, "enable_prompt_adapter") and not settings.raw.get("max_prompt_adapter_token"):
         yield _needs(settings, "enable_prompt_adapter", "max_prompt_adapter_token", 10)
     if settings.prefix_caching and settings.kv_dtype == "fp8" and within(key, "0.5.0", "0.5.4"):

@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.domains import BOUNDS, WITH_UNIT, choices
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Refusal, refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import Release, at, release_key
 
 CODE = "value_not_allowed"
+WITH_LORA = ("max_lora_rank", "max_loras", "max_cpu_loras", "lora_extra_vocab_size")
 
 
 def domain(name: str, release: Release) -> tuple[str, ...] | None:
@@ -22,7 +24,10 @@ def domain(name: str, release: Release) -> tuple[str, ...] | None:
 
 def check(raw: Mapping[str, Any], release: Release) -> Iterator[Refusal]:
     """Refuse values outside their domains. Options that the release lacks are somebody else's to name."""
+    adapters = fields.truth(raw.get("enable_lora"), "settings.enable_lora")
     for name, value in raw.items():
+        if name in WITH_LORA and not adapters:
+            continue  # the release does not look at them
         allowed = domain(name, release)
         if allowed is not None and _written(value) not in allowed:
             yield refusal(

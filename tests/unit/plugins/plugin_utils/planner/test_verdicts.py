@@ -7,6 +7,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import unknown_option
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.values import domain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import resolve_release
 
 from benchmarks.verdicts import VERDICTS, Row, agreement, compare
 
@@ -26,3 +29,36 @@ def test_the_planner_says_what_the_releases_say(rows: list[Row]) -> None:
 
 def test_nothing_is_promised_that_a_release_refuses(rows: list[Row]) -> None:
     assert [row.verdict for row in rows if row.promises] == []
+
+
+PARSERS: dict[str, dict[str, list[str] | None]] = json.loads(
+    (VERDICTS.parent / "option_parsers.json").read_text(encoding="utf-8")
+)
+# Refused behind the parser, by the loader or the executor.
+BEHIND_THE_PARSER = (
+    "load_format",
+    "distributed_executor_backend",
+    "guided_decoding_backend",
+    "quantization",
+    "max_lora_rank",
+)
+# One parser takes any list of these, or reads them itself.
+OPEN = ("collect_detailed_traces", "reasoning_parser", "chat_template_text_format", "lora_extra_vocab_size")
+# Options of the server that were, or became, options of the engine.
+MOVED = ("served_model_name", "reasoning_parser", "enable_reasoning", "max_log_len")
+
+
+@pytest.mark.parametrize("version", sorted(PARSERS))
+def test_options_and_domains_are_those_of_the_release(version: str) -> None:
+    """The options that each release's own parser knows, and the values that it takes."""
+    release = resolve_release(version)
+    for name, values in PARSERS[version].items():
+        assert unknown_option(name, release) is None, name
+        if name in OPEN or (name in BEHIND_THE_PARSER and values is None):
+            continue
+        allowed = domain(name, release)
+        if name not in BEHIND_THE_PARSER or name == "load_format":
+            assert (sorted(allowed) if allowed else None) == values, name
+    known = {name for options in PARSERS.values() for name in options}
+    for name in known - set(PARSERS[version]) - set(MOVED):
+        assert unknown_option(name, release) is not None, name
