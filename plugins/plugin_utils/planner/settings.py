@@ -230,6 +230,9 @@ def choose_engine(release: Release, raw: Mapping[str, Any], gpus: Sequence[Gpu],
         and int(raw.get("pipeline_parallel_size") or 1) > 1
     ):
         return "V0"
+    for name, (usual, last) in eras.V1_LACKS.items():
+        if raw.get(name, usual) != usual and release.key <= release_key(last):
+            return "V0"
     kv = str(raw.get("kv_cache_dtype") or "auto")
     if kv.startswith("fp8") and release.key < release_key("0.9.0") and lowest != (9, 0):
         return "V0"

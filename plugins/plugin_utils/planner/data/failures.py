@@ -3,9 +3,10 @@
 # ruff: noqa: ISC004 (patterns of one line)
 """Failures that vLLM, Ray, NCCL, CUDA and the container engine print. Cause and remedy are in the catalogue of messages.
 
-Source: the error texts of the examined releases (vllm/worker, vllm/v1/core/kv_cache_utils.py, vllm/config, vllm/distributed,
-vllm/engine/arg_utils.py), and the operator issues of docs/reference. The order is the order of causes: what stops a start first
-stands first.
+Source: the error texts of the examined releases (vllm/worker, vllm/v1, vllm/config, vllm/distributed, vllm/engine, vllm/executor) and of torch
+(torch/cuda/__init__.py, ProcessGroupNCCL.cpp), the operator issues of docs/reference, and what people paste into issues (vllm-project/vllm
+19185, 20465, 10024 and 17386, opendatalab/MinerU 3416, LMCache/LMCache 411). The order is the order of causes: what stops a start first stands
+first, and what only follows from another failure stands last.
 """
 
 from __future__ import annotations
@@ -15,6 +16,21 @@ FAILURES: tuple[tuple[str, str], ...] = (
     (
         "driver_too_old_for_image",
         r"nvidia-container-cli: requirement error: unsatisfied condition: (?P<condition>cuda>=[\d.]+)|requirement error.*cuda>=",
+    ),
+    (
+        "driver_too_old",
+        (
+            r"The NVIDIA driver on your system is too old \(found version (?P<found>\d+)\)"
+            r"|CUDA driver version is insufficient for CUDA runtime version"
+        ),
+    ),
+    (
+        "gpu_too_old_for_torch",
+        r"[Mm]inimum [Cc][Uu][Dd][Aa] capability supported by this library is (?P<least>[\d.]+)",
+    ),
+    (
+        "sglang_gpu_too_old",
+        r"SGLang only supports sm ?(?P<least>\d+) and\s+above",
     ),
     (
         "no_kernel_image",
@@ -50,9 +66,13 @@ FAILURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "architecture_unsupported",
+        (r"Model architectures \[(?P<name>[^\]]+)\] (?:are not supported|failed)"),
+    ),
+    (
+        "transformers_too_old",
         (
-            r"Model architectures \[(?P<name>[^\]]+)\] (?:are not supported|failed)"
-            r"|Transformers does not recognize this architecture|model type `(?P<type>[\w-]+)` but Transformers"
+            r"model type `(?P<type>[\w-]+)` but Transformers|Transformers does not recognize this architecture"
+            r"|cannot import name '\w+' from 'transformers"
         ),
     ),
     (
@@ -61,7 +81,10 @@ FAILURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "heads_not_divisible",
-        r"Total number of attention heads \((?P<heads>\d+)\) must be divisible by tensor parallel size \((?P<tp>\d+)\)",
+        (
+            r"attention heads \((?P<heads>\d+)\) must be divisible by tensor parallel size(?: \((?P<tp>\d+)\))?"
+            r"|assert self\.total_num_(?:kv_)?heads % (?:attn_)?tp_size == 0"
+        ),
     ),
     (
         "not_divisible",
@@ -96,6 +119,14 @@ FAILURES: tuple[tuple[str, str], ...] = (
         r"|max seq len \((?P<asked1>\d+)\).*?GiB KV cache is needed(?:.*estimated maximum model length is (?P<fits1>\d+))?",
     ),
     (
+        "no_gpu_blocks",
+        r"# (?:GPU|CUDA|cuda) blocks: 0\b",
+    ),
+    (
+        "bitsandbytes_state",
+        r"has no attribute '?bnb_quant_state|KeyError: '?\S*bnb_quant_state",
+    ),
+    (
         "memory_profiling",
         r"Error in memory profiling",
     ),
@@ -117,6 +148,14 @@ FAILURES: tuple[tuple[str, str], ...] = (
     (
         "ray_missing",
         r"No module named 'ray'|Ray is not installed|ray is not importable",
+    ),
+    (
+        "placement_group_waiting",
+        r"Waiting for creating a placement group of specs for (?P<seconds>\d+) seconds",
+    ),
+    (
+        "nccl_watchdog",
+        r"Watchdog caught collective operation timeout.*?OpType=(?P<kind>\w+)|Watchdog caught collective operation timeout",
     ),
     (
         "nccl",
@@ -171,5 +210,26 @@ FAILURES: tuple[tuple[str, str], ...] = (
     (
         "host_out_of_memory",
         r"Out of memory: Killed process|oom-kill|Killed\s+python|exit(?:ed with)? code 137",
+    ),
+    # What follows from another failure, or is none: it comes last, so that a root stands before it.
+    (
+        "terminated_while_loading",
+        r"KeyboardInterrupt: terminated|MQLLMEngine terminated",
+    ),
+    (
+        "worker_died",
+        r"Worker proc \S+ died unexpectedly|WorkerProc (?:failed to start|initialization failed)",
+    ),
+    (
+        "engine_failed_to_start",
+        r"Engine process failed to start|Engine core initialization failed",
+    ),
+    (
+        "engine_dead",
+        r"(?:MQ|Async)?EngineDeadError|MQLLMEngine is already dead|Engine loop (?:has died|is not running)",
+    ),
+    (
+        "custom_all_reduce_off",
+        r"Custom allreduce is disabled because (?P<why>.+?)(?:\.|$)",
     ),
 )

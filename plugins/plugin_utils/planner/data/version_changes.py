@@ -14,6 +14,17 @@ GIB = 1024**3
 ENGINE: list[tuple[str, str]] = [("0.2.7", "V0"), ("0.8.0", "V1")]
 V1_LOWEST_CAPABILITY: list[tuple[str, tuple[int, int]]] = [("0.2.7", (8, 0)), ("0.10.2", (0, 0))]
 V0_LAST = "0.10.2"
+# Options that V1 lacked, with their defaults and the last release that then runs V0 (_is_v1_supported_oracle in vllm/engine/arg_utils.py).
+V1_LACKS: dict[str, tuple[object, str]] = {
+    "disable_async_output_proc": (False, "0.10.2"),
+    "enable_prompt_adapter": (False, "0.9.2"),
+    "max_long_partial_prefills": (1, "0.10.2"),
+    "max_num_partial_prefills": (1, "0.10.2"),
+    "num_scheduler_steps": (1, "0.10.0"),
+    "preemption_mode": (None, "0.10.2"),
+    "scheduler_delay_factor": (0, "0.10.2"),
+    "scheduling_policy": ("fcfs", "0.8.5.post1"),
+}
 
 # Default of gpu_memory_utilization.
 UTILIZATION: list[tuple[str, float]] = [("0.2.7", 0.90), ("0.20.0", 0.92)]

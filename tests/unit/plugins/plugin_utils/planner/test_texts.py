@@ -107,7 +107,34 @@ LOGS = {
     "stored in KV cache (23648).",
     "out_of_memory": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.25 GiB. GPU 0 has 15.77 GiB",
     "free_memory": "ValueError: Free memory on device (14.55/15.92 GiB) on startup is less than desired GPU memory utilization (0.92, 14.65 GiB).",
-    "architecture_unsupported": "has model type `qwen3` but Transformers does not recognize this architecture",
+    # vllm-project/vllm issue 19185 (torch/cuda/__init__.py).
+    "gpu_too_old_for_torch": "The minimum cuda capability supported by this library is 7.5.",
+    # torch/cuda/__init__.py
+    "driver_too_old": "RuntimeError: The NVIDIA driver on your system is too old (found version 11040). Please update your GPU driver",
+    # opendatalab/MinerU issue 3416
+    "sglang_gpu_too_old": "RuntimeError: SGLang only supports sm75 and above.",
+    # transformers/models/auto/configuration_auto.py
+    "transformers_too_old": "has model type `qwen3` but Transformers does not recognize this architecture",
+    # vllm/executor/gpu_executor.py of 0.5.4
+    "no_gpu_blocks": "INFO 08-11 10:00:00 gpu_executor.py:102] # GPU blocks: 0, # CPU blocks: 2048",
+    # vllm/model_executor/layers/quantization/bitsandbytes.py of 0.6.6 reads this attribute
+    "bitsandbytes_state": "AttributeError: 'Parameter' object has no attribute 'bnb_quant_state'",
+    # vllm/executor/ray_utils.py of 0.8.5.post1
+    "placement_group_waiting": "INFO ray_utils.py:233] Waiting for creating a placement group of specs for 20 seconds. specs=[{'GPU': 1.0}]",
+    # torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp
+    "nccl_watchdog": "[rank1]:[E ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=4, OpType=ALLREDUCE, NumelIn=1, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.",
+    # vllm-project/vllm issue 17386
+    "terminated_while_loading": "KeyboardInterrupt: terminated",
+    # vllm/v1/executor/multiproc_executor.py of 0.12.0
+    "worker_died": "ERROR Worker proc VllmWorker-1 died unexpectedly, shutting down executor.",
+    # vllm-project/vllm issue 20465
+    "engine_failed_to_start": "RuntimeError: Engine process failed to start. See stack trace for the root cause.",
+    # LMCache/LMCache issue 411
+    "engine_dead": "vllm.engine.multiprocessing.MQEngineDeadError: Engine loop is not running. Inspect the stacktrace to find the original error",
+    # vllm/distributed/device_communicators/custom_all_reduce.py of 0.5.4
+    "custom_all_reduce_off": "WARNING custom_all_reduce.py:118] Custom allreduce is disabled because it's not supported on more than two "
+    "PCIe-only GPUs. To silence this warning, specify disable_custom_all_reduce=True explicitly.",
     "no_kernel_image": "RuntimeError: CUDA error: no kernel image is available for execution on the device",
     "unknown_option": "api_server.py: error: unrecognized arguments: --enable-prometheus",
     "driver_too_old_for_image": "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.4, please update your driver",
@@ -125,6 +152,21 @@ def test_diagnosis(code: str, lang: str) -> None:
     assert found["line"] == 2
     assert found["evidence"] == LOGS[code]
     assert "?" not in found["cause"]
+
+
+def test_heads_are_told_without_the_size() -> None:
+    """SGLang and some forks print less."""
+    for line in (
+        "ValueError: attention heads (32) must be divisible by tensor parallel size",
+        "    assert self.total_num_heads % tp_size == 0",
+    ):
+        assert [finding["code"] for finding in diagnose_log(line)] == ["heads_not_divisible"]
+
+
+def test_the_root_comes_before_what_follows_from_it() -> None:
+    order = ("engine_dead", "engine_failed_to_start", "worker_died", "no_kernel_image", "gpu_too_old_for_torch")
+    log = "\n".join(LOGS[code] for code in order)
+    assert [finding["code"] for finding in diagnose_log(log)] == list(reversed(order))
 
 
 def test_every_failure_has_a_cause_and_a_remedy() -> None:
