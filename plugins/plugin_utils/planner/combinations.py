@@ -91,7 +91,8 @@ def _windows(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Iterator[
         return
     key = settings.release.key
     off = {"disable_sliding_window": True}
-    if model.model_type in ("qwen2", "qwen3") and within(key, *eras.QWEN_WITHOUT_WINDOW):
+    partly = model.window_from not in (None, len(model.layers)) and key > release_key(eras.QWEN_WITHOUT_WINDOW[1])
+    if model.model_type in ("qwen2", "qwen3") and (partly or within(key, *eras.QWEN_WITHOUT_WINDOW)):
         yield refusal(CODE, "start_windows_model", off, version=settings.release.asked, architecture=model.architecture)
     flexible = settings.engine == "V1" and min(gpu.capability for gpu in gpus) < (8, 0)
     if flexible and within(key, *eras.FLEX_WITHOUT_WINDOW):

@@ -220,5 +220,6 @@ def kernels(
         if scheme.symmetric and scheme.bits in (4, 8) and scheme.described:
             return "gptq_bitblas", "gptq_bitblas"
     if asked == "moe_wna16" and own in ("gptq", "awq") and key >= release_key(NAMES[asked].since):
-        return asked, asked
+        if scheme.bits in (4, 8) and not scheme.act_order and (own == "gptq" or capability >= (7, 5)):
+            return asked, asked
     return asked or own, own

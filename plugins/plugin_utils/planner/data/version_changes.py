@@ -76,7 +76,8 @@ V0_ATTENTION_LACKS: tuple[tuple[tuple[int, int], tuple[int, int], tuple[str, ...
 # Prefix caching when nothing is said, by engine.
 PREFIX_CACHING: dict[str, bool] = {"V0": False, "V1": True}
 
-# Models whose code refuses a sliding window whatever config.json says of its layers (vllm/model_executor/models/qwen2.py), and the releases
+# Models whose code refuses a sliding window whatever config.json says of its layers, and later one that holds for some layers only
+# (vllm/model_executor/models/qwen2.py), and the releases
 # whose backend below compute capability 8.0, FlexAttention, has none (vllm/v1/attention/backends/flex_attention.py).
 QWEN_WITHOUT_WINDOW = ("0.4.3", "0.8.5.post1")
 FLEX_WITHOUT_WINDOW = ("0.10.2", "0.10.2")
