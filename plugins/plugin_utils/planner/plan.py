@@ -323,8 +323,9 @@ def _score(task: Task, one: Candidate) -> tuple[float, ...]:
     if task.objective == "context":
         return (1.0, length, speed, tokens)
     most = ladder.WANTED_CONTEXT if task.objective == "latency" else VALUED_CONTEXT
-    at_once = min(max(tokens / max(length, 1), 1.0), VALUED_REQUESTS)
-    value = math.log2(min(length, most)) + math.log2(at_once) / 2 + speed
+    valued = max(min(length, most), 1)
+    at_once = min(max(tokens / valued, 1.0), VALUED_REQUESTS)
+    value = math.log2(valued) + math.log2(at_once) / 2 + speed
     return (1.0, value, tokens)
 
 

@@ -1,0 +1,130 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The pages of docs/ whose figures the planner prints: docs/guides/v100.md and docs/reference/releases.md.
+
+usage: python benchmarks/pages.py
+
+Each page holds its tables between two marks, and this program writes what stands between them. A test compares the two.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / ".collections"))
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import releases  # noqa: E402
+
+MARKS = ("<!-- printed by benchmarks/pages.py -->", "<!-- end -->")
+MODELS = (
+    ("Qwen2.5-7B", "Qwen__Qwen2.5-7B-Instruct"),
+    ("Qwen2.5-14B", "Qwen__Qwen2.5-14B"),
+    ("Qwen2.5-32B", "Qwen__Qwen2.5-32B"),
+    ("Qwen3-8B", "Qwen__Qwen3-8B"),
+    ("Qwen3-14B", "Qwen__Qwen3-14B"),
+    ("Qwen3-32B", "Qwen__Qwen3-32B"),
+    ("Llama-3.1-8B", "meta-llama__Llama-3.1-8B"),
+    ("Llama-3.1-70B", "meta-llama__Meta-Llama-3.1-70B"),
+)
+PCIE = {"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}
+NVLINK = {"name": "Tesla V100-SXM2-32GB", "memory_mib": 32768, "compute_capability": "7.0"}
+HOSTS: tuple[tuple[str, dict[str, Any], tuple[int, ...]], ...] = (
+    ("1 x 16 GB", PCIE, (1,)),
+    ("2 x 16 GB", PCIE, (2,)),
+    ("3 hosts of 2 x 16 GB", PCIE, (2, 2, 2)),
+    ("1 x 32 GB, NVLink", NVLINK, (1,)),
+    ("2 x 32 GB, NVLink", NVLINK, (2,)),
+    ("4 x 32 GB, NVLink", NVLINK, (4,)),
+)
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
+# What a reader knows already: the sizes stand in a column, and half is said above the table.
+SAID = (
+    "tensor_parallel_size",
+    "pipeline_parallel_size",
+    "distributed_executor_backend",
+    "dtype",
+    "max_model_len",
+    "gpu_memory_utilization",
+)
+
+
+def v100() -> str:
+    """What fits on V100s with 0.8.5.post1, at which length, and with which options."""
+    parts = []
+    for title, section in (("16-bit checkpoints", None), ("4-bit GPTQ checkpoints", GPTQ)):
+        lines = [f"### {title}", "", "| Model | GPUs | TP x PP | Context | KV tokens | Utilization | More options |"]
+        lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
+        for name, file in MODELS:
+            config = json.loads((ROOT / "tests" / "data" / "models" / f"{file}.json").read_text(encoding="utf-8"))
+            if section:
+                config["quantization_config"] = section
+            lines += [row for hosts in HOSTS if (row := _row(name, config, *hosts))]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _row(name: str, config: dict[str, Any], title: str, gpu: dict[str, Any], counts: tuple[int, ...]) -> str:
+    nodes = [{"host": f"gpu{index}", "gpus": [gpu] * count} for index, count in enumerate(counts)]
+    plan = plan_deployment(config, nodes, {"vllm_version": "0.8.5.post1"})
+    if not plan["ok"]:
+        return f"| {name} | {title} | | does not fit | | | |"
+    settings, found = plan["settings"], plan["predicted"]
+    more = ", ".join(
+        f"`{option} {str(value).lower()}`"
+        for option, value in settings.items()
+        if option not in SAID and value is not None
+    )
+    sizes = f"{settings['tensor_parallel_size']} x {settings['pipeline_parallel_size']}"
+    length, tokens = settings["max_model_len"], found["kv_cache_tokens"]
+    return f"| {name} | {title} | {sizes} | {length:,} | {tokens:,} | {settings['gpu_memory_utilization']} | {more} |"
+
+
+def releases_table() -> str:
+    """What each official image is made of, and what it does on a V100."""
+    lines = [
+        "| vLLM | Date | Engine | From capability | CUDA | Lowest driver | torch | Ray | On a V100 |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for version in releases():
+        row = RELEASES[version]
+        verdict = row.v100.replace("_", " ")
+        lines.append(
+            f"| {version} | {row.date} | {row.engine} | {row.least} | {row.cuda} | {row.driver} | {row.torch} "
+            f"| {row.ray or 'none'} | {verdict} |"
+        )
+    return "\n".join(lines)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "docs/guides/v100.md": v100,
+    "docs/reference/releases.md": releases_table,
+}
+
+
+def written(page: str, text: str) -> str:
+    """The page with what is printed between its marks."""
+    start, end = map(re.escape, MARKS)
+    pattern = re.compile(f"({start}\n).*?(\n{end})", re.S)
+    if not pattern.search(text):
+        raise ValueError(f"{page} has no place for what is printed")
+    return pattern.sub(lambda found: found.group(1) + "\n" + PAGES[page]() + "\n" + found.group(2), text)
+
+
+def main() -> int:
+    for page in PAGES:
+        path = ROOT / page
+        path.write_text(written(page, path.read_text(encoding="utf-8")), encoding="utf-8")
+        print(f"wrote {page}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

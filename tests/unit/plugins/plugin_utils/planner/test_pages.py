@@ -1,0 +1,16 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pages whose figures the planner prints."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.pages import PAGES, ROOT, written
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_a_page_says_what_the_planner_prints(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert written(page, text) == text, "run: python benchmarks/pages.py"
+    assert text.count("\n| ") > 50
