@@ -94,7 +94,13 @@ class ActionModule(ActionBase):
                 **asked_by_decision(section, variables, options, secrets),
             }
             records[host] = (variables.get("ansible_facts") or {}).get("llm_records") or {}
-        found = to_do(deployments, {host: sections[host]["asked"] for host in hosts}, records, code_digest())
+        members = fleet["localhost"]["llm_inventory"]["deployments"]
+        lost = {
+            name: [host for host in members[name]["hosts"] if host in fleet.selected and host not in fleet.playing]
+            for name in deployments
+        }
+        asked = {host: sections[host]["asked"] for host in hosts}
+        found = to_do(deployments, asked, records, code_digest(), lost)
         options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
         return {"work": found, "left_out": left_out(hosts, found, options_of_run)}
 

@@ -33,6 +33,8 @@ READ_AT_MOST_BYTES = 256 << 20
 # What a container is made from. The rest of its description changes while it runs.
 CONTAINER_SETTINGS = ("Config", "HostConfig")
 UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "FragmentPath", "NeedDaemonReload")
+# What the probe says of a server or a container that does what it should.
+WELL = ("serving", "busy", "running")
 COUNTERS = re.compile(r"counter packets \d+ bytes \d+")
 
 
@@ -218,16 +220,21 @@ def firewalls(subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) ->
     return {name: digest(rules[name]().encode()) for name in subjects}
 
 
-def probes(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether what the probe with this state watches, each by a name of its own, has failed it lately."""
+def probes(subjects: Sequence[str], _host: Host, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether all is well that the probe with this state watches, each by a name of its own.
+
+    A role leaves a deployment that has just generated a token. Afterwards it is the probe that knows: a server that loads, waits or fails, or
+    that nobody has looked at since the host was started, is not what was left.
+    """
     found: dict[str, Any] = {}
     for path in subjects:
         try:
             state = json.loads(read(path) or "{}")
         except ValueError:
-            state = None
-        judged = state.values() if isinstance(state, dict) else [{"failures": 1}]
-        found[path] = {"failing": any(isinstance(one, dict) and bool(one.get("failures")) for one in judged)}
+            state = {}
+        kinds = [one.get("kind") for one in state.values() if isinstance(one, dict)] if isinstance(state, dict) else []
+        kinds = [kind for kind in kinds if kind]
+        found[path] = {"well": path not in known or (bool(kinds) and all(kind in WELL for kind in kinds))}
     return found
 
 

@@ -144,7 +144,7 @@ def altered_probe(path, was):
     # The probe would write its own state meanwhile.
     run("systemctl", "stop", "llm-probe.timer")
     with open(path, "w") as file:
-        json.dump({**json.loads(text), "altered": {"failures": 1}}, file)
+        json.dump({**json.loads(text), "altered": {"kind": "failed"}}, file)
     yield
     with open(path, "w") as file:
         file.write(text)

@@ -160,18 +160,23 @@ def to_do(
     asked: Mapping[str, Mapping[str, str]],
     records: Mapping[str, Mapping[str, Mapping[str, Any]]],
     collection: str,
+    lost: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, dict[str, list[dict[str, str]]]]:
     """For each stage the hosts where it has something to do, each with the reasons; none where an earlier stage is the reason.
 
-    ``deployments`` has the hosts of this run by deployment. ``asked`` and ``records`` are by host and role.
+    ``deployments`` has the hosts of this run by deployment. ``asked`` and ``records`` are by host and role. ``lost`` names by deployment the
+    hosts that did not answer or failed in this run: what is done without them is to be refused, or to be told.
     """
     found: dict[str, dict[str, list[dict[str, str]]]] = {}
     for stage, (_roles, after) in STAGES.items():
         found[stage] = {}
-        for members in deployments.values():
+        for name, members in deployments.items():
             reasons = {
                 host: differs(asked.get(host) or {}, records.get(host) or {}, stage, collection) for host in members
             }
+            if stage in OF_A_DEPLOYMENT:
+                gone = [{"role": host, "code": "work_lost", "what": ""} for host in (lost or {}).get(name, ())]
+                reasons = {host: [*found_there, *gone] for host, found_there in reasons.items()}
             mine = {
                 host: reasons[host]
                 for host in members

@@ -122,14 +122,26 @@ def test_links_into_a_folder(tmp_path: Path) -> None:
     assert differs(tmp_path / "records") == [f"links {tmp_path}/docker"]
 
 
-def test_a_probe_that_fails_is_not_hidden(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "well"),
+    [
+        ('{"form": 2, "llm-vllm": {"kind": "serving"}, "llm-ray": {"kind": "running"}, "measured": {}}', True),
+        ('{"llm-vllm": {"kind": "busy"}}', True),
+        ('{"llm-vllm": {"kind": "serving"}, "llm-ray": {"kind": "failed"}}', False),
+        ('{"llm-vllm": {"kind": "loading"}}', False),
+        ('{"llm-vllm": {"kind": "refused"}}', False),
+        ('{"form": 2}', False),
+        ("{", False),
+        ("[]", False),
+        (None, False),
+    ],
+)
+def test_a_service_that_is_not_well_is_not_hidden(tmp_path: Path, text: str | None, well: bool) -> None:
     state = tmp_path / "state.json"
-    state.write_text('{"form": 2, "llm-vllm": {"failures": 0}}')
     record(tmp_path / "records", {"probes": [str(state)]})
-    assert differs(tmp_path / "records") == []
-    for text in ('{"form": 2, "llm-vllm": {"failures": 0}, "llm-ray": {"failures": 1}}', "{", "[]"):
+    if text is not None:
         state.write_text(text)
-        assert differs(tmp_path / "records") == [f"probes {state}"]
+    assert differs(tmp_path / "records") == ([] if well else [f"probes {state}"])
 
 
 @pytest.mark.parametrize(

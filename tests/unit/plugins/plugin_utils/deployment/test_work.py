@@ -57,6 +57,16 @@ def test_what_differs_on_a_host_concerns_later_stages_and_its_deployment(
     assert to_do({name: record for name, record in records().items() if name != role}) == stages
 
 
+def test_a_lost_host_is_a_reason_for_its_deployment() -> None:
+    wanted, there = {host: asked() for host in HOSTS}, {host: records() for host in HOSTS}
+    found = work.to_do({"pair": ["gpu1"], "single": ["gpu3"]}, wanted, there, CODE, {"pair": ["gpu2"]})
+    reason = [{"role": "gpu2", "code": "work_lost", "what": ""}]
+    assert {stage: hosts for stage, hosts in found.items() if hosts} == {
+        "network": {"gpu1": reason},
+        "serve": {"gpu1": reason},
+    }
+
+
 def test_the_reasons_are_named() -> None:
     found = work.differs(asked(), records(docker={"differs": ["units docker.service"]}), "prepare", CODE)
     assert found == [{"role": "docker", "code": "work_differs", "what": "units docker.service"}]
