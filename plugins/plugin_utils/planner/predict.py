@@ -38,6 +38,8 @@ GRAPH_DOUBT_BYTES = 1024**3 // 2
 # Contexts that are tried, the batch below which nothing is gained, and the share that leaves just enough to other users of a GPU.
 CONTEXTS = (131072, 65536, 32768, 16384, 8192, 4096, 2048, 1024, 512)
 BATCH_LEAST = 2048
+# A shorter context is the first cure only while it is of some use.
+LENGTH_LEAST = 1024
 UTILIZATION_MOST = 0.95
 
 
@@ -255,7 +257,7 @@ def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: 
             refusal(
                 "out_of_memory_loading",
                 "start_weights",
-                *_offload(settings, rank.weights - usable),
+                *_offload(settings, -rank.available),
                 rank=index,
                 weights=rank.weights / GIB,
                 gpu=gpu.name,
@@ -284,9 +286,9 @@ def _relief(settings: Settings) -> list[Fix]:
 
 def _offload(settings: Settings, lacking: int) -> list[Fix]:
     """Weights in the memory of the host, where the release can."""
-    if settings.cpu_offload or settings.release.key < release_key(eras.CPU_OFFLOAD_SINCE):
+    if settings.release.key < release_key(eras.CPU_OFFLOAD_SINCE):
         return []
-    return [{"cpu_offload_gb": max(lacking, 0) // GIB + 3}]
+    return [{"cpu_offload_gb": int(settings.cpu_offload) + max(lacking, 0) // GIB + 3}]
 
 
 def _graphs_fit(rank: Rank, cached: int, settings: Settings, warnings: list[Text]) -> Refusal | None:
@@ -342,12 +344,15 @@ def _capacity(
     if settings.engine == "V0":
         concurrency = round(blocks * settings.block_size / length, 2)
     if needed > usable:
+        shorter: list[Fix] = [{"max_model_len": longest}] if longest else []
         refusals.append(
             refusal(
                 "max_model_len_exceeds_kv_cache",
                 "start_length",
-                *([{"max_model_len": longest}] if longest else []),
+                *(shorter if longest >= LENGTH_LEAST else []),
                 *_relief(settings),
+                *_offload(settings, (needed - usable) * max(store.block_bytes for store in stores)),
+                *shorter,
                 length=length,
                 longest=longest,
             )

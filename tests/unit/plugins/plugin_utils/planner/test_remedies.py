@@ -14,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.domains
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import applied, predict_start
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import unknown_option
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.values import domain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.values import WITH_LORA, domain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import releases, resolve_release
 
 Model = Callable[[str], dict[str, Any]]
@@ -130,7 +130,8 @@ def test_a_value_outside_its_domain_is_refused_with_the_domain(model: Model, nam
             continue
         seen += 1
         wrong = 7 if allowed[0].isdigit() else "nonsense"
-        said = refusal_of(model("Qwen__Qwen2-0.5B"), gpu, {"vllm_version": version, name: wrong})
+        settings = {"vllm_version": version, name: wrong, **({"enable_lora": True} if name in WITH_LORA else {})}
+        said = refusal_of(model("Qwen__Qwen2-0.5B"), gpu, settings)
         assert all(value in said for value in allowed)
     assert seen
 
@@ -142,3 +143,14 @@ def refusal_of(config: dict[str, Any], gpu: dict[str, Any], settings: dict[str, 
     except InputError as error:
         return str(error)
     return next(str(error["message"]) for error in predicted["errors"] if error["code"] == "value_not_allowed")
+
+
+@pytest.mark.parametrize(("memory_mib", "capability"), [(8192, "8.6"), (16384, "7.0"), (24576, "8.6"), (32768, "7.0")])
+def test_70b_starts_on_one_small_gpu_with_weights_on_the_host(model: Model, memory_mib: int, capability: str) -> None:
+    """4 bits, 2048 tokens: cpu_offload_gb is the one thing that has to be said, in one step."""
+    section = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
+    config = {**model("meta-llama__Meta-Llama-3.1-70B"), "quantization_config": section}
+    gpu = {"name": "GPU", "memory_mib": memory_mib, "compute_capability": capability}
+    settings = {"vllm_version": "0.8.5.post1", "max_model_len": 2048, "dtype": "half", "quantization": "gptq"}
+    predicted = predict_start(config, [gpu], settings)
+    assert set(predicted["change"]) == {"cpu_offload_gb"}
