@@ -190,7 +190,7 @@ def _others(model: Model, settings: Settings, method: str | None) -> Iterator[Re
     key = settings.release.key
     if _on(settings, "ray_workers_use_nsight") and settings.executor != "ray" and settings.tp * settings.pp == 1:
         yield _needs(settings, "ray_workers_use_nsight", "Ray")
-    if "max_context_len_to_capture" in settings.raw and within(key, "0.4.3", "0.6.3.post1"):
+    if "max_context_len_to_capture" in settings.raw and within(key, "0.4.2", "0.6.3.post1"):
         instead = {
             "max_context_len_to_capture": None,
             "max_seq_len_to_capture": settings.raw["max_context_len_to_capture"],
@@ -200,5 +200,9 @@ def _others(model: Model, settings: Settings, method: str | None) -> Iterator[Re
         yield _needs(settings, "enable_prompt_adapter", "max_prompt_adapter_token", 10)
     if settings.prefix_caching and settings.kv_dtype == "fp8" and within(key, "0.5.0", "0.5.4"):
         yield _together(settings, "enable_prefix_caching", "kv_cache_dtype")
+    if settings.kv_dtype == "bfloat16" and within(key, *eras.KV_BFLOAT16_UNSERVED):
+        yield refusal(
+            "value_not_allowed", "start_kv_unserved", {"kv_cache_dtype": None}, version=settings.release.asked
+        )
     if settings.kv_dtype == "fp8_e5m2" and model.quantization.name == "fp8" and key >= release_key("0.4.3"):
         yield _together(settings, "kv_cache_dtype", Text("start_fp8_checkpoint"))

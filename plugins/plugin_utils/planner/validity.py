@@ -13,6 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import LAST_RELEASE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import (
     DTYPES,
+    GPTQ_THREE_BITS_BROKEN,
     NAMES,
     ONLINE,
     SCHEMES,
@@ -300,6 +301,8 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
         )
         return
     widths = WIDTHS.get(name)
+    if widths is not None and name == "gptq" and within(key, *GPTQ_THREE_BITS_BROKEN) and not model.experts:
+        widths = tuple(bits for bits in widths if bits != 3)
     if widths is not None and own.method != "none" and own.bits not in widths:
         bits = ", ".join(map(str, widths))
         yield refusal(QUANTIZATION, "start_quantization_bits", method=name, bits=own.bits, allowed=bits)

@@ -142,6 +142,8 @@ BITBLAS = ("0.8.5", "0.9.1")
 
 # Bits of the weights that the plain kernels take (Marlin's are above).
 WIDTHS: dict[str, tuple[int, ...]] = {"gptq": (2, 3, 4, 8), "awq": (4,)}
+# Releases that count the weights of GPTQ with three bits by 10 in a word of 32 bits, and find no layer aligned (quantization/utils/gptq_utils.py).
+GPTQ_THREE_BITS_BROKEN = ("0.7.3", "0.10.1.1")
 DTYPES = {"h": "float16", "b": "bfloat16", "f": "float32"}
 
 # Lowest capability x 10 that a scheme of compressed-tensors or modelopt asks for by itself.

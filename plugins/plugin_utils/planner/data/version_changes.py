@@ -89,6 +89,9 @@ ADDRESS_BY_NAME_SINCE = "0.3.1"
 HOST_IP_SINCE, VLLM_HOST_IP_SINCE = "0.4.0", "0.4.2"
 ADDRESS_NAME = "dns.google"
 
+# No attention backend of these takes kv_cache_dtype bfloat16, although the parser does (seen on 9.0 with 0.12.0).
+KV_BFLOAT16_UNSERVED = ("0.11.1", "0.12.0")
+
 # bitsandbytes (vllm/config.py, verify_with_parallel_config): the last release that refuses several ranks, and those that refuse CUDA graphs.
 BITSANDBYTES_ALONE_LAST = "0.6.2"
 BITSANDBYTES_EAGER = ("0.5.4", "0.5.4")
