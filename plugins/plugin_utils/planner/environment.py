@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 
@@ -64,5 +63,7 @@ def _after(release: str) -> str:
 
 
 def _nearest(name: str, names: Mapping[str, object] | frozenset[str]) -> Text | str:
+    import difflib  # only needed for a warning
+
     near = difflib.get_close_matches(name, list(names), 1, 0.7)
     return Text("environment_near", near=near[0]) if near else ""
