@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import mesh_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import connectivity_arguments
 
 # Where the tasks register what was found, so that each step adds to the one before it.
 FOUND = "llm_connectivity"
@@ -33,7 +33,7 @@ class ActionModule(ActionBase):
         if state == "connected":
             others = task_vars["hostvars"]
             listening = {name: plain(others[name].get(FOUND) or {}) for name in check["members"]}
-            arguments |= mesh_arguments(check["candidates"], host, listening)
+            arguments |= connectivity_arguments(check["candidates"], host, listening)
         result.update(self._execute_module(module_args=arguments, task_vars=task_vars))
         earlier = {} if state == "listening" else plain(task_vars.get(FOUND) or {})
         return {**{key: earlier[key] for key in RESULTS if key in earlier}, **result}

@@ -38,7 +38,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
 
 LABEL = "baremetal.llm.deployment"
 # What a listener is told by to end, and known by. Abstract: gone with its process.
-CONTROL = b"\0baremetal.llm.mesh"
+CONTROL = b"\0baremetal.llm.connectivity"
 _LINE = 1024
 _CHUNK = 1 << 18
 _STREAM_BYTES = 1 << 31

@@ -109,7 +109,7 @@ def main() -> None:
         distrust(folder, found["bad"])
     _write(result, found)
     json.dump(found, sys.stdout, sort_keys=True)
-    sys.exit(1 if found["bad"] else 0)
+    raise SystemExit(1 if found["bad"] else 0)
 
 
 if __name__ == "__main__":

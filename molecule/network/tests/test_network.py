@@ -216,7 +216,7 @@ def version_6() -> Iterator[dict[str, str]]:
 
 def no_listener_is_left(*hosts: str) -> None:
     for host in hosts:
-        assert "baremetal.llm.mesh" not in on(host).file("/proc/net/unix").content_string
+        assert "baremetal.llm.connectivity" not in on(host).file("/proc/net/unix").content_string
 
 
 def test_three_hosts_are_looked_at() -> None:

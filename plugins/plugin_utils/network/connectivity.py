@@ -84,9 +84,9 @@ class _Network:
             else:
                 one_way.append(self.arrow(other, one) if passes[0] else self.arrow(one, other))
         if dead:
-            self.add("mesh_no_path", self.network, pairs=names(dead, self.lang))
+            self.add("connectivity_no_path", self.network, pairs=names(dead, self.lang))
         if one_way:
-            self.add("mesh_one_way", self.network, pairs=names(one_way, self.lang))
+            self.add("connectivity_one_way", self.network, pairs=names(one_way, self.lang))
         self.judge_blocked_ports(set(dead), set(one_way))
         self.judge_streams()
         self.judge_mtu()
@@ -107,7 +107,7 @@ class _Network:
                 seen.add((host, entry["port"]))
                 holder = "{0} ({1})".format(entry["program"] or "?", entry["pid"] or "?")
                 self.add(
-                    "mesh_port_taken",
+                    "connectivity_port_taken",
                     "{0}: {1}".format(entry["variable"], entry["port"]),
                     message("where_host", self.lang, host=host),
                     host=host,
@@ -121,7 +121,7 @@ class _Network:
         for reason in reasons:
             if reason.startswith(_OTHER):
                 self.add(
-                    "mesh_other_host",
+                    "connectivity_other_host",
                     "{0}: {1}".format(receiver, self.interfaces[receiver]["address"]),
                     address=self.interfaces[receiver]["address"],
                     host=receiver,
@@ -131,7 +131,7 @@ class _Network:
                 return
         if "stranger" in reasons:
             self.add(
-                "mesh_stranger",
+                "connectivity_stranger",
                 "{0}:{1}".format(self.interfaces[receiver]["address"], reasons["stranger"]),
                 host=receiver,
                 sender=sender,
@@ -150,14 +150,14 @@ class _Network:
                         key = (str(entry["port"]), entry["reason"])
                         blocked.setdefault(key, []).append(self.arrow(sender, receiver))
         for (port, reason), arrows in sorted(blocked.items()):
-            self.add("mesh_port_blocked", port, pairs=names(arrows, self.lang), port=port, reason=reason)
+            self.add("connectivity_port_blocked", port, pairs=names(arrows, self.lang), port=port, reason=reason)
 
     def judge_streams(self) -> None:
         for sender, others in self.paths.items():
             for receiver, path in others.items():
                 if path["stream"] and not path["failed"]:
                     self.add(
-                        "mesh_stream",
+                        "connectivity_stream",
                         self.arrow(sender, receiver),
                         sender=sender,
                         receiver=receiver,
@@ -174,7 +174,7 @@ class _Network:
             texts = [
                 "{0} {1} ({2})".format(host, size, self.interfaces[host]["interface"]) for host, size in sizes.items()
             ]
-            self.warn("mesh_mtu_differs", sizes=names(texts, self.lang))
+            self.warn("connectivity_mtu_differs", sizes=names(texts, self.lang))
         shrunk: dict[tuple[int, int], list[str]] = {}
         for sender, others in self.paths.items():
             for receiver, path in others.items():
@@ -182,7 +182,7 @@ class _Network:
                 if path["mtu"] and path["mtu"] < expected:
                     shrunk.setdefault((path["mtu"], expected), []).append(self.arrow(sender, receiver))
         for (found, expected), arrows in sorted(shrunk.items()):
-            self.warn("mesh_mtu_path", pairs=names(arrows, self.lang), mtu=found, expected=expected)
+            self.warn("connectivity_mtu_path", pairs=names(arrows, self.lang), mtu=found, expected=expected)
 
     def judge_rates(self) -> None:
         for one, other in self.pairs():
@@ -191,7 +191,7 @@ class _Network:
                 slow = self.arrow(one, other) if there < back else self.arrow(other, one)
                 fast = self.arrow(other, one) if there < back else self.arrow(one, other)
                 values = {"slow": slow, "fast": fast, "low": rate(min(there, back)), "high": rate(max(there, back))}
-                self.warn("mesh_rates_differ", **values)
+                self.warn("connectivity_rates_differ", **values)
 
     def told(self) -> dict[str, Any]:
         return {
@@ -217,7 +217,7 @@ def _with_link(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, A
     return {**interface, "speed_mbps": (used.mbps if used else 0) or interface["speed_mbps"]}
 
 
-def judge_mesh(
+def judge_connectivity(
     candidates: Sequence[Mapping[str, Any]],
     results: Mapping[str, Mapping[str, Any]],
     previous: str = "",
@@ -240,11 +240,11 @@ def judge_mesh(
             break
         if entry["works"]:
             notes.append(
-                message("mesh_kept", lang, network=chosen["network"] if chosen else "", other=entry["network"])
+                message("connectivity_kept", lang, network=chosen["network"] if chosen else "", other=entry["network"])
             )
         elif chosen:
             notes.append(
-                message("mesh_passed_over", lang, network=entry["network"], reason=entry["problems"][0]["what"])
+                message("connectivity_passed_over", lang, network=entry["network"], reason=entry["problems"][0]["what"])
             )
     hosts = {
         host: {"interface": entry, "rdma": (rdma or {}).get(host)}
@@ -253,9 +253,9 @@ def judge_mesh(
     kind, lacking = rdma_lacking(hosts)
     if lacking:
         values = {"kind": kind, "count": len(hosts) - len(lacking), "all": len(hosts), "hosts": names(lacking, lang)}
-        notes.append(message("mesh_rdma_lacking", lang, **values))
+        notes.append(message("connectivity_rdma_lacking", lang, **values))
     problems = [] if chosen else [found for entry in networks for found in entry["problems"]]
-    header = message("mesh_header", lang, networks=names([entry["network"] for entry in networks], lang))
+    header = message("connectivity_header", lang, networks=names([entry["network"] for entry in networks], lang))
     return {
         "network": chosen["network"] if chosen else "",
         "interfaces": {host: _with_link(host, hosts) for host in hosts},
@@ -266,7 +266,7 @@ def judge_mesh(
     }
 
 
-def mesh_arguments(
+def connectivity_arguments(
     candidates: Sequence[Mapping[str, Any]], host: str, listening: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """What ``network_connectivity`` is told on one host: its own addresses and MTUs by network, and its peers, as they listen."""

@@ -13,7 +13,10 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import judge_mesh, mesh_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import (
+    connectivity_arguments,
+    judge_connectivity,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.firewall import (
     firewall_commands,
     firewall_rules,
@@ -101,7 +104,7 @@ class Network:
             for host, each in found.items()
         }
         rdma = {host: self.facts(host).get("llm_rdma_found") or [] for host in self.known}
-        proof = judge_mesh(self.candidates, results, self.previous, self.lang, rdma)
+        proof = judge_connectivity(self.candidates, results, self.previous, self.lang, rdma)
         if any(self.variables[host].get("llm_firewall_unchanged") for host in self.members):
             # A check leaves firewalls as they are, and one of them has to be opened before the hosts can reach each other.
             proof = {**proof, "problems": []}
@@ -193,7 +196,7 @@ class Network:
         if not self.proof or not self.proof["problems"]:
             return ""
         first = self.members[0]
-        return str(self.proof["message"]) if host == first else message("mesh_elsewhere", self.lang, host=first)
+        return str(self.proof["message"]) if host == first else message("connectivity_elsewhere", self.lang, host=first)
 
     def check(self, host: str, token: str) -> dict[str, Any]:
         """What the connectivity check is told on one host; ``token`` tells this run's listeners from whatever else may answer."""
@@ -202,7 +205,7 @@ class Network:
             "members": list(self.members),
             "token": token,
             "candidates": self.candidates,
-            "addresses": mesh_arguments(self.candidates, host, {})["addresses"],
+            "addresses": connectivity_arguments(self.candidates, host, {})["addresses"],
             "lifetime_seconds": LISTEN_SECONDS * (1 + self.turns),
             "ports": [
                 {"variable": port.variable, "first": port.first, "last": port.last}

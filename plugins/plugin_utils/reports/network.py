@@ -40,9 +40,9 @@ def _path_text(path: Mapping[str, Any], language: str) -> str:
         reasons = sorted({entry["reason"] for entry in path["failed"].values()} | {path["stream"]} - {""})
         ports = sorted({str(entry["port"]) for key, entry in path["failed"].items() if key != "dynamic"})
         if "dynamic" in path["failed"] or not ports:
-            return message("mesh_cell_dead", language, reason=", ".join(reasons))
-        return message("mesh_cell_ports", language, ports=", ".join(ports), reason=", ".join(reasons))
-    parts = [rate(path["mbps"]) or message("mesh_cell_open", language), f"{path['milliseconds'] or 0:.1f} ms"]
+            return message("connectivity_cell_dead", language, reason=", ".join(reasons))
+        return message("connectivity_cell_ports", language, ports=", ".join(ports), reason=", ".join(reasons))
+    parts = [rate(path["mbps"]) or message("connectivity_cell_open", language), f"{path['milliseconds'] or 0:.1f} ms"]
     if path["mtu"]:
         parts.append(f"MTU {path['mtu']}")
     return ", ".join(parts)
@@ -56,7 +56,7 @@ def _cell(path: Mapping[str, Any] | None, language: str) -> dict[str, str]:
 
 
 def _header(entry: Mapping[str, Any], language: str) -> list[str]:
-    return [message("mesh_corner", language), *entry["paths"]]
+    return [message("connectivity_corner", language), *entry["paths"]]
 
 
 def _rows(entry: Mapping[str, Any], language: str) -> list[dict[str, Any]]:
@@ -75,7 +75,7 @@ def _summary(entry: Mapping[str, Any], language: str) -> str:
     paths = [path for others in entry["paths"].values() for path in others.values()]
     rates = sorted(path["mbps"] for path in paths if path["mbps"])
     return message(
-        "mesh_summary",
+        "connectivity_summary",
         language,
         hosts=len(entry["paths"]),
         good=sum(1 for path in paths if not path["failed"]),
@@ -89,10 +89,10 @@ def _title(check: Mapping[str, Any], entry: Mapping[str, Any], language: str) ->
     """What became of a network: a run that is limited to some hosts says nothing about the others."""
     missing = [host for host in entry["interfaces"] if host not in entry["paths"]]
     codes: list[tuple[str, bool]] = [
-        ("mesh_network_other", entry["network"] != check["network"]),
-        ("mesh_network_alone", len(entry["interfaces"]) == 1),
-        ("mesh_network_unproved", bool(missing)),
-        ("mesh_network_chosen", True),
+        ("connectivity_network_other", entry["network"] != check["network"]),
+        ("connectivity_network_alone", len(entry["interfaces"]) == 1),
+        ("connectivity_network_unproved", bool(missing)),
+        ("connectivity_network_chosen", True),
     ]
     code = next(code for code, applies in codes if applies)
     return message(code, language, network=entry["network"], hosts=names(missing, language))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils import _connectivity as mesh
+from ansible_collections.baremetal.llm.plugins.module_utils import _connectivity as connectivity
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,17 +36,17 @@ def free_port() -> int:
 def control() -> Iterator[bytes]:
     name = CONTROL + str(next(numbers)).encode()
     yield name
-    mesh.stop_listener(name)
+    connectivity.stop_listener(name)
 
 
 def start(control: bytes, *ports: tuple[int, int], host: str = "gpu02", token: str = "t") -> dict[str, Any]:
     wanted = [{"variable": f"port_{first}", "first": first, "last": last} for first, last in ports]
-    found = mesh.start_listener(host, token, OTHER, wanted, 20, control)
+    found = connectivity.start_listener(host, token, OTHER, wanted, 20, control)
     return {**found, "host": host, "addresses": OTHER, "mtus": {NETWORK: 65536}}
 
 
 def probe(peer: dict[str, Any], token: str = "t", **more: Any) -> dict[str, Any]:
-    reached = mesh.probe("gpu01", token, ME, [peer], {NETWORK: 65536}, timeout=1.0, **more)
+    reached = connectivity.probe("gpu01", token, ME, [peer], {NETWORK: 65536}, timeout=1.0, **more)
     found: dict[str, Any] = reached[NETWORK][peer["host"]]
     return found
 
@@ -58,14 +58,14 @@ def test_a_host_is_reached_heard_and_measured(control: bytes, free_port: int) ->
     assert found["stream"] == ""
     assert found["mbps"] > 100
     assert 0 < found["milliseconds"] < 1000
-    stopped = mesh.stop_listener(control)
+    stopped = connectivity.stop_listener(control)
     assert stopped == {"host": "gpu02", "heard": {NETWORK: {"gpu01": 9000}}}
-    assert mesh.stop_listener(control) is None
+    assert connectivity.stop_listener(control) is None
 
 
 def test_nothing_is_left_behind(control: bytes, free_port: int) -> None:
     peer = start(control, (free_port, free_port))
-    mesh.stop_listener(control)
+    connectivity.stop_listener(control)
     for port in (free_port, peer["port"]):
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.3", port), 1)
@@ -73,7 +73,7 @@ def test_nothing_is_left_behind(control: bytes, free_port: int) -> None:
 
 def test_it_ends_by_itself() -> None:
     name = CONTROL + b"short"
-    peer = mesh.start_listener("gpu02", "t", OTHER, [], 0.3, name)
+    peer = connectivity.start_listener("gpu02", "t", OTHER, [], 0.3, name)
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         try:
@@ -141,7 +141,7 @@ def engine(tmp_path: Path) -> Iterator[str]:
             known = self.path == f"/containers/{'a' * 64}/json"
             self.send_response(200 if known else 404)
             self.end_headers()
-            labels = {mesh.LABEL: "tiny"} if known else {}
+            labels = {connectivity.LABEL: "tiny"} if known else {}
             self.wfile.write(json.dumps({"Config": {"Labels": labels}}).encode())
 
         def address_string(self) -> str:
@@ -175,15 +175,17 @@ def test_whose_container_holds_a_port(tmp_path: Path, engine: str, container: st
     (tmp_path / "42/fd/7").symlink_to("socket:[4711]")
     (tmp_path / "42/comm").write_text("gcs_server\n")
     (tmp_path / "42/cgroup").write_text(f"0::/system.slice/docker-{container}.scope\n")
-    assert mesh.holder("10.0.0.1", 6379, str(tmp_path), engine) == mesh.Holder(42, "gcs_server", deployment)
-    assert mesh.holder("10.0.0.1", 6380, str(tmp_path), engine) is None
+    assert connectivity.holder("10.0.0.1", 6379, str(tmp_path), engine) == connectivity.Holder(
+        42, "gcs_server", deployment
+    )
+    assert connectivity.holder("10.0.0.1", 6380, str(tmp_path), engine) is None
 
 
 @settings(deadline=None)  # the machine may be busy
 @given(st.integers(2, 300), st.data())
 def test_streams_are_few_and_fair(count: int, data: st.DataObject) -> None:
     hosts = [f"gpu{number}" for number in range(count)]
-    partners = {host: mesh.stream_partners(hosts, host) for host in hosts}
+    partners = {host: connectivity.stream_partners(hosts, host) for host in hosts}
     for host, others in partners.items():
         assert len(others) == len(set(others)) == min(8, count - 1)
         assert host not in others

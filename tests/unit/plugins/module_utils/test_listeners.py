@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils import _connectivity as mesh
+from ansible_collections.baremetal.llm.plugins.module_utils import _connectivity as connectivity
 from ansible_collections.baremetal.llm.plugins.module_utils import _listeners as listeners
 
 OURS, THEIRS = "ab" * 32, "cd" * 32
@@ -62,14 +62,14 @@ def test_no_login_no_port(proc: Path) -> None:
 
 
 def test_ports_of_others(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mesh, "_deployment", lambda container, engine: "tiny" if container == OURS else "")
+    monkeypatch.setattr(connectivity, "_deployment", lambda container, engine: "tiny" if container == OURS else "")
     # 42000 is the kernel's, as those of NFS are
     assert listeners.foreign_ports(32768, 49152, str(proc)) == [42000, 45000, 49152]
 
 
 def test_the_listener_that_an_interrupted_proof_left_is_none_of_others(tmp_path: Path) -> None:
-    control = mesh.CONTROL + f".test{os.getpid()}".encode()
-    port = mesh.start_listener("gpu01", "token", {"net": "0.0.0.0"}, [], 20, control)["port"]
+    control = connectivity.CONTROL + f".test{os.getpid()}".encode()
+    port = connectivity.start_listener("gpu01", "token", {"net": "0.0.0.0"}, [], 20, control)["port"]
     try:
         with socket.create_server(("0.0.0.0", 0)) as server:
             other = server.getsockname()[1]
@@ -77,7 +77,7 @@ def test_the_listener_that_an_interrupted_proof_left_is_none_of_others(tmp_path:
         assert other in found
         assert port not in found
     finally:
-        mesh.stop_listener(control)
+        connectivity.stop_listener(control)
 
 
 def test_this_machine(tmp_path: Path) -> None:
