@@ -65,7 +65,10 @@ def measure(fleet: Fleet, hosts: int, kind: str, *words: str) -> Run:
         ).returncode
     text = log.read_text(errors="replace")
     if status:
-        sys.exit(f"{' '.join(words)} failed. The end of {log}:\n{text[-4000:]}")
+        fleet.keep_journals(log.parent)
+        sys.exit(
+            f"{' '.join(words)} failed; the hosts' journals are in {log.parent}. The end of {log}:\n{text[-4000:]}"
+        )
     calls = [count - before.get(host, 0) for host, count in fleet.calls().items()]
     recap = [line for line in RECAP.findall(text) if line[0] != "localhost"]
     measured = json.loads(cost.read_text())

@@ -129,6 +129,14 @@ class Fleet:
                 found[name] = sum(line.startswith("Starting session: ") for line in log)
         return found
 
+    def keep_journals(self, folder: Path) -> None:
+        """Write what each host's systemd and its services said, before the hosts are gone."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, (_process, pid) in self.running.items():
+            with (folder / f"{name}.journal").open("w") as journal:
+                command = ["nsenter", "--target", str(pid), "--mount", "--pid", "--root", "journalctl", "--no-pager"]
+                subprocess.run(command, stdout=journal, stderr=journal)
+
     def close(self) -> None:
         """End all hosts, and remove what they leave."""
         for process, _pid in self.running.values():
