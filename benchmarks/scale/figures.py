@@ -152,6 +152,10 @@ def _of(runs: Sequence[Run], kind: str, hosts: int) -> Run | None:
     return next((run for run in runs if run.kind == kind and run.hosts == hosts), None)
 
 
+def _hosts(number: int) -> str:
+    return "1 host" if number == 1 else f"{number} hosts"
+
+
 def ratios(runs: Sequence[Run]) -> list[tuple[str, float, float]]:
     """What is compared within one measurement: the name, the ratio, and what it should be at most."""
     numbers = sorted({run.hosts for run in runs})
@@ -161,13 +165,13 @@ def ratios(runs: Sequence[Run]) -> list[tuple[str, float, float]]:
         alone, half = _of(runs, "first", 1), _of(runs, "again", hosts // 2)
         if pings and again:
             found += [
-                (f"no change, {hosts} hosts: remote calls a host", again.calls / hosts, 20),
-                (f"no change, {hosts} hosts: CPU by that of 20 pings", again.cpu_s / pings.cpu_s, 1.5),
-                (f"no change, {hosts} hosts: wall time by that of 20 pings", again.wall_s / pings.wall_s, 2),
+                (f"no change, {_hosts(hosts)}: remote calls a host", again.calls / hosts, 20),
+                (f"no change, {_hosts(hosts)}: CPU by that of 20 pings", again.cpu_s / pings.cpu_s, 1.5),
+                (f"no change, {_hosts(hosts)}: wall time by that of 20 pings", again.wall_s / pings.wall_s, 2),
             ]
         if again and half and hosts % 2 == 0:
             found.append(
-                (f"no change, {hosts} hosts: wall time by that of {hosts // 2}", again.wall_s / half.wall_s, 2.2)
+                (f"no change, {_hosts(hosts)}: wall time by that of {hosts // 2}", again.wall_s / half.wall_s, 2.2)
             )
         if added and alone and hosts > 1:
             found.append(

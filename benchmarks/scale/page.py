@@ -35,6 +35,8 @@ def section(runs: Sequence[Run], machine: Machine) -> str:
     # Two points make a line whatever they are.
     if all(len({run.hosts for run in runs if run.kind == kind}) > 2 for kind in ("pings", "first", "again")):
         parts.append(f"## What {MANY:,} hosts would cost\n\n" + extrapolation(runs, machine))
+    else:
+        parts.append(f"These are too few numbers of hosts to say from them what {MANY:,} would cost: that takes three.")
     return "\n\n".join(parts) + "\n"
 
 

@@ -112,10 +112,10 @@ def test_what_many_hosts_cost_follows_from_the_coefficients() -> None:
 
 
 def test_two_numbers_of_hosts_say_too_little_about_many() -> None:
-    assert "would cost" in page.section(linear((1, 4, 16)), MACHINE)
-    assert "would cost" not in page.section(linear((1, 4)), MACHINE)
+    assert "hosts would cost" in page.section(linear((1, 4, 16)), MACHINE)
+    assert "hosts would cost" not in page.section(linear((1, 4)), MACHINE)
     interrupted = [one for one in linear((1, 4, 16)) if (one.hosts, one.kind) != (16, "again")]
-    assert "would cost" not in page.section(interrupted, MACHINE)
+    assert "hosts would cost" not in page.section(interrupted, MACHINE)
 
 
 def test_the_page_gets_new_figures_between_its_marks() -> None:
