@@ -483,10 +483,12 @@ class Handler(BaseHTTPRequestHandler):
         text = b"" if content is None else json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Api-Version", API)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
+        if status != 204:  # such an answer has no body, and who gets it may be gone before an empty one is written
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        self.wfile.write(text)
+        if text:
+            self.wfile.write(text)
 
     def body(self):
         if self.headers.get("Transfer-Encoding") == "chunked":
