@@ -6,13 +6,11 @@ import io
 from pathlib import Path
 
 import pytest
-import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_compress as bundle_compress
 from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import read_archive
 
 from tests.support import binaries as make
 
-VARS = Path(__file__).parents[4] / "roles/bundle/vars/main.yml"
 ARCHIVE = make.archive([make.layer(make.vllm_files(make.library(["sm_70"]), make.library(["sm_70"])))])
 
 
@@ -53,8 +51,3 @@ def test_what_fails_leaves_no_archive(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="absent"):
         bundle_compress.compress(str(tmp_path / "absent"), str(tmp_path / "images.x"), "gzip")
     assert not (tmp_path / "images.x").exists()
-
-
-def test_the_role_names_the_archive_as_the_table_does() -> None:
-    suffixes = yaml.safe_load(VARS.read_text())["_bundle_archive_suffixes"]
-    assert suffixes == {name: entry.suffix for name, entry in bundle_compress.COMPRESSIONS.items()}

@@ -116,7 +116,8 @@ def test_what_the_user_says_is_kept(model: Model, v100: dict[str, Any], objectiv
     assert words[:2] == ["--served-model-name", "small"]
     assert not any("objective" in word or "version" in word for word in words)
     (started,) = plan["launch"].values()
-    assert started["argv"][-len(words) + 2 :] == words[2:]
+    assert started["argv"][-len(words) : -2] == words[2:]
+    assert started["argv"][-2] == "--middleware"
     assert started["argv"].count("--served-model-name") == 1
     assert started["argv"][started["argv"].index("--served-model-name") + 1] == "small"
 
