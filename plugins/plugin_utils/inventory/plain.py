@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import Unresolved, is_unresolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 
 ROOT_GROUP = "llm_deployments"
 SERVICE_GROUPS = ("llm_gateway", "llm_monitoring")
@@ -77,9 +78,9 @@ class Inventory:
             return message("where_group", self.lang, group="all")
         return message("where_inventory", self.lang)
 
-    def text(self, value: Any) -> str:
-        """A value as it may be printed."""
-        return value.text if isinstance(value, Unresolved) else shown(value, self.lang)
+    def text(self, value: Any, name: str = "") -> str:
+        """A value as it may be printed; ``name`` says whether it is a secret."""
+        return value.text if isinstance(value, Unresolved) else shown(without_secrets(value, name), self.lang)
 
     def names(self, items: Sequence[Any]) -> str:
         return names(items, self.lang)

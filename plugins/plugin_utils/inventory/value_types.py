@@ -63,7 +63,7 @@ _RANGES = (
 def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str, Any]) -> Faults:
     """What is wrong with the value of a known variable, or of a part of it (``name`` is then its path)."""
     kind = str(spec.get("type") or "str")
-    text = inventory.text(value)
+    text = inventory.text(value, name)
     if name.endswith("_version") and kind == "str" and isinstance(value, (int, float)):
         yield Fault("version_not_quoted", text, {"name": name})
         return
@@ -123,7 +123,7 @@ def _key_faults(inventory: Inventory, name: str, value: Mapping[Any, Any], optio
     keys = ", ".join(options)
     for key, item in value.items():
         if key not in options:
-            yield Fault("unknown_key", inventory.text(item), {"name": name, "key": key, "keys": keys})
+            yield Fault("unknown_key", inventory.text(item, str(key)), {"name": name, "key": key, "keys": keys})
         elif item is not None and not options[key].get("no_log"):
             yield from value_faults(inventory, f"{name}.{key}", item, options[key])
     for key, inner in options.items():
@@ -134,7 +134,7 @@ def _key_faults(inventory: Inventory, name: str, value: Mapping[Any, Any], optio
 def _engine_option_faults(inventory: Inventory, value: Mapping[Any, Any]) -> Faults:
     for key in sorted(str(item) for item in value):
         plain = key.lstrip("-").replace("-", "_")
-        text = f"{key}: {inventory.text(value.get(key))}"
+        text = f"{key}: {inventory.text(value.get(key), plain)}"
         if "vllm_" + plain in inventory.known:
             yield Fault("option_has_variable", text, {"key": key, "variable": "vllm_" + plain})
         elif plain in _NEVER_READY or (plain == "host" and is_loopback(value.get(key))):

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,7 +19,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values imp
 
 # The GPUs and the network are judged on their own, more closely than a type can be.
 _JUDGED_ELSEWHERE = ("llm_gpus", "llm_cluster_network")
-_SECRET = re.compile(r"(password|passwd|secret|token|api_?key)$")
 
 
 def variable_problems(inventory: Inventory) -> Problems:
@@ -80,7 +78,7 @@ def _name_code(inventory: Inventory, name: str) -> str:
 
 
 def _name_fault(inventory: Inventory, code: str, name: str, value: Any) -> Fault:
-    text = "***" if _SECRET.search(name.lower()) else inventory.text(value)
+    text = inventory.text(value, name)
     values: dict[str, Any] = {"name": name}
     if code == "suspicious_variable":
         values["nearest"] = looks_like(name, inventory.known)
@@ -91,5 +89,5 @@ def _name_fault(inventory: Inventory, code: str, name: str, value: Any) -> Fault
     else:
         values["prefix"] = prefix_of(name)
     if inventory.known.get(values.get("nearest", ""), {}).get("no_log"):
-        text = "***"
+        text = f"<{name}>"
     return Fault(code, text, values)

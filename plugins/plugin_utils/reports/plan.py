@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import aligned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import render_page
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.secrets import without_secrets
 
 FORMATS = ("table", "html", "json")
 # Parts of a GPU's memory: key of a rank, code of the label, colour (apart for colour-blind eyes, on light and on dark).

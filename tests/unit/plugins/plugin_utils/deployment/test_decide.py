@@ -13,7 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide im
     Sources,
     decide,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.secrets import without_secrets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

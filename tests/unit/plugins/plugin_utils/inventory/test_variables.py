@@ -212,7 +212,23 @@ def test_parts_that_are_not_known_yet_are_not_judged(inventory: Inventory) -> No
 def test_a_secret_is_never_shown(inventory: Inventory) -> None:
     inventory.set("gpu03", vllm_api_kye="hunter2", vllm_hf_token="hunter2", llm_ofline=Unresolved("vault"))
     problems = inventory.problems()
-    assert [entry["value"] for entry in problems] == ["***"] * 3
+    assert [entry["value"] for entry in problems] == ["***", "<vllm_api_kye>", '"<vllm_hf_token>"']
+    assert "hunter2" not in str(problems)
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"vllm_options": {"api_key": "hunter2"}},
+        {"vllm_options": {"ssl-keyfile-password": "hunter2"}},
+        {"vllm_environment": {"HF_TOKEN": ["hunter2"]}},
+        {"vllm_environment": [{"HF_TOKEN": "hunter2"}]},
+        {"vllm_huggingface_credentials": "hunter2"},
+    ],
+)
+def test_a_secret_in_the_wrong_place_is_not_shown_either(inventory: Inventory, variables: dict[str, Any]) -> None:
+    problems = inventory.set("gpu03", **variables).problems()
+    assert problems
     assert "hunter2" not in str(problems)
 
 

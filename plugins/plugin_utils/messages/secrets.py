@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reports name secrets and do not show them."""
+"""Reports and refusals name secrets and do not show them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# Whatever is called so holds a secret, in settings, in an environment and among the options of a command line.
-_SECRET = re.compile(r"(^|[_-])(token|key|secret|password|passphrase|credentials?)$", re.IGNORECASE)
+# Whatever is called so holds a secret: variables, misspelled ones included, settings, names in an environment, options of a command line.
+_SECRET = re.compile(r"(^|[._-])key$|(token|secret|passw(or)?d|passphrase|credentials?|apikey)$", re.IGNORECASE)
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
