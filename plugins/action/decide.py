@@ -8,7 +8,6 @@ import glob
 import json
 import os
 import socket
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide im
     Sources,
     decide,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import secret_digests
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
     asked_by_decision,
     code_digest,
-    digest,
     left_out,
     to_do,
+    with_secrets,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
@@ -37,15 +37,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 
 FILE = "decision.json"
-# The secrets of a deployment that lie in llm_secrets_dir, where no variable holds them.
-SECRETS = ("ray_token", "api_key")
-
-
-def secret_digests(variables: Mapping[str, Any], deployment: str) -> dict[str, str]:
-    """A digest of each secret of a deployment that was made once and is kept on the controller."""
-    folder = Path(os.path.expanduser(str(variables["llm_secrets_dir"])))
-    files = {name: folder / f"{deployment}_{name}" for name in SECRETS}
-    return {name: digest(file.read_text(encoding="utf-8")) for name, file in files.items() if file.is_file()}
 
 
 def addresses_of(name: str) -> list[str]:
@@ -84,22 +75,21 @@ class ActionModule(ActionBase):
         options = role_options()
         hosts = [host for host in fleet.playing if host in sections]
         deployments: dict[str, list[str]] = {}
-        records = {}
+        records, asked = {}, {}
         for host in hosts:
             section, variables = sections[host], fleet[host]
             deployments.setdefault(section["deployment"], []).append(host)
-            secrets = secret_digests(variables, section["deployment"])
             section["asked"] = {
                 **(variables.get("llm_asked") or {}),
-                **asked_by_decision(section, variables, options, secrets),
+                **asked_by_decision(section, variables, options),
             }
+            asked[host] = with_secrets(section["asked"], secret_digests(variables, section["deployment"]))
             records[host] = (variables.get("ansible_facts") or {}).get("llm_records") or {}
         members = fleet["localhost"]["llm_inventory"]["deployments"]
         lost = {
             name: [host for host in members[name]["hosts"] if host in fleet.selected and host not in fleet.playing]
             for name in deployments
         }
-        asked = {host: sections[host]["asked"] for host in hosts}
         found = to_do(deployments, asked, records, code_digest(), lost)
         options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
         return {"work": found, "left_out": left_out(hosts, found, options_of_run)}

@@ -7,7 +7,13 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import code_digest, whole_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import secret_digests
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+    code_digest,
+    whole_run,
+    with_secrets,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 
 
 class ActionModule(ActionBase):
@@ -22,7 +28,10 @@ class ActionModule(ActionBase):
         asked = {**(task_vars.get("llm_asked") or {}), **(decided.get("asked") or {})}.get(options.get("role"))
         if not asked or self._task.check_mode or not whole_run(task_vars):
             return {**result, "changed": False, "recorded": False}
-        arguments = {**options, "made_from": asked, "collection": code_digest()}
+        host = Fleet(self._loader, task_vars)[task_vars["inventory_hostname"]]
+        secrets = secret_digests(host, str(decided.get("deployment") or ""))
+        made_from = with_secrets({options["role"]: asked}, secrets)[options["role"]]
+        arguments = {**options, "made_from": made_from, "collection": code_digest()}
         return {
             **result,
             **self._execute_module(module_name="baremetal.llm.record", module_args=arguments, task_vars=task_vars),

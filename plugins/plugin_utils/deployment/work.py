@@ -29,6 +29,8 @@ OF_A_DEPLOYMENT = ("network", "serve")
 # Roles whose variables say all that they are asked for. The others are asked by the decision.
 BY_VARIABLES = ("nvidia_driver", "docker", "nvidia_container_toolkit", "images", "models")
 BY_DECISION = ("network", "ray", "vllm")
+# Roles that write secrets of the controller to the hosts.
+OF_SECRETS = ("ray", "vllm")
 
 # Where something lies on the controller, or what people read, changes nothing on a host.
 OF_ALL_ROLES = ("llm_host_dir", "llm_offline")
@@ -112,7 +114,6 @@ def asked_by_decision(
     section: Mapping[str, Any],
     variables: Mapping[str, Any],
     options: Mapping[str, Iterable[str]],
-    secrets: Mapping[str, str],
 ) -> dict[str, str]:
     """The digest of what each role of ``BY_DECISION`` is asked for on one host; ``section`` is the host's of the decision."""
     shared = {key: section.get(key) for key in ("deployment", "head", "planned", "is_head", "image", "address")}
@@ -122,10 +123,15 @@ def asked_by_decision(
         "vllm": _without_report(section.get("vllm") or {}),
     }
     return {
-        role: digest([shared, variables_of(variables, options[role]), parts[role], secrets])
+        role: digest([shared, variables_of(variables, options[role]), parts[role]])
         for role in BY_DECISION
         if parts[role]
     }
+
+
+def with_secrets(asked: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
+    """The same with the secrets that the roles write. In a first run they are made after it was decided, so that they count at the end."""
+    return {role: digest([found, secrets]) if role in OF_SECRETS else found for role, found in asked.items()}
 
 
 def _without_report(section: Mapping[str, Any]) -> dict[str, Any]:

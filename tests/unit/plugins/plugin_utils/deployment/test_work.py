@@ -157,10 +157,10 @@ def section(**changed: Any) -> dict[str, Any]:
 
 
 def decided(secrets: dict[str, str] | None = None, **changed: Any) -> dict[str, str]:
-    return work.asked_by_decision(section(**changed), VARIABLES, OPTIONS, secrets or {})
+    return work.with_secrets(work.asked_by_decision(section(**changed), VARIABLES, OPTIONS), secrets or {})
 
 
-def test_a_section_concerns_its_role_and_secrets_concern_all() -> None:
+def test_a_section_concerns_its_role_and_secrets_those_who_write_them() -> None:
     def differing(found: dict[str, str]) -> set[str]:
         return {role for role, value in decided().items() if found[role] != value}
 
@@ -171,7 +171,7 @@ def test_a_section_concerns_its_role_and_secrets_concern_all() -> None:
     assert differing(decided(vllm={"needed": True, "collective": {"possible": True, "link_mbps": 40}})) == set(), (
         "only reported"
     )
-    assert differing(decided({"api_key": "other"})) == {"network", "ray", "vllm"}
+    assert differing(decided({"api_key": "other"})) == {"ray", "vllm"}
 
 
 def test_hosts_are_left_out_of_the_pattern_of_a_play() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import COMMAND_LINE
