@@ -62,7 +62,10 @@ class ActionModule(ActionBase):
         lang = language(controller["llm_language"])
         reports = str(controller["llm_report_dir"])
         decided = self._decide(fleet, task_vars, lang, reports)
-        decided |= self._work(fleet, task_vars, decided["hosts"])
+        work = self._work(fleet, task_vars, decided["hosts"])
+        # What there is to do was found at the beginning: what a run has done since would only blur it.
+        earlier = plain(task_vars.get("llm_decision") or {})
+        decided |= {name: earlier.get(name, found) for name, found in work.items()}
         if not self._task.check_mode:
             text = json.dumps(without_secrets(decided), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
             write_report(os.path.join(reports, FILE), text, lang)

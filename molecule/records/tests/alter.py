@@ -41,10 +41,14 @@ def run(*command):
 def altered_path(path, was):
     """Another content, another mode, another destination, something where nothing was."""
     if was is None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        folder = os.path.dirname(path)
+        made = not os.path.isdir(folder)
+        os.makedirs(folder, exist_ok=True)
         open(path, "w").close()
         yield
         os.unlink(path)
+        if made:
+            os.rmdir(folder)
     elif "link" in was:
         os.unlink(path)
         os.symlink("/nonexistent" + was["link"], path)
