@@ -58,6 +58,8 @@ COUNTERS_SECONDS, DOCKER_SECONDS, CLUSTER_SECONDS, RESTART_SECONDS = 5, 10, 30, 
 FORM = 1
 # Who is judged dead is not waited for.
 STOP_SECONDS = 2
+# Where start-vllm.sh counts, in the container.
+STARTS = "/var/tmp/llm-vllm.starts"
 # In /proc/net/tcp: include/net/tcp_states.h of Linux.
 ESTABLISHED = "01"
 # What the engine says of itself, all of it set by a step of its scheduler, chunks of a long prompt included (vllm/v1/metrics/loggers.py,
@@ -493,6 +495,9 @@ def serve_step(options, before):
     state.update(pid=found.pid, born=found.born)
     if seen["answer"] == "token":
         state["members"] = members
+        if not before.get("served") or before.get("container") != state["container"]:
+            # A start that led to a token is none of those in a row for which start-vllm.sh pauses.
+            docker("exec", "llm-vllm", "rm", "-f", STARTS)
     tell(before, state, "llm-vllm", line)
     if action == "restart":
         # What lies below it every second time, when the server alone did not help.
