@@ -205,6 +205,7 @@ def test_who_generates_a_token_serves(host: Host) -> None:
     assert said == "llm-vllm: serving, 0 s after the start\n"
     assert asked == [("/v1/completions", "Bearer secret"), ("/metrics", None)]
     assert host.calls("restart") == []
+    assert host.calls("exec") == ["exec llm-vllm rm -f /var/tmp/llm-vllm.starts"], "it was no start that failed"
     state = json.loads(host.state.read_text())
     assert (state["llm-vllm"]["kind"], state["llm-vllm"]["pid"]) == ("serving", host.main.pid)
 
