@@ -19,6 +19,9 @@ COLOURS = {"pings": "#6e7781", "again": "#0969da", "first": "#cf222e", "added": 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 420, 300, 58, 44, 44
 
 
+TITLE = "What site.yml costs, by the number of hosts"
+
+
 def section(runs: Sequence[Run], machine: Machine) -> str:
     """The part of the page that is generated."""
     about = (
@@ -74,7 +77,9 @@ def plot(runs: Sequence[Run]) -> str:
     size = f'width="{2 * WIDTH}" height="{HEIGHT + 40}" viewBox="0 0 {2 * WIDTH} {HEIGHT + 40}"'
     style = 'font-family="sans-serif" font-size="12" fill="#57606a"'
     ground = '<rect width="100%" height="100%" fill="#ffffff"/>'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>{ground}{drawn}{legend}</svg>\n'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}><title>{TITLE}</title>{ground}{drawn}{legend}</svg>\n'
+    )
 
 
 def _panel(runs: Sequence[Run], title: str, value: Callable[[Run], float], shift: int) -> str:
