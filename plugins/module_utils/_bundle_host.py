@@ -9,34 +9,18 @@ evidence of nothing: it is read before it gets its final name.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of, stamp
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import STATE_NAME, write_json
 
-STATE_NAME = ".bundle-state.json"
 INCOMING = ".incoming"
 
 
-def read_state(dest: str) -> dict[str, Any]:
-    """The checksums noted when files arrived; an unreadable note only means that files are read again."""
-    try:
-        with open(os.path.join(dest, STATE_NAME), encoding="utf-8") as stream:
-            state = json.load(stream)
-    except (OSError, ValueError):
-        return {}
-    return state if isinstance(state, dict) else {}
-
-
 def write_state(dest: str, state: Mapping[str, Any]) -> None:
-    """Note it; never half. OSError if the folder cannot be written to."""
-    noted = os.path.join(dest, STATE_NAME)
-    with open(noted + ".new", "w", encoding="utf-8") as stream:
-        json.dump(state, stream, indent=1, sort_keys=True)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(noted + ".new", noted)
+    """Note the checksums of what arrived; never half. OSError if the folder cannot be written to."""
+    write_json(os.path.join(dest, STATE_NAME), state)
 
 
 def incoming_name(file: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ import re
 import stat
 from typing import Any, Callable, Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import is_driver_package, list_packages
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
@@ -57,14 +58,6 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _file_digest(path: str) -> str:
-    found = hashlib.sha256()
-    with open(path, "rb") as stream:
-        for chunk in iter(lambda: stream.read(1 << 20), b""):
-            found.update(chunk)
-    return found.hexdigest()
-
-
 def describe(path: str, known: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
     """What there is at a path; None where there is nothing. ``known`` is an earlier description, whose digest may still count."""
     try:
@@ -80,10 +73,10 @@ def describe(path: str, known: Mapping[str, Any] | None = None) -> dict[str, Any
             return {**found, **at}
         if status.st_size > READ_ALWAYS_BYTES:
             same = known and all(known.get(name) == value for name, value in [*at.items(), ("size", status.st_size)])
-            found["sha256"] = known["sha256"] if known and same else _file_digest(path)
+            found["sha256"] = known["sha256"] if known and same else sha256_of(path)
             # These two only save the reading: a file that was copied back is the same file.
             return {**found, **({name: (known or at).get(name) for name in at})}
-        return {**found, "sha256": _file_digest(path)}
+        return {**found, "sha256": sha256_of(path)}
     except OSError:
         return None
 

@@ -58,7 +58,7 @@ def reread(folder: str) -> dict[str, Any]:
     """
     started = time.monotonic()
     found: dict[str, Any] = {"files": 0, "bytes": 0, "bad": [], "missing": []}
-    for path, known in sorted(_state(folder).items()):
+    for path, known in sorted(read_state(folder).items()):
         full = os.path.join(folder, path)
         try:
             right = sha256_on_disk(full) == known["sha256"]
@@ -77,14 +77,15 @@ def reread(folder: str) -> dict[str, Any]:
 
 def distrust(folder: str, paths: list[str]) -> None:
     """Forget that these files were right, so that the next run of a playbook reads them and fetches what is wrong."""
-    state = _state(folder)
+    state = read_state(folder)
     for path in paths:
         if path in state:
             state[path]["stamp"] = None
-    _write(os.path.join(folder, STATE_NAME), state)
+    write_json(os.path.join(folder, STATE_NAME), state)
 
 
-def _state(folder: str) -> dict[str, Any]:
+def read_state(folder: str) -> dict[str, Any]:
+    """The checksums noted when files arrived; an unreadable note only means that files are read again."""
     try:
         with open(os.path.join(folder, STATE_NAME), encoding="utf-8") as stream:
             state = json.load(stream)
@@ -93,7 +94,8 @@ def _state(folder: str) -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
-def _write(path: str, content: Any) -> None:
+def write_json(path: str, content: Any) -> None:
+    """Write it; never half. OSError if the folder cannot be written to."""
     with open(path + ".new", "w", encoding="utf-8") as stream:
         json.dump(content, stream, indent=1, sort_keys=True)
         stream.flush()
@@ -107,7 +109,7 @@ def main() -> None:
     found = reread(folder)
     if found["bad"]:
         distrust(folder, found["bad"])
-    _write(result, found)
+    write_json(result, found)
     json.dump(found, sys.stdout, sort_keys=True)
     raise SystemExit(1 if found["bad"] else 0)
 

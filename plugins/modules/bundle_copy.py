@@ -126,13 +126,12 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import 
     INCOMING,
     commit,
     incoming_name,
-    read_state,
     remove_leftovers,
     take_over,
     write_state,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded, failure
-from ansible_collections.baremetal.llm.plugins.module_utils._rehash import sha256_on_disk, yield_to_others
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state, sha256_on_disk, yield_to_others
 
 
 def free_bytes(folder: str) -> int:

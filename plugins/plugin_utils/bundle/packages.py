@@ -178,6 +178,7 @@ def closure(uris: Sequence[Mapping[str, Any]], stanzas: str) -> tuple[list[dict[
 RPM_KEYS = "/etc/pki/rpm-gpg/RPM-GPG-KEY-*"
 
 
+# What rpmkeys says decides and not its exit status, which is 0 for a package without a signature.
 RPM_SIGNATURES = """\
 keys=$(mktemp -d)
 rpmkeys --dbpath "$keys" --import {keys}

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils import _rehash
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import stamp
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import STATE_NAME, read_state, write_state
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import write_state
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import STATE_NAME, read_state
 
 CONTENT = {"m/a.safetensors": os.urandom(3 << 20), "m/b.safetensors": b"b" * 5000, "m/empty": b""}
 
