@@ -163,6 +163,14 @@ def images(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> d
     return {name: (ask_engine("/images/{0}/json".format(name)) or {}).get("Id") for name in subjects}
 
 
+def given(settings: Any) -> Any:
+    """Settings without those that are empty: an engine that restarts reads null as an empty list, and no other setting has become another."""
+    if isinstance(settings, dict):
+        found = {key: given(value) for key, value in settings.items()}
+        return {key: value for key, value in found.items() if value not in (None, False, 0, "", [], {})}
+    return settings
+
+
 def containers(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
     """What containers are made from, and whether they run; None where there is none."""
     found: dict[str, Any] = {}
@@ -171,7 +179,7 @@ def containers(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) 
         if said is None:
             found[name] = None
             continue
-        made = json.dumps({key: said.get(key) for key in CONTAINER_SETTINGS}, sort_keys=True)
+        made = json.dumps(given({key: said.get(key) for key in CONTAINER_SETTINGS}), sort_keys=True)
         state = said.get("State") or {}
         runs = bool(state.get("Running")) and not state.get("Restarting") and not state.get("Paused")
         found[name] = {"image": said.get("Image"), "settings": digest(made.encode()), "runs": runs}

@@ -203,3 +203,18 @@ def test_units_and_packages_are_asked_in_one_go() -> None:
     }
     assert found["packages"] == {"nftables": "ii 1.0.6", "ufw": None}
     assert found["driver"]["packages"] == {"nvidia-driver": "hi 535"}
+
+
+def test_of_the_settings_of_a_container_those_count_that_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Docker 20.10 says null of Dns when it has made a container, and an empty list after its own restart."""
+
+    def seen(**settings: Any) -> Any:
+        said = {"Image": "sha256:a", "State": {"Running": True}, "Config": {"Env": ["A=1"]}, "HostConfig": settings}
+        monkeypatch.setattr(evidence, "ask_engine", lambda _path: said)
+        return evidence.containers(["llm-vllm"], None, {})  # type: ignore[arg-type]
+
+    made = seen(Dns=None, Privileged=False, PidsLimit=65536, LogConfig={"Config": {}, "Type": "json-file"})
+    assert made == seen(Dns=[], Privileged=False, PidsLimit=65536, LogConfig={"Type": "json-file"})
+    assert made != seen(Dns=[], Privileged=True, PidsLimit=65536, LogConfig={"Type": "json-file"})
+    assert made != seen(Dns=[], Privileged=False, PidsLimit=0, LogConfig={"Type": "json-file"})
+    assert made != seen(Dns=["::1"], Privileged=False, PidsLimit=65536, LogConfig={"Type": "json-file"})
