@@ -540,7 +540,11 @@ def main():
     options = parser.parse_args()
     states = load(options.state)
     if states.get("form") != FORM:
-        states = {"form": FORM}
+        states = {}
+    # A container that is not looked at any more, of another plan for instance, would keep its last word for ever.
+    looked_at = [described.partition(":")[0] for described in options.watch] + ["llm-vllm"] * bool(options.url)
+    states = {name: states[name] for name in [*looked_at, "measured"] if name in states}
+    states["form"] = FORM
     # What the disk did not take is on the tmpfs.
     measured = dict(load(options.measured), **states.get("measured", {}))
     if (options.tell_start or options.url) and not measured.get("bytes_per_second"):

@@ -438,3 +438,12 @@ def test_a_state_of_another_form_is_not_read(host: Host, odd: str) -> None:
     host.state.write_text(odd)
     with serving(TOKEN) as (url, _asked):
         assert "serving" in host.runs(*server(url))
+
+
+def test_the_last_word_on_a_container_that_left_the_plan_is_dropped(host: Host) -> None:
+    host.state.write_text(json.dumps({"form": 1, "llm-ray": {"kind": "failed"}, "measured": {"start_seconds": 3}}))
+    with serving(TOKEN) as (url, _asked):
+        host.runs(*server(url))
+    state = json.loads(host.state.read_text())
+    assert sorted(state) == ["form", "llm-vllm", "measured"]
+    assert state["llm-vllm"]["kind"] == "serving"
