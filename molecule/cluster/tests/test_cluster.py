@@ -110,8 +110,8 @@ def test_vllm_leaves_the_workers_their_own_interfaces() -> None:
 
 
 def test_the_report_says_who_reaches_whom_over_which_interface(host: Any) -> None:
-    """Of the last run of site.yml, as it printed it. A cell of the matrix is a rate, a time and an MTU."""
-    report = (STATE / "reports/report.txt").read_text()
+    """Of the run that configured the network, as it printed it. A cell of the matrix is a rate, a time and an MTU."""
+    report = (STATE / "reports/first_report.txt").read_text()
     (section,) = re.findall(r"^Deployment tiny_split on node1, node2\n((?:  .*\n)+)", report, re.MULTILINE)
     assert f"  network {LAB.networks['data']}, proved\n" in section
     here = name_of(host)
