@@ -179,7 +179,9 @@ def test_hosts_are_left_out_of_the_pattern_of_a_play() -> None:
     whole = {"ansible_run_tags": ["all"], "ansible_skip_tags": []}
     assert work.left_out(HOSTS, found, whole)["serve"] == ":!gpu2:!gpu3"
     assert work.left_out(HOSTS, found, whole)["prepare"] == ":!gpu1:!gpu2:!gpu3"
-    assert work.left_out(HOSTS, found, {**whole, "ansible_skip_tags": ["molecule-notest", "notest"]})["serve"], "nobody's tags"
+    assert work.left_out(HOSTS, found, {**whole, "ansible_skip_tags": ["molecule-notest", "notest"]})["serve"], (
+        "nobody's tags"
+    )
     for walk in ({"llm_full_check": True}, {"ansible_run_tags": ["docker"]}, {"ansible_skip_tags": ["ray"]}):
         assert set(work.left_out(HOSTS, found, {**whole, **walk}).values()) == {""}
 
