@@ -67,7 +67,8 @@ def _check_record(record: Any) -> Record:
     digest = record.get("sha256")
     if not isinstance(digest, str) or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
         raise BundleError("manifest_sha256", path=record["path"], found=repr(digest))
-    return dict(record)
+    # YAML reads a version such as 535.54 as a number.
+    return {**record, **({"version": str(record["version"])} if "version" in record else {})}
 
 
 def select(records: Iterable[Record], kind: str, match: Mapping[str, Any] | None = None) -> list[Record]:
