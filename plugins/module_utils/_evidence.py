@@ -24,6 +24,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import 
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state
 
 # Of the file: another one is not understood.
 FORMAT = 1
@@ -125,6 +126,14 @@ def _shaped(content: Any, shape: Any) -> Any:
     if not isinstance(shape, Mapping) or not shape or not isinstance(content, Mapping):
         return content
     return {key: _shaped(content.get(key), part) for key, part in shape.items()}
+
+
+def distrusted(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """Files of these folders that are not as they arrived, found by the timer that reads them again."""
+    return {
+        folder: sorted(path for path, known in read_state(folder).items() if known.get("stamp") is None)
+        for folder in subjects
+    }
 
 
 def units(subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,6 +253,7 @@ KINDS: dict[str, Callable[[Any, Host, Mapping[str, Any]], dict[str, Any]]] = {
     "trees": trees,
     "links": links,
     "settings": settings,
+    "distrusted": distrusted,
     "units": units,
     "packages": packages,
     "groups": groups,

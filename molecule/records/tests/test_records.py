@@ -1,8 +1,9 @@
-"""Records after a whole run: for root only, and whatever is altered by hand is noticed."""
+"""A run costs what changed: with records that hold nothing is done, and whatever is altered by hand is noticed and mended."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from functools import cache
@@ -20,11 +21,44 @@ HERE = Path(__file__).parent
 UTILS = "/root/records/ansible_collections/baremetal/llm/plugins/module_utils"
 RECORDS = "/opt/llm/records"
 ROLES = ["docker", "images", "models", "network", "nvidia_container_toolkit", "nvidia_driver", "ray", "vllm"]
+STAGES = ["prepare", "images", "models", "network", "serve"]
+# What tasks write on hosts and leave to nobody: each with the reason.
+NOT_KEPT = {
+    "/opt/llm": "holds what has evidence of its own",
+    "/opt/llm/collective.py": "is written anew before each measurement",
+    "/": "the archive of the container toolkit, each of whose files has evidence",
+    "/opt/llm/bundle": "holds what has evidence of its own",
+}
 
 
 @cache
 def connect(name: str) -> Any:
     return testinfra.get_host(f"ssh://{name}", ssh_config=str(SSH_CONFIG))
+
+
+def play(*arguments: str, **environment: str) -> str:
+    """What ansible-playbook prints; it has to succeed."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
+    done = subprocess.run(
+        ["ansible-playbook", "-i", "inventories/lab", *arguments],
+        cwd=CHECKOUT,
+        env={**kept, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+    return done.stdout
+
+
+def report() -> str:
+    return (STATE / "reports/report.txt").read_text()
+
+
+def work() -> dict[str, Any]:
+    """What the last decision found to do, by stage and host."""
+    found: dict[str, Any] = json.loads((STATE / "reports/decision.json").read_text())["work"]
+    return found
 
 
 def altering(host: Any, *arguments: str) -> dict[str, Any]:
@@ -50,6 +84,71 @@ def tools() -> Iterator[None]:
         connect(name).check_output("rm -r /root/records")
 
 
+@pytest.fixture(scope="module")
+def managed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What the tasks of a whole run manage: every role is walked, and nothing changes."""
+    file = tmp_path_factory.mktemp("managed") / "managed"
+    said = play(
+        "playbooks/site.yml",
+        "--extra-vars=llm_full_check=true",
+        ANSIBLE_CALLBACK_PLUGINS=str(CHECKOUT / "tests/support/callbacks"),
+        LLM_MANAGED_FILE=str(file),
+    )
+    assert said.count("changed=0") == 4
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_a_run_without_a_change_leaves_out_every_stage() -> None:
+    said = play("playbooks/site.yml")
+    assert said.count("changed=0") == 4
+    assert said.count("skipping: no hosts matched") >= 6, said
+    assert work() == {stage: {} for stage in STAGES}
+    assert f"nothing to do, as the records on the hosts show: {', '.join(STAGES)}" in report()
+
+
+def evidence_of(host: Any) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for role in ROLES:
+        record = json.loads(host.file(f"{RECORDS}/{role}.json").content_string)
+        for kind, subjects in record["evidence"].items():
+            found.setdefault(kind, {}).update(subjects)
+    return found
+
+
+def without_evidence(entry: dict[str, Any], evidence: dict[str, dict[str, Any]]) -> list[str]:
+    """What of a task's result no record names."""
+    arguments, module = entry["arguments"], entry["module"].rpartition(".")[2]
+    on_disk = {path for kind in ("paths", "trees", "links", "settings") for path in evidence.get(kind, {})}
+    units, names = evidence["units"], arguments.get("name")
+    if module == "systemd_service":
+        return [] if names is None or names in units else [f"units {names}"]
+    if module == "docker_container":
+        return [] if names in evidence["containers"] else [f"containers {names}"]
+    if module == "docker_image_info":
+        return [f"images {name}" for name in names if name not in evidence["images"]]
+    if module == "group":
+        return [] if names in evidence["groups"] else [f"groups {names}"]
+    if module in ("apt", "package", "dnf"):
+        wanted = names if arguments.get("state") != "absent" else []
+        return [f"packages {name}" for name in wanted if name not in evidence["packages"]]
+    if module == "bundle_copy":
+        return [f"paths {path}" for path in entry["files"] if path not in on_disk]
+    if module in ("copy", "template", "file", "unarchive", "docker_daemon_config"):
+        path = str(entry["path"] or arguments.get("dest") or arguments.get("path")).rstrip("/") or "/"
+        return [] if path in on_disk or path in NOT_KEPT else [f"paths {path}"]
+    return []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everything_that_tasks_manage_has_evidence(name: str, managed: list[dict[str, Any]]) -> None:
+    mine = [entry for entry in managed if entry["host"] == name]
+    kinds = {entry["module"].rpartition(".")[2] for entry in mine}
+    assert {"copy", "template", "file", "systemd_service", "docker_container", "bundle_copy", "group"} <= kinds
+    evidence = evidence_of(connect(name))
+    missing = {f"{entry['task']}: {what}" for entry in mine for what in without_evidence(entry, evidence)}
+    assert missing == set()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_records_are_for_root_only(name: str) -> None:
     folder = connect(name).file(RECORDS)
@@ -64,6 +163,46 @@ def test_whatever_is_altered_is_noticed(name: str) -> None:
     assert len(found["altered"]) > 40
     assert found["unseen"] == []
     assert found["left"] == []
+
+
+def alter_for_good(host: Any, is_head: bool) -> list[str]:
+    """One of each kind, so that a run has to mend it. Returns what the records show of it."""
+    host.check_output("echo '# altered' >> /etc/systemd/system/docker.service")
+    host.check_output("rm /etc/modprobe.d/baremetal-llm-nouveau.conf /usr/bin/nvidia-ctk /usr/local/bin/ctr")
+    host.check_output("chmod 0666 /opt/llm/scripts/start-*.sh")
+    host.check_output(
+        "python3 -c \"f = open('/usr/local/lib/docker-engine/current/docker', 'r+b'); f.seek(4096); f.write(b'altered')\""
+    )
+    host.check_output("systemctl disable --now nvidia-persistenced.service llm-firewall.service")
+    host.check_output("nft delete table inet baremetal_llm || true")
+    host.check_output("rm /opt/llm/models/*/config.json /opt/llm/secrets/*")
+    host.check_output("systemctl disable --now llm-probe.timer")
+    if is_head:
+        host.check_output("docker rm --force llm-vllm")
+    found: list[str] = altering(host, "look")["differs"]
+    return found
+
+
+def test_one_run_mends_it_all() -> None:
+    for name in NAMES:
+        found = alter_for_good(connect(name), name != "node2")
+        assert len({line.partition(":")[0] for line in found}) >= 5, found
+    play("playbooks/site.yml")
+    for name in NAMES:
+        assert altering(connect(name), "look") == {"roles": ROLES, "differs": []}
+        host = connect(name)
+        assert "altered" not in host.file("/etc/systemd/system/docker.service").content_string
+        assert host.check_output("docker --version && nvidia-ctk --version")
+        assert "666" not in host.check_output("stat --format %a /opt/llm/scripts/start-*.sh")
+        assert "baremetal_llm" in host.check_output("nft list tables")
+        assert host.service("nvidia-persistenced.service").is_enabled
+    shown = work()
+    assert set(shown["prepare"]) == set(shown["serve"]) == set(NAMES)
+
+
+def test_then_there_is_nothing_to_do_again() -> None:
+    play("playbooks/site.yml")
+    assert work() == {stage: {} for stage in STAGES}
 
 
 def test_a_record_that_somebody_else_can_write_counts_as_none() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils import _evidence as evidence
+from ansible_collections.baremetal.llm.plugins.module_utils import _rehash
 
 from tests.support.modules import run_module
 
@@ -110,6 +114,21 @@ def test_of_a_shared_file_only_the_keys_of_the_role_count(tmp_path: Path) -> Non
     assert differs(tmp_path / "records") == [f"settings {file}"]
     file.write_text("{")
     assert differs(tmp_path / "records") == [f"settings {file}"]
+
+
+def test_a_file_that_was_read_again_and_is_another_one_is_noticed(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "weights").write_text("right")
+    known = {"weights": {"sha256": hashlib.sha256(b"right").hexdigest(), "stamp": [5, 1, 1]}}
+    (folder / ".bundle-state.json").write_text(json.dumps(known))
+    record(tmp_path / "records", {"distrusted": [str(folder)]})
+    program = [sys.executable, "-I", str(_rehash.__file__), str(folder), str(tmp_path / "result.json")]
+    assert subprocess.run(program, capture_output=True).returncode == 0
+    assert differs(tmp_path / "records") == []
+    (folder / "weights").write_text("rotten")
+    assert subprocess.run(program, capture_output=True).returncode == 1
+    assert differs(tmp_path / "records") == [f"distrusted {folder}"]
 
 
 def test_links_into_a_folder(tmp_path: Path) -> None:
