@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether hosts reach each other on the ports that a cluster will use: the two ends of the proof, listener and prober.
+"""Whether hosts reach each other on the ports that a cluster will use: the two ends of the check, listener and prober.
 
 A listener is a process of its own that ends when told to, or by itself when its time is up. It holds the ports that nothing
 holds yet, so that a prober finds an answer there; where the cluster's own service has a port already, that is what gets

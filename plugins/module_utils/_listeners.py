@@ -34,7 +34,7 @@ def _outer_sockets(proc: str) -> list[tuple[int, str]]:
 
 
 def _proof_sockets(proc: str) -> list[str]:
-    """Inodes of what only the listener of a proof of the network has. One of a run that was killed lives until its time is up."""
+    """Inodes of what only the listener of a connectivity check has. One of a run that was killed lives until its time is up."""
     name = "@" + CONTROL[1:].decode()
     lines = (line.split() for line in read(proc, "net", "unix").splitlines())
     return [cells[6] for cells in lines if len(cells) == 8 and cells[7].startswith(name)]
@@ -62,7 +62,7 @@ def ssh_ports(proc: str = "/proc", pid: int | None = None) -> list[int]:
 
 
 def foreign_ports(first: int, last: int, proc: str = "/proc", engine: str = "/run/docker.sock") -> list[int]:
-    """Ports of this range on which something listens to others that neither runs in a container of ours nor proves the network."""
+    """Ports of this range on which something listens to others that neither runs in a container of ours nor checks the connectivity."""
     # The sockets first: a process that is asked for afterwards is older than what it holds.
     sockets = [(port, inode) for port, inode in _outer_sockets(proc) if first <= port <= last]
     proofs = _proof_sockets(proc) if sockets else []

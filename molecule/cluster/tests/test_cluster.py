@@ -113,7 +113,7 @@ def test_the_report_says_who_reaches_whom_over_which_interface(host: Any) -> Non
     """Of the run that configured the network, as it printed it. A cell of the matrix is a rate, a time and an MTU."""
     report = (STATE / "reports/first_report.txt").read_text()
     (section,) = re.findall(r"^Deployment tiny_split on node1, node2\n((?:  .*\n)+)", report, re.MULTILINE)
-    assert f"  network {LAB.networks['data']}, proved\n" in section
+    assert f"  network {LAB.networks['data']}, verified\n" in section
     here = name_of(host)
     if here == "node3":
         assert here not in section

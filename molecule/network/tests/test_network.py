@@ -1,4 +1,4 @@
-"""The network of a deployment: agreed on, proved, closed to strangers; and what happens when something about it is wrong.
+"""The network of a deployment: agreed on, verified, closed to others; and what happens when something about it is wrong.
 
 node1 and node2 are one deployment, node3 is a stranger to it. All faults are real: rules of nftables, an MTU of its own, taken ports.
 """
@@ -35,7 +35,7 @@ BRICK, HIGH_SSH = 49152, 50022
 
 @dataclass
 class Run:
-    """What ansible-playbook said and did, and the proof that it kept."""
+    """What ansible-playbook said and did, and the connectivity check that it kept."""
 
     status: int
     output: str
@@ -52,7 +52,7 @@ class Run:
         return "".join(task for task in tasks if re.search(r"^changed: ", task, re.M))
 
     @property
-    def proof(self) -> dict[str, Any]:
+    def connectivity(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.reports / "network.json").read_text())["tiny_split"]
         return found
 
@@ -333,7 +333,7 @@ def test_the_firewall_of_the_host_is_used(network: Any, strangers: Strangers) ->
     strangers.stop()
     run = network()
     assert run.status == 0, run.output[-6000:]
-    assert run.proof["network"] == DATA_NETWORK  # proved through them
+    assert run.connectivity["network"] == DATA_NETWORK  # verified through them
     for host in FIREWALLS:
         assert on(host).run("nft list table inet baremetal_llm").rc != 0
     # Of ufw's rules the first that fits decides: what is new has to come before the refusals of the last run.
@@ -349,7 +349,7 @@ def test_the_firewall_of_the_host_is_used(network: Any, strangers: Strangers) ->
             shut=[("node3", host, MANAGER) for host in (address, DATA["node2"])],
         )
     strangers.stop()
-    # Without the proof, for which nothing lets the hosts in to each other then.
+    # Without the connectivity check, for which nothing lets the hosts in to each other then.
     taken_back = network("-e", "llm_firewall_enabled=false", "--tags", "network_configure")
     assert taken_back.status == 0, taken_back.output[-6000:]
     listen()
@@ -370,17 +370,17 @@ def test_the_first_network_carries_nothing_and_an_interface_has_another_name(net
     try:
         run = network("-e", '{"llm_cluster_network": null}')
         assert run.status == 0, run.output[-6000:]
-        assert run.proof["network"] == DATA_NETWORK
-        assert [entry["network"] for entry in run.proof["networks"]] == [MGMT_NETWORK, DATA_NETWORK]
-        assert [entry["works"] for entry in run.proof["networks"]] == [False, True]
-        assert run.proof["interfaces"]["node2"]["interface"] == "ens3f0"
-        assert run.proof["interfaces"]["node1"]["interface"] == interface_of("node1", DATA["node1"])
-        assert run.proof["networks"][1]["paths"]["node1"]["node2"]["mbps"] > 10
-        (warning, *_more) = run.proof["networks"][1]["warnings"]
+        assert run.connectivity["network"] == DATA_NETWORK
+        assert [entry["network"] for entry in run.connectivity["networks"]] == [MGMT_NETWORK, DATA_NETWORK]
+        assert [entry["works"] for entry in run.connectivity["networks"]] == [False, True]
+        assert run.connectivity["interfaces"]["node2"]["interface"] == "ens3f0"
+        assert run.connectivity["interfaces"]["node1"]["interface"] == interface_of("node1", DATA["node1"])
+        assert run.connectivity["networks"][1]["paths"]["node1"]["node2"]["mbps"] > 10
+        (warning, *_more) = run.connectivity["networks"][1]["warnings"]
         assert "node1 1500" in warning
         assert "node2 1400 (ens3f0)" in warning
-        assert run.proof["networks"][1]["paths"]["node1"]["node2"]["mtu"] == 1400
-        run.says(f"{MGMT_NETWORK} was passed over.", "node1 - node2", f"network {DATA_NETWORK}, proved")
+        assert run.connectivity["networks"][1]["paths"]["node1"]["node2"]["mtu"] == 1400
+        run.says(f"{MGMT_NETWORK} was passed over.", "node1 - node2", f"network {DATA_NETWORK}, verified")
     finally:
         on("node2").check_output("ip link set ens3f0 mtu 1500")
     for host in ("node1", "node2"):

@@ -96,8 +96,8 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             question.turns,
             question.language,
         )
-        if network.proof:
-            decided["networks"][name] = network.proof
+        if network.connectivity:
+            decided["networks"][name] = network.connectivity
         agreed = {
             host: ChainMap({"llm_interface": network.interfaces.get(host)}, cast(Any, variables[host]))
             for host in asked["hosts"]

@@ -94,7 +94,7 @@ class Network:
         return found
 
     @functools.cached_property
-    def proof(self) -> dict[str, Any] | None:
+    def connectivity(self) -> dict[str, Any] | None:
         """What the connectivity check of this run showed; None before it. A host alone has nobody to connect to."""
         found = {host: self.variables[host].get("llm_connectivity") or {} for host in self.members}
         if len(found) > 1 and not all("heard" in each for each in found.values()):
@@ -104,24 +104,27 @@ class Network:
             for host, each in found.items()
         }
         rdma = {host: self.facts(host).get("llm_rdma_found") or [] for host in self.known}
-        proof = judge_connectivity(self.candidates, results, self.previous, self.lang, rdma)
+        connectivity = judge_connectivity(self.candidates, results, self.previous, self.lang, rdma)
         if any(self.variables[host].get("llm_firewall_unchanged") for host in self.members):
             # A check leaves firewalls as they are, and one of them has to be opened before the hosts can reach each other.
-            proof = {**proof, "problems": []}
-        return proof
+            connectivity = {**connectivity, "problems": []}
+        return connectivity
 
     @functools.cached_property
     def interfaces(self) -> dict[str, dict[str, Any]]:
         """The interface of each host: that of the verified network, else the one that preflight found."""
-        proof = self.proof
-        if proof and proof["network"]:
-            return {host: {**entry, "network": proof["network"]} for host, entry in proof["interfaces"].items()}
+        connectivity = self.connectivity
+        if connectivity and connectivity["network"]:
+            return {
+                host: {**entry, "network": connectivity["network"]}
+                for host, entry in connectivity["interfaces"].items()
+            }
         return {host: dict(self.variables[host]["llm_interface"]) for host in self.known}
 
     def section(self, host: str) -> dict[str, Any]:
         """What the role network reads."""
         state, firewall = self.state(host), self.facts(host).get("llm_firewall") or {}
-        network = self.proof["network"] if self.proof else state.get("network") or ""
+        network = self.connectivity["network"] if self.connectivity else state.get("network") or ""
         rules = self.rules(host)
         backend = self.backend(host)
         enabled = is_true(self.variables[host]["llm_firewall_enabled"])
@@ -193,10 +196,14 @@ class Network:
 
     def problems(self, host: str) -> str:
         """Why no network carries the deployment. Its first host says it; the others name that host."""
-        if not self.proof or not self.proof["problems"]:
+        if not self.connectivity or not self.connectivity["problems"]:
             return ""
         first = self.members[0]
-        return str(self.proof["message"]) if host == first else message("connectivity_elsewhere", self.lang, host=first)
+        return (
+            str(self.connectivity["message"])
+            if host == first
+            else message("connectivity_elsewhere", self.lang, host=first)
+        )
 
     def check(self, host: str, token: str) -> dict[str, Any]:
         """What the connectivity check is told on one host; ``token`` tells this run's listeners from whatever else may answer."""

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every port that a deployment uses: who listens there, who may connect, and which variable moves it.
 
-The one truth for the firewall, the proof of the network, the check for clashes and the table in docs/reference/network.md.
+The one truth for the firewall, the connectivity check, the check for clashes and the table in docs/reference/network.md.
 """
 
 from __future__ import annotations

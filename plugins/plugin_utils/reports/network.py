@@ -91,7 +91,7 @@ def _title(check: Mapping[str, Any], entry: Mapping[str, Any], language: str) ->
     codes: list[tuple[str, bool]] = [
         ("connectivity_network_other", entry["network"] != check["network"]),
         ("connectivity_network_alone", len(entry["interfaces"]) == 1),
-        ("connectivity_network_unproved", bool(missing)),
+        ("connectivity_network_unverified", bool(missing)),
         ("connectivity_network_chosen", True),
     ]
     code = next(code for code, applies in codes if applies)

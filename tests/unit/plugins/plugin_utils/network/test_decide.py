@@ -61,10 +61,10 @@ def test_whoever_remembers_the_network_tells_it(members: tuple[str, ...], states
 
 
 def test_before_the_check_nothing_is_verified() -> None:
-    assert network().proof is None
-    assert network(results={"gpu1": good(FAST, hosts=2)["gpu1"]}).proof is None
+    assert network().connectivity is None
+    assert network(results={"gpu1": good(FAST, hosts=2)["gpu1"]}).connectivity is None
     half = {name: {"port": 4, "held": {}} for name in ("gpu1", "gpu2")}  # they listen, and that is all
-    assert network(results=half).proof is None
+    assert network(results=half).connectivity is None
     found = network(found=remembers(SLOW, SLOW))
     assert found.interfaces["gpu1"]["interface"] == "eth1"
     assert (found.section("gpu1")["is_new"], found.section("gpu1")["state"]["network"]) == (False, SLOW)
@@ -73,8 +73,8 @@ def test_before_the_check_nothing_is_verified() -> None:
 
 def test_the_best_network_that_works_is_used() -> None:
     found = network(results=good(FAST, SLOW, hosts=2))
-    assert found.proof is not None
-    assert found.proof["network"] == FAST
+    assert found.connectivity is not None
+    assert found.connectivity["network"] == FAST
     assert found.interfaces["gpu2"] == {
         "network": FAST,
         "interface": "eth1",
@@ -91,16 +91,16 @@ def test_the_best_network_that_works_is_used() -> None:
 
 def test_a_network_that_works_is_kept() -> None:
     found = network(found=remembers("", SLOW), results=good(FAST, SLOW, hosts=2))
-    assert found.proof is not None
-    assert found.proof["network"] == SLOW
+    assert found.connectivity is not None
+    assert found.connectivity["network"] == SLOW
     assert found.interfaces["gpu1"]["interface"] == "eth0"
     assert [found.section(name)["is_new"] for name in ("gpu1", "gpu2")] == [True, False]
 
 
 def test_a_host_alone_has_nobody_to_reach() -> None:
     found = network(1)
-    assert found.proof is not None
-    assert (found.proof["network"], found.section("gpu1")["problems"]) == (FAST, "")
+    assert found.connectivity is not None
+    assert (found.connectivity["network"], found.section("gpu1")["problems"]) == (FAST, "")
 
 
 def test_hosts_outside_of_the_run_have_their_part_of_the_network() -> None:

@@ -43,13 +43,13 @@ def test_the_matrix_for_people(lang: str) -> None:
 @pytest.mark.parametrize(
     ("hosts", "limit", "titles"),
     [
-        (3, 3, ["network 10.0.0.0/24, proved", "网络 10.0.0.0/24，已验证"]),
-        (3, 2, ["not proved in this run: it was not about gpu3", "未验证：未包含 gpu3"]),
-        (3, 1, ["not proved in this run: it was not about gpu2, gpu3", "未验证：未包含 gpu2"]),
+        (3, 3, ["network 10.0.0.0/24, verified", "网络 10.0.0.0/24，已验证"]),
+        (3, 2, ["not verified in this run: gpu3 took no part", "未验证：未包含 gpu3"]),
+        (3, 1, ["not verified in this run: gpu2, gpu3 took no part", "未验证：未包含 gpu2"]),
         (1, 1, ["network 10.0.0.0/24, one host", "网络 10.0.0.0/24，单台主机"]),
     ],
 )
-def test_what_was_not_part_of_the_run_is_not_proved(hosts: int, limit: int, titles: list[str]) -> None:
+def test_what_was_not_part_of_the_run_is_not_verified(hosts: int, limit: int, titles: list[str]) -> None:
     for lang, title in zip(("en", "zh"), titles, strict=True):
         judged = judge_connectivity([candidate(A, hosts)], good(A, hosts=limit), lang=lang)
         lines = network_lines(judged, lang)
