@@ -22,6 +22,7 @@ KNOWN: dict[str, dict[str, Any]] = {
         "elements": "dict",
         "options": {"name": {"type": "str", "required": True}, "count": {"type": "int"}},
     },
+    "models_verify_interval": {"type": "str", "choices": ["", "daily", "weekly"], "default": ""},
     "ray_head_host": {"type": "str"},
     "ray_environment": {"type": "dict"},
     "vllm_model": {"type": "str", "required": True},

@@ -99,7 +99,7 @@ def _choice_faults(inventory: Inventory, name: str, items: Sequence[Any], spec: 
     for item in items:
         if item in choices or str(item) in texts or (spec.get("type") == "bool" and has_type("bool", item)):
             continue
-        values = {"name": name, "choices": ", ".join(texts)}
+        values = {"name": name, "choices": ", ".join(text or '""' for text in texts)}
         near = difflib.get_close_matches(str(item).lower(), texts, n=1, cutoff=0.6)
         if near:
             yield Fault("not_a_choice_near", inventory.text(item), {**values, "nearest": near[0]})

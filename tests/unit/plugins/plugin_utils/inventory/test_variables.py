@@ -166,6 +166,11 @@ def test_bad_values(inventory: Inventory, name: str, value: object, code: str) -
     assert all(entry.values())
 
 
+def test_an_empty_choice_is_shown(inventory: Inventory) -> None:
+    entry = inventory.set("gpu03", models_verify_interval="yearly").only()
+    assert entry["allowed"] == 'one of "", daily, weekly'
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
