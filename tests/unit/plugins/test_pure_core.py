@@ -1,0 +1,35 @@
+"""What decides is plain Python: it imports nothing of Ansible, so that a release of Ansible cannot make it decide otherwise."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+UTILS = Path(__file__).parents[3] / "plugins/plugin_utils"
+# noxfile.py runs the tests of the planner with one release of Ansible only.
+PURE = ["planner", "network", "preflight", "install", "deployment"]
+
+
+def imported(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+    return found
+
+
+@pytest.mark.parametrize("folder", PURE)
+def test_no_decision_imports_ansible(folder: str) -> None:
+    files = sorted((UTILS / folder).glob("*.py"))
+    assert len(files) > 2
+    assert [path.name for path in files if any(name.partition(".")[0] == "ansible" for name in imported(path))] == []
+
+
+def test_the_planner_imports_nothing_that_does() -> None:
+    own = {name for path in (UTILS / "planner").glob("*.py") for name in imported(path) if "plugin_utils" in name}
+    folders = {name.partition(".plugin_utils.")[2].partition(".")[0] for name in own}
+    assert folders <= {"planner", "messages"}
