@@ -25,7 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
 
 GIB = 1 << 30
 # Where the containers see what the host lends them.
-SCRIPTS, RAY_TOKEN, API_KEY = "/llm", "/run/secrets/ray_token", "/run/secrets/vllm_api_key"
+SCRIPTS, SECRETS, RAY_TOKEN = "/llm", "/run/secrets", "/run/secrets/ray_token"
 # Ray gets a twentieth of the host's memory for its objects, within these bounds.
 OBJECT_STORE_SHARE, OBJECT_STORE_GIB = 20, (1, 8)
 # A program in a container gets no rights that it was not started with, such as those of a setuid program.
@@ -350,8 +350,11 @@ class Member:
             head = self.deployment.address(self.deployment.head)
             entrypoint = ["python3", f"{SCRIPTS}/follow_head.py", head, self.master_port]
         container = self.container(entrypoint, started["argv"])
-        key = [f"{self.key_file}:{API_KEY}:ro"] if self.enabled("vllm_api_key_enabled") and self.is_head else []
-        container["volumes"] = [*self.volumes, *key, *self.ray_token_volumes]
+        secrets = self.ray_token_volumes
+        if self.enabled("vllm_api_key_enabled") and self.is_head:
+            # The folder: a container would not see another file of the same name, and keys change while the server runs.
+            secrets = [f"{self.host_dir}/secrets:{SECRETS}:ro"]
+        container["volumes"] = [*self.volumes, *secrets]
         container["environment"] = {**self.environment, **started["environment"]}
         if self.is_head:
             container["environment"]["LLM_API_PATHS"] = " ".join(map(str, self.variables["vllm_api_paths"]))

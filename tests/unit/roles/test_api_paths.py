@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ def program() -> Any:
     return module
 
 
-async def vllm(_scope: Any, _receive: Any, send: Any) -> None:
-    """What stands behind: it answers everything."""
-    await send({"type": "vllm"})
+async def vllm(scope: Any, _receive: Any, send: Any) -> None:
+    """What stands behind: it answers everything, and says which key it was shown."""
+    headers = scope.get("headers") or []
+    await send({"type": "vllm", "keys": [value for name, value in headers if name == b"authorization"]})
 
 
 def asked(path: str, *, kind: str = "http", **more: Any) -> list[dict[str, Any]]:
@@ -38,7 +40,7 @@ def asked(path: str, *, kind: str = "http", **more: Any) -> list[dict[str, Any]]
         raise AssertionError("nothing is read of a request that is refused")
 
     scope = {"type": kind, "path": path, "method": "POST", "headers": [], **more}
-    asyncio.run(program().ApiPaths(vllm)(scope, receive, send))
+    asyncio.run(program().ApiPaths(vllm, os.environ["SECRETS"])(scope, receive, send))
     return sent
 
 
@@ -49,7 +51,8 @@ def status(path: str, **more: Any) -> int:
 
 
 @pytest.fixture(autouse=True)
-def settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SECRETS", str(tmp_path))
     monkeypatch.setenv("VLLM_API_KEY", KEY)
     monkeypatch.setenv("LLM_API_PATHS", "/tokenize /v2/")
 
@@ -114,8 +117,43 @@ def test_a_refusal_is_a_whole_answer() -> None:
 
 def test_sockets_of_browsers_are_refused_before_they_are_open() -> None:
     assert asked("/realtime", kind="websocket", method=None) == [{"type": "websocket.close", "code": 1008}]
-    assert asked("/v1/realtime", kind="websocket", method=None) == [{"type": "vllm"}]
+    assert asked("/v1/realtime", kind="websocket", method=None)[0]["type"] == "vllm"
 
 
 def test_what_is_no_request_goes_through() -> None:
-    assert asked("", kind="lifespan") == [{"type": "vllm"}]
+    assert asked("", kind="lifespan")[0]["type"] == "vllm"
+
+
+# -- keys that change while the server runs --------------------------------------------------------------------------
+OWN = [f"Bearer {KEY}".encode()]
+
+
+def shown(key: str, path: str = "/v1/models") -> list[bytes]:
+    """The key that vLLM sees of a request with this one; vLLM itself accepts only the one that it was started with."""
+    found: list[bytes] = asked(path, headers=bearer(key))[0]["keys"]
+    return found
+
+
+def test_a_key_works_from_its_writing_and_the_former_one_until_it_is_ended(tmp_path: Path) -> None:
+    assert (shown(KEY), shown("new")) == (OWN, []), "no file: the key of the start"
+    (tmp_path / "vllm_api_key").write_text(KEY)
+    assert (shown(KEY), shown("new"), shown("")) == (OWN, [], [])
+    # The order of the role: first the former key counts for longer, then there is a new one.
+    (tmp_path / "vllm_api_key.previous").write_text(f"older\n{KEY}\n")
+    assert (shown(KEY), shown("older"), shown("new")) == (OWN, OWN, [])
+    (tmp_path / "vllm_api_key").write_text("new\n")
+    assert [shown(key) for key in (KEY, "older", "new")] == [OWN, OWN, OWN]
+    assert status("/tokenize", headers=bearer("new")) == 200
+    (tmp_path / "vllm_api_key.previous").unlink()
+    assert (shown(KEY), shown("older"), shown("new")) == ([], [], OWN)
+    assert (status("/tokenize", headers=bearer(KEY)), status("/tokenize", headers=bearer("new"))) == (401, 200)
+
+
+def test_a_server_without_a_key_leaves_requests_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VLLM_API_KEY")
+    assert shown("anything") == [b"Bearer anything"]
+
+
+def test_without_a_key_the_request_stays_without_one() -> None:
+    assert asked("/v1/models")[0]["keys"] == []
+    assert asked("/v1/models", headers=bearer(KEY, "Basic"))[0]["keys"] == []
