@@ -8,6 +8,7 @@ import glob
 import json
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,15 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide im
     Sources,
     decide,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import secret_digests
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import (
+    Agreement,
+    Secret,
+    agree,
+    digests,
+    keep,
+    secret_digests,
+    secrets_of_run,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
     asked_by_decision,
     code_digest,
@@ -61,10 +70,20 @@ class ActionModule(ActionBase):
         controller = fleet["localhost"]
         lang = language(controller["llm_language"])
         reports = str(controller["llm_report_dir"])
-        decided = self._decide(fleet, task_vars, lang, reports)
-        work = self._work(fleet, task_vars, decided["hosts"])
+        agreements: list[tuple[Secret, Agreement]] = []
+        decided = self._decide(fleet, task_vars, lang, reports, agreements)
+        if not decided["error"] and not self._task.check_mode:
+            for secret, agreed in agreements:
+                if agreed.value:
+                    keep(Path(secret.path), agreed.value)
+        work = self._work(fleet, task_vars, decided["hosts"], agreements)
         # What there is to do was found at the beginning: what a run has done since would only blur it.
         earlier = plain(task_vars.get("llm_decision") or {})
+        work["secrets"] = [
+            {"deployment": secret.deployment, "kind": secret.name, "how": agreed.how, "place": secret.path_or_variable}
+            for secret, agreed in agreements
+            if agreed.how
+        ]
         decided |= {name: earlier.get(name, found) for name, found in work.items()}
         if not self._task.check_mode:
             text = json.dumps(without_secrets(decided), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
@@ -73,7 +92,13 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(decided["error"])
         return {**result, "changed": False, **decided}
 
-    def _work(self, fleet: Fleet, task_vars: Any, sections: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    def _work(
+        self,
+        fleet: Fleet,
+        task_vars: Any,
+        sections: dict[str, dict[str, Any]],
+        agreements: list[tuple[Secret, Agreement]],
+    ) -> dict[str, Any]:
         """Adds to the section of each host what its roles are asked for, and says which stages have something to do where, and why."""
         options = role_options()
         hosts = [host for host in fleet.playing if host in sections]
@@ -86,7 +111,12 @@ class ActionModule(ActionBase):
                 **(variables.get("llm_asked") or {}),
                 **asked_by_decision(section, variables, options),
             }
-            asked[host] = with_secrets(section["asked"], secret_digests(variables, section["deployment"]))
+            # In check mode the controller does not keep what it would adopt or make.
+            fresh = {
+                secret.name: agreed.value for secret, agreed in agreements if secret.deployment == section["deployment"]
+            }
+            secrets = {**secret_digests(variables, section["deployment"]), **digests(fresh)}
+            asked[host] = with_secrets(section["asked"], secrets)
             records[host] = (variables.get("ansible_facts") or {}).get("llm_records") or {}
         members = fleet["localhost"]["llm_inventory"]["deployments"]
         lost = {
@@ -97,7 +127,9 @@ class ActionModule(ActionBase):
         options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
         return {"work": found, "left_out": left_out(hosts, found, options_of_run)}
 
-    def _decide(self, fleet: Fleet, task_vars: Any, lang: str, reports: str) -> dict[str, Any]:
+    def _decide(
+        self, fleet: Fleet, task_vars: Any, lang: str, reports: str, agreements: list[tuple[Secret, Agreement]]
+    ) -> dict[str, Any]:
         earlier = plain(task_vars.get("llm_decision") or {})
         playing = [host for host in fleet.playing if host != "localhost"]
         question = Question(
@@ -122,7 +154,19 @@ class ActionModule(ActionBase):
             read: dict[str, Any] = json.loads(Path(found).read_text(encoding="utf-8"))
             return read
 
+        def folder(variables: Mapping[str, Any]) -> str:
+            return str(self._loader.path_dwim(str(variables["llm_secrets_dir"])))
+
+        def secrets(sections: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
+            # What the hosts hold was found at the beginning of the run: once the controller agrees with it, it has changed.
+            if not earlier:
+                rotate = str(fleet["localhost"]["llm_rotate_secrets"])
+                found = secrets_of_run(sections, question.deployments, fleet, folder, rotate)
+                agreements.extend((secret, agree(secret, lang)) for secret in found)
+            return [dict(agreed.problem) for _secret, agreed in agreements if agreed.problem]
+
         try:
-            return decide(question, Sources(lambda bundle: known_records(bundle, lang), config, addresses_of))
+            sources = Sources(lambda bundle: known_records(bundle, lang), config, addresses_of, secrets)
+            return decide(question, sources)
         except (InputError, OSError, ValueError) as error:
             raise AnsibleActionFail(str(error)) from error

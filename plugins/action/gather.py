@@ -1,14 +1,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's part of gather: reads what the bundle puts on the host's disks, and compares the host's clock with its own."""
+"""The controller's part of gather: what the bundle puts on the host's disks, and the host's clock and secrets beside its own."""
 
 from __future__ import annotations
 
+import secrets
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import SECRETS, kept, standing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_offset
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.disks import disk_needs
 
@@ -20,7 +23,8 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        arguments = {**self._task.args, "needs": self.needs()}
+        challenge = secrets.token_hex(16) if self._task.args.get("secrets_dir") else None
+        arguments = {**self._task.args, "needs": self.needs(), "challenge": challenge}
         before = time.time()
         result.update(
             self._execute_module(module_name="baremetal.llm.gather", module_args=arguments, task_vars=task_vars)
@@ -30,7 +34,27 @@ class ActionModule(ActionBase):
             # What the host worked before it looked at its clock was no part of the way there.
             left = before + result.pop("worked_seconds")
             result["ansible_facts"]["llm_host"]["clock"] = clock_offset(result.pop("time"), left, after)
+        # Facts may stay in a cache and are shown with -v: what the controller makes of the seals is no secret.
+        seals = result.pop("seals", None) or {}
+        if challenge and "ansible_facts" in result:
+            result["ansible_facts"]["llm_secrets"] = self.secrets(seals, challenge, task_vars)
         return result
+
+    def secrets(self, seals: Mapping[str, str], challenge: str, task_vars: Any) -> dict[str, str]:
+        """What the secrets of this host are to the controller, by file."""
+        folder = self._loader.path_dwim(str(self._task.args["secrets_dir"]))
+        deployments = task_vars["hostvars"]["localhost"]["llm_inventory"]["deployments"]
+        mine = next(
+            (name for name, each in deployments.items() if task_vars["inventory_hostname"] in each["hosts"]), ""
+        )
+        found = {}
+        for name, file in SECRETS.items():
+            if file in seals:
+                said = self._templar.template(task_vars[file]) if file in task_vars else None
+                own = kept(folder, mine, name) if said is None else str(said)
+                others = (kept(folder, other, name) for other in deployments if other != mine)
+                found[file] = standing(seals[file], challenge, own, others)
+        return found
 
     def needs(self) -> list[dict[str, Any]]:
         """What the bundle puts on the host's disks; nothing without a bundle."""

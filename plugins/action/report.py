@@ -41,6 +41,7 @@ class ActionModule(ActionBase):
             {head: fleet[head].get("llm_collective") or {} for head in heads},
             decided.get("networks") or {},
             controller.get("llm_work") or {},
+            decided.get("secrets") or [],
         )
         Display().display("\n" + "\n".join(lines) + "\n")
         if not self._task.check_mode:

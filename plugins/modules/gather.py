@@ -50,6 +50,13 @@ options:
   docker_root:
     description: The engine's data root. Left out or empty, the host's C(daemon.json) says it, else it is C(/var/lib/docker).
     type: path
+  secrets_dir:
+    description:
+      - Folder on the controller for secrets. With it RV(ansible_facts.llm_secrets) says which of those of the host the controller knows.
+    type: path
+  challenge:
+    description: Internal. With what the host's secrets are sealed, so that their values stay there. Left out, none is looked at.
+    type: str
   needs:
     description: Internal. What the bundle puts on the host's disks.
     type: list
@@ -241,6 +248,12 @@ ansible_facts:
       type: dict
       sample:
         docker: {"digest": "3a7b…", "collection": "91be…", "differs": ["paths /etc/systemd/system/docker.service"]}
+    llm_secrets:
+      description:
+        - The secrets in the folder C(secrets) of O(host_dir), by file. V(same) as the controller's for this deployment, V(differs) from it,
+          V(elsewhere) where the controller has it for another deployment, V(unknown) where the controller has none. Never a value.
+      type: dict
+      sample: {"ray_token": "same"}
     llm_engine:
       description:
         - The engine's C(containers), each with C(id), C(name), C(image) and C(state), and C(images), each with C(id) and C(tags).
@@ -249,6 +262,7 @@ ansible_facts:
 """
 
 import json
+import os
 import re
 import time
 from typing import Any
@@ -266,6 +280,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._listeners import fo
 from ansible_collections.baremetal.llm.plugins.module_utils._nics import nic_facts
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
+from ansible_collections.baremetal.llm.plugins.module_utils._secrets import sealed_secrets
 
 # As ansible.builtin.setup has it.
 MINIMAL_SUBSET = frozenset(
@@ -364,6 +379,8 @@ def main() -> None:
             "model": {"type": "str", "default": ""},
             "host_dir": {"type": "path", "default": "/opt/llm"},
             "docker_root": {"type": "path"},
+            "secrets_dir": {"type": "path"},
+            "challenge": {"type": "str", "no_log": True},
             "needs": {
                 "type": "list",
                 "elements": "dict",
@@ -380,8 +397,11 @@ def main() -> None:
         supports_check_mode=True,
     )
     facts = gather(module)
+    challenge = module.params["challenge"]
+    seals = sealed_secrets(os.path.join(module.params["host_dir"], "secrets"), challenge) if challenge else {}
     # The clock is read last: nothing but the way back lies between it and the controller's.
-    module.exit_json(changed=False, ansible_facts=facts, worked_seconds=time.monotonic() - started, time=time.time())
+    worked = time.monotonic() - started
+    module.exit_json(changed=False, ansible_facts=facts, seals=seals, worked_seconds=worked, time=time.time())
 
 
 if __name__ == "__main__":

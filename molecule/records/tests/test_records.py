@@ -149,6 +149,16 @@ def test_everything_that_tasks_manage_has_evidence(name: str, managed: list[dict
     assert missing == set()
 
 
+@pytest.mark.parametrize(("name", "deployment"), [("node1", "tiny_split"), ("node3", "tiny_single")])
+def test_the_newest_key_is_the_only_one(name: str, deployment: str) -> None:
+    newest = (STATE / f"secrets/{deployment}_api_key").read_text().strip()
+    folder = connect(name).file("/opt/llm/secrets")
+    assert (folder.user, folder.mode) == ("root", 0o700)
+    assert "vllm_api_key.previous" not in folder.listdir()
+    key = connect(name).file("/opt/llm/secrets/vllm_api_key")
+    assert (key.content_string, key.mode) == (newest, 0o600)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_records_are_for_root_only(name: str) -> None:
     folder = connect(name).file(RECORDS)

@@ -55,6 +55,8 @@ class Sources:
     config: Callable[[str], Mapping[str, Any]]
     # The addresses of a name.
     resolve: Callable[[str], Sequence[str]] = lambda name: ()
+    # What is wrong with the secrets of the hosts that have these sections; a secret itself is no part of a decision.
+    secrets: Callable[[Mapping[str, Mapping[str, Any]]], Sequence[dict[str, str]]] = lambda sections: ()
 
 
 def decide(question: Question, sources: Sources) -> dict[str, Any]:
@@ -111,6 +113,7 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             section = {"deployment": name, "head": head, "planned": deployment.planned, "unknown": unknown}
             roles = {} if unknown else deployment.of(host).sections()
             decided["hosts"][host] = {**section, "network": sections[host], **roles}
+    errors += sources.secrets(decided["hosts"])
     decided["error"] = render(errors, question.language, "").strip()
     return decided
 

@@ -1,21 +1,229 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The secrets of a deployment that are made once and kept on the controller."""
+"""The secrets of a deployment: one value for the controller and all hosts, made once, adopted from hosts, changed only on request.
+
+A host tells of a secret only its seal (``module_utils/_secrets.py``); the controller compares it with what it knows and keeps the
+``Standing``. Values are read from hosts only where the controller has none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import os
+import secrets
+import string
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._secrets import seal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import digest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message, names, problem
 
-# The secrets of a deployment that lie in llm_secrets_dir, where no variable holds them.
-SECRETS = ("ray_token", "api_key")
+# The secrets of a deployment, as llm_secrets_dir and llm_rotate_secrets name them: the file on a host, which is called as the
+# variable that sets the secret.
+SECRETS = {"ray_token": "ray_token", "api_key": "vllm_api_key"}
+# What people call them.
+CALLED = {"ray_token": "secret_ray_token", "api_key": "secret_api_key"}
+# What a host's secret is to the controller: the one that it has, another one, that of another deployment (the host has moved), or
+# one to which it has none to compare.
+SAME, DIFFERS, ELSEWHERE, UNKNOWN = "same", "differs", "elsewhere", "unknown"
+LENGTH, LETTERS = 40, string.ascii_letters + string.digits
+
+
+def secret_file(folder: str | Path, deployment: str, name: str) -> Path:
+    """Where the controller keeps a secret that no variable sets."""
+    return Path(folder).expanduser() / f"{deployment}_{name}"
+
+
+def kept(folder: str | Path, deployment: str, name: str) -> str:
+    """A secret that the controller keeps, or an empty text."""
+    path = secret_file(folder, deployment, name)
+    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+
+
+def keep(path: Path, value: str) -> None:
+    """Write a secret to the controller in one step, for its owner only."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    incoming = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(incoming, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(value + "\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        incoming.replace(path)
+    except OSError:
+        incoming.unlink(missing_ok=True)
+        raise
+
+
+def made() -> str:
+    """A new secret: 40 letters and digits, about 238 bits."""
+    return "".join(secrets.choice(LETTERS) for dummy in range(LENGTH))
 
 
 def secret_digests(variables: Mapping[str, Any], deployment: str) -> dict[str, str]:
-    """A digest of each secret of a deployment that was made once and is kept on the controller."""
-    folder = Path(str(variables["llm_secrets_dir"])).expanduser()
-    files = {name: folder / f"{deployment}_{name}" for name in SECRETS}
-    return {name: digest(file.read_text(encoding="utf-8")) for name, file in files.items() if file.is_file()}
+    """A digest of each secret of a deployment that the controller keeps."""
+    values = {name: kept(str(variables["llm_secrets_dir"]), deployment, name) for name in SECRETS}
+    return digests(values)
+
+
+def digests(values: Mapping[str, str]) -> dict[str, str]:
+    """The digests of the secrets that have a value."""
+    return {name: digest(value) for name, value in values.items() if value}
+
+
+def standing(sealed: str, challenge: str, own: str, others: Iterable[str]) -> str:
+    """What a host's secret is to the controller, whose value for this deployment is ``own`` (empty: none) and for others ``others``."""
+    if own and seal(challenge, own) == sealed:
+        return SAME
+    if any(value and seal(challenge, value) == sealed for value in others):
+        return ELSEWHERE
+    return DIFFERS if own else UNKNOWN
+
+
+@dataclass(frozen=True)
+class Secret:
+    """One secret of one deployment: who has it."""
+
+    deployment: str
+    name: str
+    # The file on the controller.
+    path: str
+    # The file on each host of this run.
+    files: Mapping[str, str]
+    # What the hosts' secrets are to the controller; a host without one is not in it.
+    held: Mapping[str, str]
+    # The hosts that need it. What the others hold, such as a former head, counts where none of these has one.
+    needed_by: Sequence[str] = ()
+    # Whether the controller keeps one, and whether a variable sets it, which then counts.
+    has: bool = False
+    by_variable: bool = False
+    # What the hosts hold to which the controller has nothing to compare.
+    values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # Hosts of the deployment outside of this run, which may hold one.
+    outside: Sequence[str] = ()
+    rotate: bool = False
+
+    @property
+    def variable(self) -> str:
+        return SECRETS[self.name]
+
+    @property
+    def path_or_variable(self) -> str:
+        return self.variable if self.by_variable else self.path
+
+    @property
+    def counting(self) -> dict[str, str]:
+        """What is held, by the hosts that count."""
+        held = {host: found for host, found in self.held.items() if found != ELSEWHERE}
+        return {host: found for host, found in held.items() if host in self.needed_by} or held
+
+    def place(self, host: str) -> str:
+        return f"{host}:{self.files[host]}"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What became of a secret: a value that the controller has to keep from now on (empty: nothing to keep), and why, or a problem."""
+
+    value: str = field(default="", repr=False)
+    # "adopted", "made", "rotated" or nothing.
+    how: str = ""
+    problem: Mapping[str, str] | None = None
+
+
+def agree(secret: Secret, lang: str = "en") -> Agreement:
+    """One value for controller and hosts; ``value`` is to be written to the controller before any host gets it."""
+    held = secret.counting
+    differing = [host for host, found in held.items() if found == DIFFERS]
+    if secret.rotate:
+        if not secret.by_variable:
+            return Agreement(made(), "rotated")
+        if held and not differing:
+            return Agreement(problem=_refused("secret_not_changed", secret, [], lang))
+        return Agreement(how="rotated")
+    if secret.by_variable or secret.has:
+        return Agreement(problem=_refused("secret_differs", secret, differing, lang)) if differing else Agreement()
+    holding = [host for host, found in held.items() if found == UNKNOWN]
+    if len({secret.values[host] for host in holding}) > 1:
+        return Agreement(problem=_refused("secrets_differ", secret, holding, lang))
+    if holding:
+        return Agreement(secret.values[holding[0]], "adopted")
+    if secret.outside:
+        return Agreement(problem=_refused("secret_out_of_reach", secret, [], lang))
+    return Agreement(made(), "made")
+
+
+def _refused(code: str, secret: Secret, hosts: Sequence[str], lang: str) -> dict[str, str]:
+    places = names([secret.place(host) for host in hosts], lang)
+    on_controller = Text("secret_variable", variable=secret.variable).say(lang) if secret.by_variable else secret.path
+    return problem(
+        code,
+        lang,
+        value=message("secret_not_shown", lang),
+        where=places if code == "secrets_differ" else on_controller,
+        deployment=secret.deployment,
+        secret=message(CALLED[secret.name], lang),
+        controller=on_controller,
+        places=places,
+        outside=names(secret.outside, lang),
+        rotate=secret.name,
+    )
+
+
+def secrets_of_run(
+    sections: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, Mapping[str, Any]],
+    variables: Mapping[str, Mapping[str, Any]],
+    folder: Callable[[Mapping[str, Any]], str],
+    rotate: str,
+) -> list[Secret]:
+    """Every secret that a host of this run needs.
+
+    ``sections`` are the hosts' of the decision, ``folder`` says where the controller keeps a host's secrets, and ``rotate`` names the
+    secrets to make anew, or ``all``.
+    """
+    found = []
+    for deployment, asked in deployments.items():
+        members = [host for host in asked["hosts"] if host in sections]
+        for name, variable in SECRETS.items():
+            needed_by = [host for host in members if _needs(name, sections[host], variables[host])]
+            if not needed_by:
+                continue
+            mine = variables[needed_by[0]]
+            held = {host: (variables[host].get("ansible_facts") or {}).get("llm_secrets") or {} for host in members}
+            found.append(
+                Secret(
+                    deployment=deployment,
+                    name=name,
+                    path=str(secret_file(folder(mine), deployment, name)),
+                    files={host: f"{variables[host]['llm_host_dir']}/secrets/{variable}" for host in members},
+                    held={host: each[variable] for host, each in held.items() if variable in each},
+                    needed_by=needed_by,
+                    has=bool(kept(folder(mine), deployment, name)),
+                    by_variable=mine.get(variable) is not None,
+                    values={host: _read(variables[host], variable) for host in members},
+                    outside=[host for host in asked["hosts"] if host not in members],
+                    rotate=rotate in (name, "all"),
+                )
+            )
+    return found
+
+
+def _needs(name: str, section: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
+    if name == "ray_token":
+        return bool((section.get("ray") or {}).get("needed")) and is_true(variables["ray_token_enabled"])
+    serves = bool((section.get("vllm") or {}).get("needed")) and bool(section.get("is_head"))
+    return serves and is_true(variables["vllm_api_key_enabled"])
+
+
+def _read(variables: Mapping[str, Any], file: str) -> str:
+    """A secret that was read from a host because the controller has none, as ansible.builtin.slurp returns it."""
+    for result in (variables.get("__preflight_secrets") or {}).get("results") or []:
+        if result.get("item") == file:
+            return base64.b64decode(result["content"]).decode().strip()
+    return ""

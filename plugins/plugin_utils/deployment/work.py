@@ -37,7 +37,10 @@ NOBODYS_TAGS = {"molecule-notest", "notest"}
 
 # Where something lies on the controller, or what people read, changes nothing on a host.
 OF_ALL_ROLES = ("llm_host_dir", "llm_offline")
-OF_THE_CONTROLLER = ("llm_bundle_dir", "llm_report_dir", "llm_secrets_dir", "llm_language", "llm_full_check")
+OF_THE_CONTROLLER = (
+    *("llm_bundle_dir", "llm_report_dir", "llm_secrets_dir", "llm_language"),
+    *("llm_full_check", "llm_rotate_secrets"),
+)
 # What of a host decides how something is installed there.
 SYSTEM_FACTS = ("distribution", "distribution_version", "architecture", "kernel")
 # What of the bundle a role brings to the host.
@@ -133,7 +136,7 @@ def asked_by_decision(
 
 
 def with_secrets(asked: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
-    """The same with the secrets that the roles write. In a first run they are made after it was decided, so that they count at the end."""
+    """The same with the secrets that the roles write. They are agreed on before this is asked."""
     return {role: digest([found, secrets]) if role in OF_SECRETS else found for role, found in asked.items()}
 
 
@@ -200,7 +203,7 @@ def to_do(
 def left_out(hosts: Sequence[str], found: Mapping[str, Iterable[str]], variables: Mapping[str, Any]) -> dict[str, str]:
     """For each stage the end of its play's pattern: the hosts where there is nothing to do. No host is left out of a run that is to
     walk everything (``llm_full_check``), or that has tags."""
-    if is_true(variables.get("llm_full_check") or False) or not whole_run(variables):
+    if is_true(variables.get("llm_full_check", "llm_rotate_secrets") or False) or not whole_run(variables):
         return dict.fromkeys(STAGES, "")
     return {stage: without(hosts, found[stage]) for stage in STAGES}
 

@@ -8,9 +8,17 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import CALLED
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.network import network_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_table
+
+# What became of a secret, by how it came to the controller and by its kind.
+REPORTED = {
+    "made": dict.fromkeys(CALLED, "report_secret_made"),
+    "adopted": dict.fromkeys(CALLED, "report_secret_adopted"),
+    "rotated": {"api_key": "report_secret_rotated_api_key", "ray_token": "report_secret_rotated_ray_token"},
+}
 
 
 def report_lines(
@@ -22,9 +30,10 @@ def report_lines(
     collective: Mapping[str, Mapping[str, Any]] | None = None,
     networks: Mapping[str, Mapping[str, Any]] | None = None,
     work: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] | None = None,
+    secrets: Sequence[Mapping[str, str]] = (),
 ) -> list[str]:
-    """Lines of the report: each deployment with its network, its answer and its ranks' hosts, then what there was to do and why, then the
-    stages with their seconds."""
+    """Lines of the report: each deployment with its network, its answer and its ranks' hosts, then secrets that are new on the controller,
+    what there was to do and why, and the stages with their seconds."""
     lines: list[str] = []
     for name, deployment in sorted(deployments.items()):
         head = deployment["head"]
@@ -32,7 +41,20 @@ def report_lines(
         lines += _deployment_head(name, deployment, (networks or {}).get(name) or {}, language)
         lines += _deployment(name, plans.get(name) or {}, serving.get(head) or {}, language)
         lines[-1:] = [*_collective(figures, language), ""]
-    return [*lines, *_work(work or {}, language), *_stages(list(stages), language)]
+    return [*lines, *_secrets(secrets, language), *_work(work or {}, language), *_stages(list(stages), language)]
+
+
+def _secrets(secrets: Sequence[Mapping[str, str]], language: str) -> list[str]:
+    """Where the secrets are that this run made, adopted or rotated; never what they are."""
+    if not secrets:
+        return []
+    lines = [message("report_secrets", language)]
+    for each in secrets:
+        codes = REPORTED[each["how"]]
+        said = message(CALLED[each["kind"]], language)
+        text = message(codes[each["kind"]], language, deployment=each["deployment"], secret=said, place=each["place"])
+        lines.append("  " + text)
+    return [*lines, ""]
 
 
 def _work(work: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]], language: str) -> list[str]:

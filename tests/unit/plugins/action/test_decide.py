@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from ansible.playbook.task import Task
 from ansible.template import trust_as_template
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.action import decide, network_connectivity, report
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import code_digest, digest, with_secrets
 
 from tests.support.connectivity import good
 from tests.support.deployments import facts
@@ -114,6 +116,84 @@ def test_all_hosts_are_decided_for_at_once_and_it_is_written_down(variables: Var
 def test_in_check_mode_nothing_is_written(variables: Variables) -> None:
     assert decided(variables, check_mode=True)["plans"]
     assert not Path(variables["localhost"]["llm_report_dir"]).exists()
+
+
+def kept(variables: Variables) -> dict[str, str]:
+    """The secrets on the controller."""
+    folder = Path(variables["localhost"]["llm_secrets_dir"])
+    return {path.name: path.read_text().strip() for path in folder.iterdir()} if folder.exists() else {}
+
+
+def held_by_hosts(variables: Variables, standing: str, **values: str) -> None:
+    """What gather and the reading after it leave: the token on both hosts, the key on the head."""
+    for host, files in (("gpu1", ("ray_token", "vllm_api_key")), ("gpu2", ("ray_token",))):
+        variables[host]["ansible_facts"]["llm_secrets"] = dict.fromkeys(files, standing)
+        content = {file: base64.b64encode(values.get(file, f"held {file}").encode()).decode() for file in files}
+        results = [{"item": file, "content": text} for file, text in content.items()] if standing == "unknown" else []
+        variables[host]["__preflight_secrets"] = {"results": results}
+
+
+def test_secrets_that_nobody_has_are_made_once_in_a_run(variables: Variables) -> None:
+    variables["localhost"]["llm_rotate_secrets"] = "all"
+    first = decided(variables)
+    made = kept(variables)
+    assert set(made) == {"pair_ray_token", "pair_api_key"}
+    assert {(each["kind"], each["how"]) for each in first["secrets"]} == {
+        ("ray_token", "rotated"),
+        ("api_key", "rotated"),
+    }
+    assert not [value for value in made.values() if value in json.dumps(first)]
+    for each in variables.values():
+        each["llm_decision"] = first
+    assert decided(variables)["secrets"] == first["secrets"]
+    assert kept(variables) == made
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_a_second_controller_adopts_and_has_nothing_to_do(variables: Variables, check_mode: bool) -> None:
+    first = decided(variables)
+    asked = {host: first["hosts"][host]["asked"] for host in ("gpu1", "gpu2")}
+    of_first = {name.removeprefix("pair_"): value for name, value in kept(variables).items()}
+    for path in Path(variables["localhost"]["llm_secrets_dir"]).iterdir():
+        path.unlink()
+    held_by_hosts(variables, "unknown", ray_token=of_first["ray_token"], vllm_api_key=of_first["api_key"])
+    digests = {name: digest(value) for name, value in of_first.items()}
+    for host in ("gpu1", "gpu2"):
+        made_from = with_secrets(asked[host], digests)
+        variables[host]["ansible_facts"]["llm_records"] = {
+            role: {"digest": made_from[role], "collection": code_digest(), "differs": []} for role in ("ray", "vllm")
+        }
+    second = decided(variables, check_mode=check_mode)
+    reasons = [reason for found in second["work"]["serve"].values() for reason in found]
+    assert not [reason for reason in reasons if reason["role"] in ("ray", "vllm")]
+    assert {each["how"] for each in second["secrets"]} == {"adopted"}
+    expected = {f"pair_{name}": value for name, value in of_first.items()}
+    assert kept(variables) == ({} if check_mode else expected)
+
+
+def test_differences_are_refused_together_and_change_nothing(variables: Variables) -> None:
+    decided(variables)
+    before = kept(variables)
+    held_by_hosts(variables, "differs")
+    with pytest.raises(AnsibleActionFail) as refused:
+        decided(variables)
+    text = str(refused.value)
+    for part in ("1. ", "2. ", "gpu1:/opt/llm/secrets/vllm_api_key", "gpu2:/opt/llm/secrets/ray_token", "pair_api_key"):
+        assert part in text
+    assert not [value for value in before.values() if value in text]
+    assert kept(variables) == before
+    variables["localhost"]["llm_rotate_secrets"] = "api_key"
+    with pytest.raises(AnsibleActionFail) as refused:
+        decided(variables)
+    assert "vllm_api_key" not in str(refused.value), "only the token is refused now"
+    assert kept(variables) == before
+
+
+def test_a_secret_that_is_not_asked_for_is_not_made(variables: Variables) -> None:
+    for host in ("gpu1", "gpu2"):
+        variables[host] |= {"ray_token_enabled": False, "vllm_api_key": "s3t"}
+    assert decided(variables)["secrets"] == []
+    assert kept(variables) == {}
 
 
 def test_a_plan_is_made_once_in_a_run(variables: Variables) -> None:

@@ -47,6 +47,17 @@ def test_a_deployment_that_does_not_serve_yet_is_named_all_the_same() -> None:
     assert lines == ["Deployment d on a, b", ""]
 
 
+@pytest.mark.parametrize("how", ["made", "adopted", "rotated"])
+def test_new_secrets_are_named_with_their_place(how: str) -> None:
+    found = [
+        {"deployment": "d", "kind": kind, "how": how, "place": f"/s/d_{kind}"} for kind in ("ray_token", "api_key")
+    ]
+    lines = report_lines([], {}, {}, {}, secrets=found)
+    assert lines[0] == "Secrets:"
+    assert ["/s/d_ray_token" in lines[1], "/s/d_api_key" in lines[2]] == [True, True]
+    assert ("llm_rotate_secrets=finish" in lines[2]) is (how == "rotated")
+
+
 def test_the_all_reduce_is_compared_with_the_link() -> None:
     found = {
         "backend": "gloo",

@@ -1,0 +1,34 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The secrets that a host holds, told so that only who knows them and the question recognises them."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+
+# What the roles write into the folder of secrets.
+FILES = ("ray_token", "vllm_api_key")
+
+
+def seal(challenge: str, value: str) -> str:
+    """What stands for a secret in an answer: another one for each question, so that nobody learns from a log what it is, or whether it changed."""
+    return hmac.new(challenge.encode(), value.encode(), hashlib.sha256).hexdigest()
+
+
+def sealed_secrets(folder: str, challenge: str) -> dict[str, str]:
+    """The seals of the secrets in a folder, by file name. One that is not there, is empty or may not be read by this user is left out.
+
+    Raises OSError where a file is there and the disk does not give it: a secret that cannot be read is not one that is missing.
+    """
+    found = {}
+    for name in FILES:
+        try:
+            with open(os.path.join(folder, name), encoding="utf-8") as stream:
+                value = stream.read().strip()
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        if value:
+            found[name] = seal(challenge, value)
+    return found
