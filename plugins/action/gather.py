@@ -51,7 +51,7 @@ class ActionModule(ActionBase):
         for name, file in SECRETS.items():
             if file in seals:
                 said = self._templar.template(task_vars[file]) if file in task_vars else None
-                own = kept(folder, mine, name) if said is None else str(said)
+                own = kept(folder, mine, name) if said is None else str(said).strip()
                 others = (kept(folder, other, name) for other in deployments if other != mine)
                 found[file] = standing(seals[file], challenge, own, others)
         return found

@@ -47,6 +47,12 @@ def test_a_rebuilt_host_that_is_none() -> None:
         assert part in text
 
 
+def test_a_rotation_of_something_else() -> None:
+    text = refused("rotate_secrets", "-e", "llm_rotate_secrets=everything")
+    for part in ('"everything"', "llm_rotate_secrets", "api_key, ray_token, all, finish"):
+        assert part in text
+
+
 @pytest.mark.parametrize(
     ("language", "said"),
     [

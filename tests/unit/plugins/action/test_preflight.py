@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -152,6 +153,35 @@ def test_a_run_with_limit(workplace: Workplace, report: Path, answers: bool) -> 
     assert ("llm_gpu" in hosts["gpu01"]["ansible_facts"]) is answers
     assert "llm_gpu" not in hosts["gpu03"]["ansible_facts"], "another deployment"
     assert not report.exists(), "check mode"
+
+
+def test_hosts_tell_of_secrets_what_they_are_to_the_controller(workplace: Workplace) -> None:
+    values = {"gpu01": "correct-horse", "gpu02": "battery-staple", "gpu03": "s3cret-of-gpu03"}
+    for host, value in values.items():
+        workplace.write(f"{host}/secrets/ray_token", value)
+        workplace.write(f"inventory/host_vars/{host}.yml", json.dumps({"llm_host_dir": str(workplace.root / host)}))
+    workplace.write("inventory/.llm/secrets/qwen_ray_token", "correct-horse\n")
+    show = """
+- ansible.builtin.import_playbook: {playbook}
+- hosts: llm_deployments
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug:
+        msg: "{{{{ inventory_hostname }}}} {{{{ ansible_facts['llm_secrets'] }}}} {{{{ __preflight_secrets.results | length }}}}"
+"""
+    workplace.write("play.yml", show.format(playbook=REPOSITORY / "playbooks/preflight.yml"))
+    done = workplace.play("-vvv", "--check", "--diff")
+    assert done.returncode == 0, done.stdout
+    said = {host: re.findall(rf'"msg": "{host} (.*)"', done.stdout) for host in values}
+    assert said == {
+        "gpu01": ["{'ray_token': 'same'} 0"],
+        "gpu02": ["{'ray_token': 'differs'} 0"],
+        "gpu03": ["{'ray_token': 'unknown'} 1"],
+    }
+    for value in values.values():
+        shapes = (value, base64.b64encode(value.encode()).decode(), hashlib.sha256(value.encode()).hexdigest())
+        assert not [shape for shape in shapes if shape in done.stdout]
+    assert os.listdir(workplace.root / "inventory/.llm/secrets") == ["qwen_ray_token"], "check mode"
 
 
 def test_what_is_wrong_is_told_at_once(workplace: Workplace, report: Path) -> None:
