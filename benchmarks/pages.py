@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT / ".collections"))
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import releases  # noqa: E402
 
 MARKS = ("<!-- printed by benchmarks/pages.py -->", "<!-- end -->")
@@ -83,8 +84,10 @@ def _row(name: str, config: dict[str, Any], title: str, gpu: dict[str, Any], cou
         if option not in SAID and value is not None
     )
     sizes = f"{settings['tensor_parallel_size']} x {settings['pipeline_parallel_size']}"
-    length, tokens = settings["max_model_len"], found["kv_cache_tokens"]
-    return f"| {name} | {title} | {sizes} | {length:,} | {tokens:,} | {settings['gpu_memory_utilization']} | {more} |"
+    length, tokens = f"{settings['max_model_len']:,}", found["kv_cache_tokens"]
+    if plan["verdict"] == NARROWLY:
+        length += ", narrowly"
+    return f"| {name} | {title} | {sizes} | {length} | {tokens:,} | {settings['gpu_memory_utilization']} | {more} |"
 
 
 def releases_table() -> str:

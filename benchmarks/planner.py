@@ -28,9 +28,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import ARCHITECTURES  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import known  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.uncertainty import GENERATIONS  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, known  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import (  # noqa: E402
+    generation,
+    uncertainty,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key  # noqa: E402
 
 DATA = ROOT / "tests" / "data"
@@ -218,6 +223,12 @@ TOKENS_NOT_COMPARED = {
     "seed-qwen3-8b-rtx3080-ok4096": "its utilization was not published, and the default contradicts the figures",
     "seed-qwen3-8b-rtx3080-len1024-ok": "options were not published (offload, utilization); the figures contradict the defaults",
     "2xl40-deepseek-coder-v2-lite-30720-ok": "the figure is another start's (max_model_len 163840)",
+}
+# Starts whose figures say nothing of how good a prediction is, and why.
+UNKNOWN_FACTS = {
+    "a100-40g-llama3-8b-act9": "its options were not published, and its activation is seven times that of the same model elsewhere",
+    "llama2-70b-tp4-a100-before": "a state between two releases",
+    "llama2-70b-tp4-a100-after": "a state between two releases",
 }
 
 
@@ -468,10 +479,45 @@ def published() -> list[dict[str, Any]]:
             row["real_tokens"] = real
             row["tokens"] = abs(predicted["kv_cache_tokens"] - real) / real
             row["signed"] = (predicted["kv_cache_tokens"] - real) / real
+            smallest = min(rank["kv_cache_gib"] for rank in predicted["ranks"])
+            row["kv_off_gib"] = abs(predicted["kv_cache_tokens"] - real) / predicted["kv_cache_tokens"] * smallest
+            row["engine"], row["generation"] = case["engine"], generation(compute) if case.get("gpu_name") else ""
         if case["observed"].get("weights_gib") and predicted["ranks"]:
             weight = case["observed"]["weights_gib"]
             row["weights"] = min(abs(rank["weights_gib"] - weight) / weight for rank in predicted["ranks"])
     return rows
+
+
+# -- uncertainty ---------------------------------------------------------------------------------------------------------
+def differences(real: list[dict[str, Any]], public: list[dict[str, Any]]) -> dict[str, dict[str, tuple[int, float]]]:
+    """By engine and GPU generation: how many starts show the KV cache of a rank, and its largest difference from the prediction, GiB.
+
+    The generation is empty where the GPU's name was not published.
+    """
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in real:
+        if "kv_gib" in row:
+            found.setdefault("V1", {}).setdefault("Hopper", []).append(row["kv_gib"])
+    for row in public:
+        if "kv_off_gib" in row and row["id"] not in UNKNOWN_FACTS:
+            found.setdefault(row["engine"], {}).setdefault(row["generation"], []).append(row["kv_off_gib"])
+    return {
+        engine: {name: (len(values), max(values)) for name, values in rows.items()} for engine, rows in found.items()
+    }
+
+
+def margins(real: list[dict[str, Any]], public: list[dict[str, Any]]) -> None:
+    print("\nKV cache of a rank off the prediction, by engine and GPU generation: what a plan has to leave to spare")
+    print(f"  {'engine':<7} {'generation':<12} {'starts':>6} {'worst GiB':>10} {'margin GiB':>11}")
+    found = differences(real, public)
+    for engine in sorted(found):
+        for least, name in GENERATIONS:
+            count, worst = found[engine].get(name, (0, 0.0))
+            margin = uncertainty(engine, [Gpu("any", 1, least)]).size / 1024**3
+            print(f"  {engine:<7} {name:<12} {count:>6} {f'{worst:.3f}' if count else '-':>10} {margin:>11.3f}")
+        count, worst = found[engine].get("", (0, 0.0))
+        if count:
+            print(f"  {engine:<7} {'not named':<12} {count:>6} {worst:>10.3f} {'-':>11}")
 
 
 # -- speed ---------------------------------------------------------------------------------------------------------------
@@ -606,6 +652,7 @@ def report(options: argparse.Namespace) -> int:
         for row in public:
             if row["outcome"] is None:
                 print(f"  {row['id']}: {row.get('why')}")
+    margins(real, public)
     table(unseen, "Blind: predictions that were written down before the start")
     parts = {
         name: [

@@ -24,6 +24,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import Network
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import ranked_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY, STARTS
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
         elif head not in ranked_hosts(plan["nodes"]):
             errors.append(_head_idle(name, head, plan, question.language))
         else:
+            errors += _narrow(name, plan, variables[head], question.language)
             errors += _ray_open(name, asked, plan, variables, records, question.language)
         decided["plans"][name] = plan
         image = image_to_run(variables[head], records)
@@ -166,6 +168,27 @@ def _ray_open(
             deployment=name,
             version=version,
             hosts=names(exposed, language),
+        )
+    ]
+
+
+def _narrow(name: str, plan: Mapping[str, Any], variables: Mapping[str, Any], language: str) -> list[dict[str, str]]:
+    """A start that the prediction cannot promise is tried only where that is asked for."""
+    if plan["predicted"]["verdict"] != NARROWLY or is_true(variables.get("vllm_accept_narrow", False)):
+        return []
+    margin = plan["predicted"]["margin"]
+    other = next((one["change"] for one in plan["alternatives"] if one["verdict"] == STARTS), None)
+    return [
+        problem(
+            "plan_narrow",
+            language,
+            value="vllm_accept_narrow: false",
+            where=message("where_group", language, group=name),
+            deployment=name,
+            spare=margin["spare_gib"],
+            uncertainty=margin["uncertainty_gib"],
+            reason=margin["reason"],
+            less=message("plan_narrow_other" if other else "plan_narrow_less", language, change=other),
         )
     ]
 

@@ -29,6 +29,11 @@ class Experience(NamedTuple):
     error_percent: float | None
 
     @property
+    def proven(self) -> bool:
+        """Whether this model was started on this GPU with this release."""
+        return self.level == "past_gpu_model_release"
+
+    @property
     def sentence(self) -> Text:
         code = "reason_past_starts" if self.starts > 1 else "reason_past_start"
         return Text(code, count=self.starts, level=Text(self.level), off=-self.error_gib)

@@ -58,8 +58,10 @@ MENDED = (
 SHAPE = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "vllm_version")
 OBJECTIVES = ("throughput", "latency", "context")
 INTERCONNECTS = tuple(ALL_REDUCE_SECONDS)
-# A context chosen by the planner leaves this share of the predicted cache, for what the prediction may be off by.
+# Where no context starts safely, the one that is chosen leaves at least the rest of the predicted cache.
 CONTEXT_MARGIN = 0.97
+# It is a multiple of this, and the next longer one that was tried is within one such part of it.
+CONTEXT_STEP, CONTEXT_PARTS = 256, 16
 MAX_SHAPES, MAX_SPANNING = 8, 4
 MAX_ALTERNATIVES = 14
 # More context and more requests at once than this no longer decide between shapes.
@@ -212,7 +214,9 @@ def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], mode
         if task.wishes.get(name) is not None:
             raw[name] = task.wishes[name]
     raw["nodes"] = [len(ranks) for _dummy, ranks in placement.nodes] or None
-    return predict(model or task.model, list(placement.gpus), raw, task.memo, task.experience.correction)
+    return predict(
+        model or task.model, list(placement.gpus), raw, task.memo, task.experience.correction, task.experience.proven
+    )
 
 
 def _try(task: Task, placement: Placement, settings: dict[str, Any], model: Model | None = None) -> Candidate:
@@ -233,27 +237,61 @@ def _try(task: Task, placement: Placement, settings: dict[str, Any], model: Mode
 
 
 def _relieved(task: Task, placement: Placement, relief: Mapping[str, Any]) -> Candidate:
-    """The placement with a relief, and the longest context that fits when the user left it open."""
+    """The placement with a relief, and the longest context that fits safely when the user left it open; else the longest that fits."""
     settings = _settings(task, placement, relief)
     first = _try(task, placement, settings)
-    if "max_model_len" in task.wishes or first.prediction.ok:
-        return first if "max_model_len" in task.wishes else _with_length(first)
+    if "max_model_len" in task.wishes:
+        return first
+    safest = _fitted(task, settings, first, safe=True)
+    if safest.prediction.safe:
+        return safest
+    # Without room for the cache at the least context there is none at a longer one.
+    return _fitted(task, settings, first, safe=False) if safest.prediction.longest else safest
+
+
+def _fitted(task: Task, settings: Mapping[str, Any], first: Candidate, safe: bool) -> Candidate:
+    """The settings with the longest context that starts, or starts safely; the last one tried if there is none."""
+    if _fits(first, safe):
+        return _with_length(first)
     best = first
     whole = first.prediction.settings.max_model_len
     for context in [whole, *[length for length in CONTEXTS if length < whole]]:
-        one = first if context == whole else _try(task, placement, dict(settings, max_model_len=context))
-        if one.prediction.ok:
+        one = first if context == whole else _try(task, first.placement, dict(settings, max_model_len=context))
+        if _fits(one, safe):
             return one
-        longest = int((one.prediction.longest or 0) * CONTEXT_MARGIN)
-        code = one.prediction.error.code if one.prediction.error else ""
-        if code == "max_model_len_exceeds_kv_cache" and longest > context // 2:
-            fitted = _try(task, placement, dict(settings, max_model_len=longest // 256 * 256 or longest))
-            if fitted.prediction.ok:
-                return fitted
-        if code not in MEMORY_CODES:
+        prediction = one.prediction
+        longest = (prediction.longest_safe if safe else int((prediction.longest or 0) * CONTEXT_MARGIN)) or 0
+        code = prediction.error.code if prediction.error else ""
+        if code in ("", "max_model_len_exceeds_kv_cache") and context > longest > context // 2:
+            fitted = _try(task, first.placement, dict(settings, max_model_len=_whole_steps(longest)))
+            if _fits(fitted, safe):
+                return _lengthened(task, fitted, context, safe)
+        if code and code not in MEMORY_CODES:
             return one
         best = one
     return best
+
+
+def _whole_steps(length: int) -> int:
+    return length // CONTEXT_STEP * CONTEXT_STEP or length
+
+
+def _lengthened(task: Task, fitted: Candidate, too_long: int, safe: bool) -> Candidate:
+    """A longer context, below one that is too long. Where a whole prompt is one batch, a shorter context leaves more to the cache."""
+    while not fitted.prediction.settings.chunked_prefill and too_long - _length(fitted) > too_long // CONTEXT_PARTS:
+        length = _whole_steps((_length(fitted) + too_long) // 2)
+        if length <= _length(fitted):
+            break
+        one = _try(task, fitted.placement, dict(fitted.settings, max_model_len=length))
+        if _fits(one, safe):
+            fitted = one
+        else:
+            too_long = length
+    return fitted
+
+
+def _fits(one: Candidate, safe: bool) -> bool:
+    return one.prediction.safe if safe else one.prediction.ok
 
 
 def _with_length(one: Candidate) -> Candidate:
@@ -272,13 +310,13 @@ def candidate(task: Task, placement: Placement) -> Candidate:
             continue
         tried.add(tuple(open_relief.items()))
         one = _relieved(task, placement, open_relief)
-        if one.prediction.ok and one.prediction.settings.max_model_len >= wanted:
+        if one.prediction.safe and one.prediction.settings.max_model_len >= wanted:
             return one
-        if best is None or _length(one) > _length(best):
+        if best is None or (one.prediction.safe, _length(one)) > (best.prediction.safe, _length(best)):
             best = one
         if one.prediction.error and one.prediction.error.code not in MEMORY_CODES:
             break
-        if "max_model_len" in task.wishes and one.prediction.ok:
+        if "max_model_len" in task.wishes and one.prediction.safe:
             return one
     if best is None:
         raise ValueError("no settings were tried")
@@ -312,21 +350,23 @@ DECISIVE = (*MEMORY_CODES, "out_of_memory_loading")
 
 
 def _score(task: Task, one: Candidate) -> tuple[float, ...]:
-    """Predicted value in doublings: of the context (up to what is worth more), of requests at once and of speed."""
+    """Whether it starts safely, then the predicted value in doublings: of the context (up to what is worth more), of requests at once
+    and of speed."""
     prediction = one.prediction
     if prediction.error is not None:
         code = prediction.error.code
         near = len(DECISIVE) - DECISIVE.index(code) if code in DECISIVE else 0
         return (0.0, near, -max((rank.weights for rank in prediction.ranks), default=0))
+    starts = 2.0 if prediction.safe else 1.0
     length, tokens = _length(one), prediction.tokens or 0
     speed = math.log2(_speed(task, one))
     if task.objective == "context":
-        return (1.0, length, speed, tokens)
+        return (starts, length, speed, tokens)
     most = ladder.WANTED_CONTEXT if task.objective == "latency" else VALUED_CONTEXT
     valued = max(min(length, most), 1)
     at_once = min(max(tokens / valued, 1.0), VALUED_REQUESTS)
     value = math.log2(valued) + math.log2(at_once) / 2 + speed
-    return (1.0, value, tokens)
+    return (starts, value, tokens)
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------------
@@ -361,6 +401,7 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
     reasons += _reasons(best, task, remedy)
     return {
         "ok": best.prediction.ok,
+        "verdict": best.prediction.verdict,
         "vllm_version": release.asked,
         "executor": executor,
         "settings": best.settings,
@@ -531,6 +572,7 @@ def _as_alternative(one: Candidate, lang: str, remedy: Text) -> dict[str, Any]:
         "cost": spoken(one.cost, lang),
         "gain": spoken(one.gain, lang),
         "ok": prediction.ok,
+        "verdict": prediction.verdict,
         "error": prediction.error.as_dict(lang, remedy) if prediction.error else None,
         "settings": one.settings,
         "max_model_len": prediction.settings.max_model_len,

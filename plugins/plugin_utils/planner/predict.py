@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import (
     fields,
     kv,
     overhead,
+    uncertainty,
     validity,
     weights,
 )
@@ -76,15 +77,37 @@ class Prediction(NamedTuple):
     longest: int | None
     settings: Settings
     warnings: tuple[Text, ...]
+    uncertainty: uncertainty.Uncertainty
+    spare: int | None = None  # bytes on the fullest rank beyond what the start needs; None where that is not known
+    longest_safe: int | None = None  # the longest context that fits with the uncertainty to spare
 
     @property
     def ok(self) -> bool:
         return self.error is None
 
+    @property
+    def verdict(self) -> str:
+        """Whether it starts, and with more to spare than the prediction may be off."""
+        if self.error is not None:
+            return uncertainty.NOT
+        narrow = self.spare is not None and self.spare < self.uncertainty.size
+        return uncertainty.NARROWLY if narrow else uncertainty.STARTS
+
+    @property
+    def safe(self) -> bool:
+        return self.verdict == uncertainty.STARTS
+
     def as_dict(self, lang: str = "en", remedy: Text | None = None) -> dict[str, Any]:
         """Plain data. `remedy` says what would start instead."""
         return {
             "ok": self.ok,
+            "verdict": self.verdict,
+            "margin": {
+                "spare_gib": None if self.spare is None else round(self.spare / GIB, 4),
+                "uncertainty_gib": round(self.uncertainty.size / GIB, 4),
+                "reason": self.uncertainty.reason.say(lang),
+                "longest_safe_context": self.longest_safe,
+            },
             "error": self.error.as_dict(lang, remedy) if self.error else None,
             "errors": [error.as_dict(lang, remedy) for error in self.errors],
             "dtype": self.dtype,
@@ -99,9 +122,16 @@ class Prediction(NamedTuple):
 Memo = dict[Any, Any]
 
 
-def predict(model: Model, gpus: list[Gpu], raw: Any, memo: Memo | None = None, correction: int = 0) -> Prediction:
+def predict(
+    model: Model,
+    gpus: list[Gpu],
+    raw: Any,
+    memo: Memo | None = None,
+    correction: int = 0,
+    proven: bool = False,
+) -> Prediction:
     """Predict with facts already read. `memo` keeps weights between predictions of one model; `correction` is added to
-    what every rank holds beside the model (learnt from past starts)."""
+    what every rank holds beside the model (learnt from past starts; `proven` if they were starts of this model)."""
     model = _overridden(model, raw)
     settings = resolve(model, gpus, raw)
     memo = {} if memo is None else memo
@@ -111,11 +141,12 @@ def predict(model: Model, gpus: list[Gpu], raw: Any, memo: Memo | None = None, c
     warnings = [*settings.warnings, *model.warnings, *dtype_warnings, *validity.gpu_warnings(settings, used)]
     warnings += [*validity.route_warnings(settings), *environment.warnings(settings.environment, settings.release)]
     codes = {refused.code for refused in refusals}
+    doubt = uncertainty.uncertainty(settings.engine, used, proven)
     if codes & {"layers_fewer_than_stages"} or settings.tp * settings.pp > 4096:
-        return Prediction(refusals[0], tuple(refusals), dtype, (), None, None, None, settings, tuple(warnings))
+        return Prediction(refusals[0], tuple(refusals), dtype, (), None, None, None, settings, tuple(warnings), doubt)
     scheme = validity.effective_quantization(model, settings)
     model = model._replace(quantization=scheme)
-    return _memory(model, used, settings, dtype, refusals, warnings, memo, correction)
+    return _memory(model, used, settings, dtype, refusals, warnings, memo, correction, doubt)
 
 
 def _overridden(model: Model, raw: Mapping[str, Any]) -> Model:
@@ -138,13 +169,13 @@ def _memory(
     warnings: list[Text],
     memo: Memo,
     correction: int,
+    doubt: uncertainty.Uncertainty,
 ) -> Prediction:
     key = settings.release.key
     stages = shards(len(model.layers), settings.tp, settings.pp, key, settings.layer_partition)
     expert_parallel = settings.tp * settings.dp if settings.expert_parallel else 1
     ranks: list[Rank] = []
-    rank_blocks: list[int] = []
-    seen: dict[tuple[Any, ...], tuple[Rank, int]] = {}
+    seen: dict[tuple[Any, ...], Rank] = {}
     alike: dict[Any, kv.Cache] = {}
     signatures = [_signature(model, shard) for shard in stages]
     for signature, shard in zip(signatures, stages, strict=True):
@@ -159,15 +190,41 @@ def _memory(
         kind = (signatures[shard.stage], gpu, free, first)
         if kind not in seen:
             held = _weights(model, shard, gpu, settings, dtype, expert_parallel, memo)
-            rank = _rank(model, shard, gpu, settings, dtype, held, 0 if first else 1, correction, free)
-            seen[kind] = (rank, kv.blocks(stores[shard.stage], max(rank.available, 0)))
-            refusals.extend(_loading(rank, gpu, free, settings, index))
-        ranks.append(seen[kind][0])
-        rank_blocks.append(seen[kind][1])
-    smallest = min(rank_blocks) if rank_blocks else 0
+            seen[kind] = _rank(model, shard, gpu, settings, dtype, held, 0 if first else 1, correction, free)
+            refusals.extend(_loading(seen[kind], gpu, free, settings, index))
+        ranks.append(seen[kind])
+    return _capacity(settings, dtype, ranks, stores, refusals, warnings, doubt)
+
+
+def _blocks(ranks: list[Rank], stores: list[kv.Cache], settings: Settings, less: int = 0) -> int:
+    """Blocks of the KV cache that every rank has, `less` bytes taken away."""
     if settings.blocks_override:
-        smallest = settings.blocks_override
-    return _capacity(model, settings, dtype, ranks, stores, smallest, refusals, warnings)
+        return settings.blocks_override
+    if settings.kv_bytes is not None:
+        less = 0  # said, not predicted
+    kinds = {(rank.stage, rank.available) for rank in ranks}
+    return min((kv.blocks(stores[stage], max(available - less, 0)) for stage, available in kinds), default=0)
+
+
+def _usable(blocks: int, settings: Settings) -> int:
+    """Blocks that one request may take."""
+    if settings.engine == "V0" and settings.pp > 1 and at(eras.V0_PP_SPLITS_CHECK, settings.release.key):
+        return blocks // settings.pp
+    if settings.engine == "V1" and at(eras.NULL_BLOCK_CHECKED, settings.release.key):
+        return blocks - 1
+    return blocks
+
+
+def _spare(ranks: list[Rank], stores: list[kv.Cache], needed: int, settings: Settings) -> int:
+    """Bytes on the fullest rank beyond what loading and one request of the full length need."""
+    spare = min(rank.total - LOADING_ROOM_BYTES - rank.weights for rank in ranks)
+    if settings.blocks_override or settings.kv_bytes is not None:
+        return spare
+    if settings.engine == "V0" and settings.pp > 1 and at(eras.V0_PP_SPLITS_CHECK, settings.release.key):
+        needed *= settings.pp
+    elif _usable(1, settings) < 1:
+        needed += 1
+    return min(spare, *(rank.available - needed * stores[rank.stage].block_bytes for rank in set(ranks)))
 
 
 def _signature(model: Model, shard: Shard) -> tuple[Any, ...]:
@@ -291,31 +348,27 @@ def _offload(settings: Settings, lacking: int) -> list[Fix]:
     return [{"cpu_offload_gb": int(settings.cpu_offload) + max(lacking, 0) // GIB + 3}]
 
 
-def _graphs_fit(rank: Rank, cached: int, settings: Settings, warnings: list[Text]) -> Refusal | None:
+def _left_for_graphs(rank: Rank, cached: int) -> int:
     """CUDA graphs are captured after the KV cache: they live in what the budget leaves."""
-    left = max(rank.total - CONTEXT_BYTES - rank.weights - rank.non_torch - cached, 0)
-    if rank.graphs <= left:
-        return None
-    refused = refusal(
+    return max(rank.total - CONTEXT_BYTES - rank.weights - rank.non_torch - cached, 0)
+
+
+def _graphs_refused(rank: Rank, left: int, settings: Settings) -> Refusal:
+    return refusal(
         "out_of_memory_cudagraph", "start_graphs", *_relief(settings), graphs=rank.graphs / GIB, left=left / GIB
     )
-    if rank.graphs <= left + GRAPH_DOUBT_BYTES:
-        warnings.append(Text("start_graphs_doubt", said=refused.message))
-        return None
-    return refused
 
 
 def _capacity(
-    model: Model,
     settings: Settings,
     dtype: str,
     ranks: list[Rank],
     stores: list[kv.Cache],
-    blocks: int,
     refusals: list[Refusal],
     warnings: list[Text],
+    doubt: uncertainty.Uncertainty,
 ) -> Prediction:
-    key = settings.release.key
+    blocks = _blocks(ranks, stores, settings)
     if blocks < 1:
         worst = min(ranks, key=lambda rank: rank.available)
         refusals.append(
@@ -327,15 +380,14 @@ def _capacity(
                 left=worst.available / GIB,
             )
         )
-        return Prediction(refusals[0], tuple(refusals), dtype, tuple(ranks), 0, 0.0, 0, settings, tuple(warnings))
-    usable = blocks
-    if settings.engine == "V0" and settings.pp > 1 and at(eras.V0_PP_SPLITS_CHECK, key):
-        usable = blocks // settings.pp
-    if settings.engine == "V1" and at(eras.NULL_BLOCK_CHECKED, key):
-        usable = blocks - 1
+        return Prediction(
+            refusals[0], tuple(refusals), dtype, tuple(ranks), 0, 0.0, 0, settings, tuple(warnings), doubt
+        )
+    usable = _usable(blocks, settings)
     length = settings.max_model_len
     needed = max(kv.request_blocks(store, length, settings.batched_tokens) for store in stores)
     longest = _longest(stores, usable, settings)
+    safe = _longest(stores, max(_usable(_blocks(ranks, stores, settings, doubt.size), settings), 0), settings)
     if settings.auto_max_model_len and longest:
         length = min(length, longest)
         needed = max(kv.request_blocks(store, length, settings.batched_tokens) for store in stores)
@@ -344,12 +396,13 @@ def _capacity(
     if settings.engine == "V0":
         concurrency = round(blocks * settings.block_size / length, 2)
     if needed > usable:
-        shorter: list[Fix] = [{"max_model_len": longest}] if longest else []
+        cure = safe if safe >= LENGTH_LEAST else longest
+        shorter: list[Fix] = [{"max_model_len": cure}] if cure else []
         refusals.append(
             refusal(
                 "max_model_len_exceeds_kv_cache",
                 "start_length",
-                *(shorter if longest >= LENGTH_LEAST else []),
+                *(shorter if cure >= LENGTH_LEAST else []),
                 *_relief(settings),
                 *_offload(settings, (needed - usable) * max(store.block_bytes for store in stores)),
                 *shorter,
@@ -357,14 +410,21 @@ def _capacity(
                 longest=longest,
             )
         )
+    spare = _spare(ranks, stores, needed, settings)
     for rank in {(rank.weights, rank.activation): rank for rank in ranks}.values():
-        refused = _graphs_fit(rank, blocks * stores[rank.stage].block_bytes, settings, warnings)
-        if refused:
+        left = _left_for_graphs(rank, blocks * stores[rank.stage].block_bytes)
+        if rank.graphs <= left:
+            continue
+        spare = min(spare, left - rank.graphs)
+        refused = _graphs_refused(rank, left, settings)
+        if rank.graphs > left + GRAPH_DOUBT_BYTES:
             refusals.append(refused)
             break
+        warnings.append(Text("start_graphs_doubt", said=refused.message))
     error = refusals[0] if refusals else None
+    said = tuple(warnings)
     return Prediction(
-        error, tuple(refusals), dtype, tuple(ranks), tokens, concurrency, longest, settings, tuple(warnings)
+        error, tuple(refusals), dtype, tuple(ranks), tokens, concurrency, longest, settings, said, doubt, spare, safe
     )
 
 

@@ -13,6 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import aligned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import render_page
 
@@ -93,8 +94,19 @@ def _predicted(plan: Mapping[str, Any]) -> Mapping[str, Any]:
     return predicted
 
 
-def _outcome(ok: Any, language: str) -> str:
-    return message("plan_starts" if ok else "plan_does_not_start", language)
+def _outcome(one: Mapping[str, Any], language: str) -> str:
+    """Whether it starts, in words. A plan of an older release of the collection has no verdict."""
+    return message("plan_" + (one.get("verdict") or ("starts" if one.get("ok") else "does_not_start")), language)
+
+
+def _margin(plan: Mapping[str, Any], code: str, language: str) -> str:
+    """What a start leaves, and how far the prediction may be off; empty where the plan does not say it."""
+    margin = _predicted(plan).get("margin") or {}
+    if margin.get("spare_gib") is None:
+        return ""
+    return message(
+        code, language, spare=margin["spare_gib"], uncertainty=margin["uncertainty_gib"], reason=margin["reason"]
+    )
 
 
 def _commands(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -115,8 +127,10 @@ def _commands(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
 # -- terminal ------------------------------------------------------------------------------------------------------------
 def _verdict(plan: Mapping[str, Any], language: str) -> str:
     error = _predicted(plan).get("error")
+    if plan.get("verdict") == NARROWLY:
+        return _margin(plan, "plan_starts_narrowly_because", language)
     if plan.get("ok") or not error:
-        return _outcome(plan.get("ok"), language)
+        return _outcome(plan, language)
     return message(
         "plan_does_not_start_because", language, error=error["code"], why=error["message"], remedy=error["remedy"]
     )
@@ -142,7 +156,7 @@ def _alternative_lines(plan: Mapping[str, Any], language: str) -> list[str]:
                 str(one.get("change")),
                 _number(one.get("kv_cache_tokens")),
                 _number(one.get("max_concurrency")),
-                str(code) if code and not one.get("ok") else _outcome(one.get("ok"), language),
+                str(code) if code and not one.get("ok") else _outcome(one, language),
                 str(one.get("cost") or ""),
             ]
         )
@@ -238,7 +252,7 @@ def _alternative_view(one: Mapping[str, Any], language: str) -> dict[str, Any]:
         "tokens": _number(one.get("kv_cache_tokens")),
         "concurrency": _number(one.get("max_concurrency")),
         "ok": bool(one.get("ok")),
-        "outcome": error.get("code") or _outcome(one.get("ok"), language),
+        "outcome": error.get("code") or _outcome(one, language),
         "explanation": [error[key] for key in ("message", "remedy") if error.get(key)],
         "cost": one.get("cost") or "",
         "gain": one.get("gain") or "",
@@ -262,11 +276,13 @@ def _plan_view(name: str, plan: Mapping[str, Any], language: str) -> dict[str, A
         "max_model_len": settings.get("max_model_len"),
         message("plan_tokens", language): predicted.get("kv_cache_tokens"),
         message("plan_concurrency", language): predicted.get("max_concurrency"),
+        message("plan_margin", language): _margin(plan, "plan_margin_gib", language) or None,
     }
     error = predicted.get("error")
     return {
         "name": name,
         "ok": bool(plan.get("ok")),
+        "outcome": _verdict(plan, language) if plan.get("verdict") == NARROWLY else _outcome(plan, language),
         "errors": predicted.get("errors") or ([error] if error else []),
         "summary": [(label, _number(value)) for label, value in summary.items()],
         "reasons": plan.get("reasons") or [],

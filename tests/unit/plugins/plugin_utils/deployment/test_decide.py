@@ -228,6 +228,45 @@ def test_every_plan_that_cannot_start_is_named(language: str, parts: tuple[str, 
     assert list(decided["hosts"]) == ["gpu4"]
 
 
+# Qwen2.5-7B fills a V100 of 16 GiB: it starts, with less to spare than the prediction may be off.
+NARROW: dict[str, Any] = {
+    "vllm_max_model_len": 4096,
+    "vllm_gpu_memory_utilization": 0.98,
+    "vllm_max_num_seqs": 8,
+    "vllm_enforce_eager": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("language", "parts"),
+    [
+        (
+            "en",
+            (
+                "The deployment alone may not start",
+                "a plan that leaves more (a GPTQ 4-bit checkpoint), or vllm_accept_narrow: true",
+            ),
+        ),
+        ("zh", ("部署 alone 可能无法启动", "余量更大的方案（GPTQ 4 位权重），或设 vllm_accept_narrow: true")),
+    ],
+)
+@pytest.mark.parametrize("accepted", [False, "no", True, "yes"])
+def test_a_narrow_plan_has_to_be_asked_for(accepted: Any, language: str, parts: tuple[str, ...]) -> None:
+    variables = {"gpu1": host(1, llm_bundle_dir="/bundle", vllm_accept_narrow=accepted, **NARROW)}
+    bundle = Bundle()
+    config = json.loads((DATA / "Qwen__Qwen2.5-7B-Instruct.json").read_text(encoding="utf-8"))
+    decided = decide(
+        Question({"alone": {"hosts": ["gpu1"], "head": "gpu1"}}, variables, ["gpu1"], language=language),
+        Sources(bundle.records, lambda _path: config),
+    )
+    assert decided["plans"]["alone"]["verdict"] == "starts_narrowly"
+    if accepted in (True, "yes"):
+        assert decided["error"] == ""
+    else:
+        for part in (*parts, "group_vars/alone.yml"):
+            assert part in decided["error"]
+
+
 def test_the_head_gets_ranks_where_any_plan_gives_it_some() -> None:
     variables = {f"gpu{n}": host(n, 1 if n == 1 else 2, vllm_max_model_len=2048) for n in (1, 2, 3)}
     deployments = {"pair": {"hosts": list(variables), "head": "gpu1"}}
