@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The pages of docs/ whose figures the planner prints: docs/guides/v100.md and docs/reference/releases.md.
+"""The pages of docs/ whose figures the planner prints: docs/guides/v100.md, docs/guides/low-memory.md and docs/reference/releases.md.
 
 usage: python benchmarks/pages.py
 
@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT / ".collections"))
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import releases  # noqa: E402
 
@@ -90,6 +91,66 @@ def _row(name: str, config: dict[str, Any], title: str, gpu: dict[str, Any], cou
     return f"| {name} | {title} | {sizes} | {length} | {tokens:,} | {settings['gpu_memory_utilization']} | {more} |"
 
 
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}
+# GPU, memory as nvidia-smi prints it (MiB), capability, checkpoint, and the bandwidth of its PCIe slot with 16 lanes (GB/s, generations 3 and 4).
+SMALL_GPUS = (
+    ("NVIDIA GeForce RTX 3070", 8192, "8.6", AWQ, 31.5),
+    ("NVIDIA GeForce RTX 3060", 12288, "8.6", AWQ, 31.5),
+    ("Tesla T4", 15360, "7.5", AWQ, 15.8),
+    ("Tesla V100-PCIE-16GB", 16384, "7.0", GPTQ, 15.8),
+    ("NVIDIA GeForce RTX 3090", 24576, "8.6", AWQ, 31.5),
+    ("Tesla V100-PCIE-32GB", 32768, "7.0", GPTQ, 15.8),
+)
+# What the page's second table changes, one at a time.
+STEPS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("as it is", {}),
+    ("`cpu_offload_gb 24`", {"cpu_offload_gb": 24}),
+    ("`enforce_eager true`", {"enforce_eager": True}),
+    ("`max_num_seqs 16`", {"max_num_seqs": 16}),
+    ("`max_num_batched_tokens 1024`", {"max_num_batched_tokens": 1024}),
+    ("`gpu_memory_utilization 0.95`", {"gpu_memory_utilization": 0.95}),
+    ("`max_model_len 2048`", {"max_model_len": 2048}),
+    ("`dtype bfloat16`", {"dtype": "bfloat16"}),
+    ("`dtype float32`", {"dtype": "float32"}),
+    ("`kv_cache_dtype fp8_e5m2`", {"kv_cache_dtype": "fp8_e5m2"}),
+)
+
+
+def _llama70b(quantization: dict[str, Any]) -> dict[str, Any]:
+    path = ROOT / "tests" / "data" / "models" / "meta-llama__Meta-Llama-3.1-70B.json"
+    return {**json.loads(path.read_text(encoding="utf-8")), "quantization_config": quantization}
+
+
+def low_memory() -> str:
+    """70B in 4 bits on one small GPU: the combination that the planner finds, and what each step costs and gains."""
+    lines = [
+        "| GPU | Checkpoint | What the planner finds | KV tokens | Seconds a step, at least |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for name, memory, capability, quantization, bandwidth in SMALL_GPUS:
+        gpu = {"name": name, "memory_mib": memory, "compute_capability": capability}
+        node = {"host": "gpu01", "gpus": [gpu], "memory_mib": 64 * 1024}
+        plan = plan_deployment(_llama70b(quantization), [node], {"vllm_version": "0.8.5.post1"})
+        found = next(one for one in plan["alternatives"] if "cpu_offload_gb" in one["settings"])
+        seconds = found["settings"]["cpu_offload_gb"] * 1024**3 / bandwidth / 1e9
+        change = ", ".join(f"`{step}`" for step in found["change"].split(", "))
+        method = str(quantization["quant_method"]).upper()
+        lines.append(f"| {name} | {method} | {change} | {found['kv_cache_tokens']:,} | {seconds:.1f} |")
+    steps = ["| Change | Verdict | Weights GiB | Activation GiB | KV cache GiB | KV tokens |", "| --- " * 6 + "|"]
+    gpu = {"name": "NVIDIA GeForce RTX 3090", "memory_mib": 24576, "compute_capability": "8.6"}
+    base = {"vllm_version": "0.8.5.post1", "max_model_len": 4096, "cpu_offload_gb": 20}
+    for name, change in STEPS:
+        found = predict_start(_llama70b(AWQ), [gpu], {**base, **change})
+        said = found["error"]["code"] if found["error"] else found["verdict"].replace("_", " ")
+        rank = found["ranks"][0]
+        figures = " | ".join(f"{rank[key]:.2f}" for key in ("weights_gib", "activation_gib", "kv_cache_gib"))
+        steps.append(f"| {name} | {said} | {figures} | {found['kv_cache_tokens']:,} |")
+    heading = (
+        "### What each step gives\n\nFor the RTX 3090, vLLM 0.8.5.post1, `cpu_offload_gb 20`, `max_model_len 4096`:"
+    )
+    return "\n\n".join(("\n".join(lines), heading, "\n".join(steps)))
+
+
 def releases_table() -> str:
     """What each official image is made of, and what it does on a V100."""
     lines = [
@@ -107,6 +168,7 @@ def releases_table() -> str:
 
 
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/guides/low-memory.md": low_memory,
     "docs/guides/v100.md": v100,
     "docs/reference/releases.md": releases_table,
 }

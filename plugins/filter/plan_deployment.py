@@ -26,6 +26,7 @@ options:
     description:
       - Hosts in rank order, the head first; each with C(host) and C(gpus).
       - GPUs are as nvidia-smi reports them, each with C(name), C(memory_mib) and C(compute_capability).
+      - C(memory_mib) of a host, where it is known, limits the weights that an alternative puts there.
     type: list
     elements: dict
     required: true

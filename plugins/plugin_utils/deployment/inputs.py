@@ -111,7 +111,7 @@ def plan_inputs(
         request["compute_capabilities"] = image["compute_capabilities"]
     request["image_has_ray"] = bool(image.get("ray_version")) or ray_is_in_image(str(head.get("vllm_version") or ""))
     return {
-        "nodes": [{"host": host, "gpus": _gpus(hostvars[host])} for host in order],
+        "nodes": [{"host": host, "gpus": _gpus(hostvars[host]), **_memory(hostvars[host])} for host in order],
         "request": request,
         "config": _config_path(records, head),
     }
@@ -125,6 +125,12 @@ def _is_read(name: str) -> bool:
 def _gpus(variables: Mapping[str, Any]) -> list[Any]:
     found = (variables.get("ansible_facts") or {}).get(FOUND)
     return list(found or variables.get(DECLARED) or [])
+
+
+def _memory(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The memory of the host, once it was looked at."""
+    found = (variables.get("ansible_facts") or {}).get("llm_memory_mib")
+    return {"memory_mib": found} if found else {}
 
 
 def _image_of(records: Sequence[Mapping[str, Any]], reference: str) -> Mapping[str, Any]:

@@ -64,6 +64,9 @@ CONTEXT_MARGIN = 0.97
 CONTEXT_STEP, CONTEXT_PARTS = 256, 16
 MAX_SHAPES, MAX_SPANNING = 8, 4
 MAX_ALTERNATIVES = 14
+MIB, GIB = 1024**2, 1024**3
+# Of a host's memory: the swap space of the V0 engine for each GPU, where nothing is said (vllm/config.py), and what the system needs.
+SWAP_SPACE_GIB, HOST_RESERVE_GIB = 4, 2
 # More context and more requests at once than this no longer decide between shapes.
 VALUED_CONTEXT, VALUED_REQUESTS = 32768, 32
 
@@ -71,6 +74,7 @@ VALUED_CONTEXT, VALUED_REQUESTS = 32768, 32
 class Node(NamedTuple):
     host: str
     gpus: tuple[Gpu, ...]
+    memory: int | None = None  # of the host, bytes; None if it is not known
 
 
 class Placement(NamedTuple):
@@ -135,7 +139,9 @@ def read_nodes(value: Any) -> list[Node]:
         row = fields.mapping(entry, field)
         if not row.get("host"):
             raise InputError(f"{field}.host", "input_missing")
-        nodes.append(Node(str(row["host"]), tuple(read_gpus(row.get("gpus") or [], f"{field}.gpus"))))
+        memory = fields.number(row, "memory_mib", field, 1, 1 << 30)
+        gpus = tuple(read_gpus(row.get("gpus") or [], f"{field}.gpus"))
+        nodes.append(Node(str(row["host"]), gpus, int(memory * MIB) if memory else None))
     if len({node.host for node in nodes}) != len(nodes):
         raise InputError("nodes", "input_host_twice")
     return nodes
@@ -472,9 +478,82 @@ def _rungs(task: Task, best: Candidate) -> list[Candidate]:
             other = candidate(task._replace(model=model), best.placement)
             found.append(other._replace(change=rung.change, cost=rung.cost, gain=rung.gain))
             continue
+        if "cpu_offload_gb" in rung.settings and not best.prediction.ok:
+            found += [*_bitsandbytes(task, best.placement), *_offloaded(task, best.placement)]
+            continue
         one = _try(task, best.placement, settings, model)
         found.append(one._replace(change=rung.change, cost=rung.cost, gain=rung.gain))
     return found
+
+
+def _bitsandbytes(task: Task, placement: Placement) -> list[Candidate]:
+    """A 16-bit checkpoint that is quantised while it is loaded, where the release can and that starts."""
+    if task.model.quantization.method != "none" or {"quantization", "load_format"} & set(task.wishes):
+        return []
+    wishes = {**task.wishes, "quantization": "bitsandbytes", "load_format": "bitsandbytes"}
+    one = candidate(task._replace(wishes=wishes), placement)
+    if not one.prediction.ok:
+        return []
+    change, cost = Text("change_bitsandbytes"), Text("cost_bitsandbytes")
+    return [one._replace(change=change, cost=cost, gain=Text("gain_checkpoint"))]
+
+
+def _host_room(task: Task, placement: Placement, engine: str) -> int | None:
+    """GiB of the host's memory that each rank may take for weights, on the fullest host; None where no host's memory is known.
+
+    Offloaded weights are pinned, and so is the swap space of the V0 engine; the checkpoint's pages are read through the rest.
+    """
+    memory = {node.host: node.memory for node in task.nodes}
+    asked = fields.number(task.wishes, "swap_space", "request", 0, 1e6)
+    swap = (asked if asked is not None else SWAP_SPACE_GIB) if engine == "V0" else 0
+    rooms = [
+        (found / GIB - HOST_RESERVE_GIB) / len(ranks) - swap
+        for host, ranks in placement.nodes
+        if (found := memory.get(host)) and ranks
+    ]
+    return int(min(rooms)) if rooms else None
+
+
+def _offloaded(task: Task, placement: Placement) -> list[Candidate]:
+    """The least weights in the host's memory with which a useful context starts safely, with what else that takes; nothing if none does."""
+    if "cpu_offload_gb" in task.wishes:
+        return []
+    wanted = min(task.model.context, ladder.WANTED_CONTEXT)
+
+    def serves(one: Candidate) -> bool:
+        return one.prediction.safe and (_length(one) >= wanted or "max_model_len" in task.wishes)
+
+    def ask(size: int) -> Candidate:
+        return candidate(task._replace(wishes={**task.wishes, "cpu_offload_gb": size}), placement)
+
+    whole = _predict(task, placement, _settings(task, placement, {}))
+    held = max((rank.weights for rank in whole.ranks), default=0)
+    room = _host_room(task, placement, whole.settings.engine)
+    low, high = 0, -(-held // GIB) if room is None else min(-(-held // GIB), room)
+    best = ask(high) if high > 0 else None
+    if best is None or not serves(best):
+        return []
+    while high - low > 1:  # one that serves lies in (low, high]
+        middle = (low + high) // 2
+        one = ask(middle)
+        low, high, best = (low, middle, one) if serves(one) else (middle, high, best)
+    named = (
+        "cpu_offload_gb",
+        "max_model_len",
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "gpu_memory_utilization",
+        "enforce_eager",
+    )
+    usual = at(eras.UTILIZATION, task.release.key)
+    words = [
+        f"{name} {str(best.settings[name]).lower()}"
+        for name in named
+        if best.settings.get(name) is not None
+        and name not in task.wishes
+        and (name != "gpu_memory_utilization" or best.settings[name] != usual)
+    ]
+    return [best._replace(change=", ".join(words), cost=Text("cost_offload", size=high), gain=Text("gain_offload"))]
 
 
 def _more_hosts(task: Task, best: Candidate) -> list[Candidate]:

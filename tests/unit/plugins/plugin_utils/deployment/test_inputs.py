@@ -33,6 +33,12 @@ def test_the_head_comes_first_and_found_gpus_win_over_declared_ones() -> None:
     assert [(node["host"], len(node["gpus"])) for node in asked["nodes"]] == [("b", 1), ("a", 2)]
 
 
+def test_the_memory_of_a_host_that_was_looked_at_is_told() -> None:
+    hostvars = {"a": variables(ansible_facts={"llm_memory_mib": 64000}), "b": variables()}
+    asked = plan_inputs({"hosts": ["a", "b"], "head": "a"}, hostvars)
+    assert [node.get("memory_mib") for node in asked["nodes"]] == [64000, None]
+
+
 def test_only_what_the_user_set_is_asked_for() -> None:
     head = variables(
         vllm_max_model_len=4096, vllm_enforce_eager=False, vllm_options={"seed": 1}, vllm_port=8000, vllm_dtype=None

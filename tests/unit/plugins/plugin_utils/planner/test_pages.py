@@ -13,4 +13,4 @@ from benchmarks.pages import PAGES, ROOT, written
 def test_a_page_says_what_the_planner_prints(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert written(page, text) == text, "run: python benchmarks/pages.py"
-    assert text.count("\n| ") > 50
+    assert text.count("\n| ") > 15
