@@ -185,8 +185,8 @@ def _narrow(name: str, plan: Mapping[str, Any], variables: Mapping[str, Any], la
             value="vllm_accept_narrow: false",
             where=message("where_group", language, group=name),
             deployment=name,
-            spare=margin["spare_gib"],
-            uncertainty=margin["uncertainty_gib"],
+            spare=f"{margin['spare_gib']:.2f}",
+            uncertainty=f"{margin['uncertainty_gib']:.2f}",
             reason=margin["reason"],
             less=message("plan_narrow_other" if other else "plan_narrow_less", language, change=other),
         )
