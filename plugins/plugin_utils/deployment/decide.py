@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
+    gpus_of,
     image_to_run,
     plan_inputs,
     ray_without_token,
@@ -70,6 +71,10 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             continue  # outside of --limit
         head = asked["head"]
         variables = question.variables
+        unseen = [host for host in asked["hosts"] if not gpus_of(variables[host])]
+        if unseen:
+            errors.append(_unseen(name, unseen, question.language))
+            continue
         bundle = str(variables[head].get("llm_bundle_dir") or "")
         records = list(sources.records(bundle)) if bundle else []
         plan = dict(question.plans.get(name) or _plan(question, sources, asked, records, bundle))
@@ -191,6 +196,19 @@ def _narrow(name: str, plan: Mapping[str, Any], variables: Mapping[str, Any], la
             less=message("plan_narrow_other" if other else "plan_narrow_less", language, change=other),
         )
     ]
+
+
+def _unseen(name: str, unseen: Sequence[str], language: str) -> dict[str, str]:
+    """Hosts outside of --limit that do not answer, or of which no run has seen the GPUs."""
+    hosts = names(unseen, language)
+    return problem(
+        "plan_gpus_unknown",
+        language,
+        value=f"llm_gpus ({hosts}): {message('nothing', language)}",
+        where=message("where_group", language, group=name),
+        deployment=name,
+        hosts=hosts,
+    )
 
 
 def _head_idle(name: str, head: str, plan: Mapping[str, Any], language: str) -> dict[str, str]:

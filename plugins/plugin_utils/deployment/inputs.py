@@ -111,7 +111,7 @@ def plan_inputs(
         request["compute_capabilities"] = image["compute_capabilities"]
     request["image_has_ray"] = bool(image.get("ray_version")) or ray_is_in_image(str(head.get("vllm_version") or ""))
     return {
-        "nodes": [{"host": host, "gpus": _gpus(hostvars[host]), **_memory(hostvars[host])} for host in order],
+        "nodes": [{"host": host, "gpus": gpus_of(hostvars[host]), **_memory(hostvars[host])} for host in order],
         "request": request,
         "config": _config_path(records, head),
     }
@@ -122,7 +122,8 @@ def _is_read(name: str) -> bool:
     return name.startswith(PREFIXES) and not name.endswith(("_KEY", "_TOKEN", "_PASSWORD"))
 
 
-def _gpus(variables: Mapping[str, Any]) -> list[Any]:
+def gpus_of(variables: Mapping[str, Any]) -> list[Any]:
+    """The GPUs that were found on a host, else those that the inventory names; none where neither is known."""
     found = (variables.get("ansible_facts") or {}).get(FOUND)
     return list(found or variables.get(DECLARED) or [])
 

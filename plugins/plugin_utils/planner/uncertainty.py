@@ -11,7 +11,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.uncertainty import (
     COMPARED,
     ENOUGH_STARTS,
-    FEW_STARTS_FACTOR,
     GENERATIONS,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
@@ -51,10 +50,7 @@ def _of(engine: str, name: str) -> Uncertainty:
         )
     largest = max(row[1] for row in rows.values())
     every = sum(row[0] for row in rows.values())
-    assumed = largest * FEW_STARTS_FACTOR
     return Uncertainty(
-        int(assumed * GIB),
-        Text(
-            "uncertainty_assumed", count=count, all=every, engine=engine, generation=name, gib=assumed, largest=largest
-        ),
+        int(largest * GIB),
+        Text("uncertainty_assumed", count=count, all=every, engine=engine, generation=name, gib=largest),
     )

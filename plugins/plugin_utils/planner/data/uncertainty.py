@@ -29,6 +29,5 @@ COMPARED: dict[str, dict[str, tuple[int, float]]] = {
     },
     "V1": {"Blackwell": (1, 0.018), "Hopper": (67, 0.235)},
 }
-# With as many starts the largest difference is believed; with fewer the engine's largest one counts that many times.
+# With as many starts the largest difference of the generation counts; with fewer that of the engine on any GPU.
 ENOUGH_STARTS = 20
-FEW_STARTS_FACTOR = 2

@@ -244,10 +244,10 @@ NARROW: dict[str, Any] = {
             "en",
             (
                 "The deployment alone may not start",
-                "a plan that leaves more (a GPTQ 4-bit checkpoint), or vllm_accept_narrow: true",
+                "a plan that leaves more (max_model_len 2048), or vllm_accept_narrow: true",
             ),
         ),
-        ("zh", ("部署 alone 可能无法启动", "余量更大的方案（GPTQ 4 位权重），或设 vllm_accept_narrow: true")),
+        ("zh", ("部署 alone 可能无法启动", "余量更大的方案（max_model_len 2048），或设 vllm_accept_narrow: true")),
     ],
 )
 @pytest.mark.parametrize("accepted", [False, "no", True, "yes"])
@@ -265,6 +265,21 @@ def test_a_narrow_plan_has_to_be_asked_for(accepted: Any, language: str, parts: 
     else:
         for part in (*parts, "group_vars/alone.yml"):
             assert part in decided["error"]
+
+
+def test_a_host_that_nobody_has_seen_is_named() -> None:
+    """With --limit the others are looked at as well, and one of them may be down."""
+    variables = hosts(3)
+    del variables["gpu2"]["ansible_facts"]
+    deployments = {"pair": {"hosts": ["gpu1", "gpu2"], "head": "gpu1"}, "alone": {"hosts": ["gpu3"], "head": "gpu3"}}
+    bundle = Bundle()
+    sources = Sources(bundle.records, bundle.config)
+    decided = decide(Question(deployments, variables, ["gpu1", "gpu3"]), sources)
+    assert "The GPUs of gpu2 are not known" in decided["error"]
+    assert "deployment pair" in decided["error"]
+    assert list(decided["plans"]) == ["alone"]
+    variables["gpu2"]["llm_gpus"] = [{"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}]
+    assert decide(Question(deployments, variables, ["gpu3"]), sources)["error"] == ""
 
 
 def test_the_head_gets_ranks_where_any_plan_gives_it_some() -> None:

@@ -15,7 +15,6 @@ import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.uncertainty import (
     COMPARED,
     ENOUGH_STARTS,
-    FEW_STARTS_FACTOR,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
@@ -60,8 +59,8 @@ def test_the_table_is_what_the_compared_starts_show() -> None:
     ("gpu", "version", "says", "gib"),
     [
         (H200, "0.25.1", "67 starts of engine V1 on Hopper", COMPARED["V1"]["Hopper"][1]),
-        (V100, "0.8.5.post1", "only 0 of the 14 starts of engine V0", COMPARED["V0"]["Turing"][1] * FEW_STARTS_FACTOR),
-        (T4, "0.6.6", "only 5 of the 14 starts of engine V0", COMPARED["V0"]["Turing"][1] * FEW_STARTS_FACTOR),
+        (V100, "0.8.5.post1", "only 0 of the 14 starts of engine V0", COMPARED["V0"]["Turing"][1]),
+        (T4, "0.6.6", "only 5 of the 14 starts of engine V0", COMPARED["V0"]["Turing"][1]),
     ],
 )
 def test_few_measurements_make_a_wider_margin(gpu: dict[str, Any], version: str, says: str, gib: float) -> None:
