@@ -203,7 +203,7 @@ def to_do(
 def left_out(hosts: Sequence[str], found: Mapping[str, Iterable[str]], variables: Mapping[str, Any]) -> dict[str, str]:
     """For each stage the end of its play's pattern: the hosts where there is nothing to do. No host is left out of a run that is to
     walk everything (``llm_full_check``), or that has tags."""
-    if is_true(variables.get("llm_full_check", "llm_rotate_secrets") or False) or not whole_run(variables):
+    if is_true(variables.get("llm_full_check") or False) or not whole_run(variables):
         return dict.fromkeys(STAGES, "")
     return {stage: without(hosts, found[stage]) for stage in STAGES}
 
