@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Recor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records, load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+    EARLY_STAGES,
     asked_by_variables,
     code_digest,
     left_out,
@@ -71,7 +72,8 @@ class ActionModule(ActionBase):
             asked[host] = asked_by_variables(fleet[host], options, records, image_to_run(fleet[host], records))
         records_of = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in hosts}
         found = to_do({"": hosts}, asked, records_of, code_digest())
-        return asked, left_out(hosts, found, {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]})
+        options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
+        return asked, left_out(hosts, found, options_of_run, EARLY_STAGES)
 
     def check(self, task_vars: Mapping[str, Any], lang: str) -> dict[str, Any]:
         """All that is wrong with the hosts of the deployments that this run is about."""

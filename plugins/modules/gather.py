@@ -36,6 +36,9 @@ options:
   records_dir:
     description: Where roles keep records of what they left on the host. Left out, none is looked at.
     type: path
+  lock_file:
+    description: The file with which M(baremetal.llm.host_lock) keeps other runs away. Left out, it is not looked at.
+    type: path
   bundle:
     description: Folder of the bundle on the controller. Left out or empty, no disk is measured.
     type: path
@@ -277,6 +280,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._evidence import Hos
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, read_gpus
 from ansible_collections.baremetal.llm.plugins.module_utils._host import host_facts, parse_gpu_processes
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import foreign_ports, ssh_ports
+from ansible_collections.baremetal.llm.plugins.module_utils._lock import read_lock
 from ansible_collections.baremetal.llm.plugins.module_utils._nics import nic_facts
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
@@ -360,6 +364,7 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_firewall": firewalls,
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_engine": engine,
+        "llm_lock": read_lock(options["lock_file"]) if options["lock_file"] else {},
         "llm_records": verify_records(options["records_dir"], Host(programs, gpu)) if options["records_dir"] else {},
     }
 
@@ -375,6 +380,7 @@ def main() -> None:
             "timeout_seconds": {"type": "int", "default": 60},
             "state_file": {"type": "path"},
             "records_dir": {"type": "path"},
+            "lock_file": {"type": "path"},
             "bundle": {"type": "path"},
             "model": {"type": "str", "default": ""},
             "host_dir": {"type": "path", "default": "/opt/llm"},

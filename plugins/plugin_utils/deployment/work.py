@@ -26,9 +26,13 @@ STAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "serve": (("ray", "vllm"), ("prepare", "images", "models", "network")),
 }
 OF_A_DEPLOYMENT = ("network", "serve")
+# Not a stage, but left out like one.
+LOCK = "lock"
 # Roles whose variables say all that they are asked for. The others are asked by the decision.
 BY_VARIABLES = ("nvidia_driver", "docker", "nvidia_container_toolkit", "images", "models")
 BY_DECISION = ("network", "ray", "vllm")
+# Known before anything is decided.
+EARLY_STAGES = tuple(stage for stage, (roles, _after) in STAGES.items() if set(roles) <= set(BY_VARIABLES))
 # Roles that write secrets of the controller to the hosts.
 OF_SECRETS = ("ray", "vllm")
 
@@ -39,7 +43,7 @@ NOBODYS_TAGS = {"molecule-notest", "notest"}
 OF_ALL_ROLES = ("llm_host_dir", "llm_offline")
 OF_THE_CONTROLLER = (
     *("llm_bundle_dir", "llm_report_dir", "llm_secrets_dir", "llm_language"),
-    *("llm_full_check", "llm_rotate_secrets"),
+    *("llm_full_check", "llm_rotate_secrets", "llm_take_over"),
 )
 # What of a host decides how something is installed there.
 SYSTEM_FACTS = ("distribution", "distribution_version", "architecture", "kernel")
@@ -200,12 +204,19 @@ def to_do(
     return found
 
 
-def left_out(hosts: Sequence[str], found: Mapping[str, Iterable[str]], variables: Mapping[str, Any]) -> dict[str, str]:
+def left_out(
+    hosts: Sequence[str],
+    found: Mapping[str, Iterable[str]],
+    variables: Mapping[str, Any],
+    known: Iterable[str] = (*STAGES,),
+) -> dict[str, str]:
     """For each stage the end of its play's pattern: the hosts where there is nothing to do. No host is left out of a run that is to
-    walk everything (``llm_full_check``), or that has tags."""
-    if is_true(variables.get("llm_full_check") or False) or not whole_run(variables):
-        return dict.fromkeys(STAGES, "")
-    return {stage: without(hosts, found[stage]) for stage in STAGES}
+    walk everything (``llm_full_check``), or that has tags. Other runs are kept away from hosts where one of the stages has something to do of
+    which it is ``known``."""
+    if is_true(variables.get("llm_full_check")) or not whole_run(variables):
+        return dict.fromkeys([*STAGES, LOCK], "")
+    busy = {host for stage in known for host in found[stage]}
+    return {**{stage: without(hosts, found[stage]) for stage in STAGES}, LOCK: without(hosts, busy)}
 
 
 def without(hosts: Iterable[str], busy: Iterable[str]) -> str:

@@ -182,6 +182,8 @@ def test_hosts_are_left_out_of_the_pattern_of_a_play() -> None:
     assert work.left_out(HOSTS, found, {**whole, "ansible_skip_tags": ["molecule-notest", "notest"]})["serve"], (
         "nobody's tags"
     )
+    assert work.left_out(HOSTS, found, whole)["lock"] == ":!gpu2:!gpu3", "where nothing is done, nobody is kept away"
+    assert work.left_out(HOSTS, found, whole, work.EARLY_STAGES)["lock"] == ":!gpu1:!gpu2:!gpu3"
     for walk in ({"llm_full_check": True}, {"ansible_run_tags": ["docker"]}, {"ansible_skip_tags": ["ray"]}):
         assert set(work.left_out(HOSTS, found, {**whole, **walk}).values()) == {""}
 

@@ -1,0 +1,40 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's part of host_lock: who this run is, and whether the holder's run is over."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.lock import held_problem, is_over, this_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import SpeakingAction
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import render
+
+
+class ActionModule(SpeakingAction):
+    """The module, with the refusal in words."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        seen = plain(((task_vars or {}).get("ansible_facts") or {}).get("llm_lock") or {})
+        holder = seen.get("holder")
+        takes_over = boolean(self._task.args.get("take_over") or False)
+        # A task runs in a process of its own; the one above it is ansible-playbook.
+        internal = {
+            "mine": this_run(os.getppid()),
+            "seen": seen,
+            "ended": holder if holder and (takes_over or is_over(holder)) else None,
+        }
+        self._task.args = {**self._task.args, **internal}
+        result = super().run(tmp, task_vars)
+        result["refusal"] = ""
+        if self._task.args["state"] == "taken" and result.get("taken") is False and not self._task.check_mode:
+            host = task_vars["inventory_hostname"]
+            problem = held_problem(host, result.pop("holder", None), self._task.args["path"], self.language)
+            result["refusal"] = render([problem], self.language, "").strip()
+        result.pop("holder", None)
+        return result

@@ -1,0 +1,104 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who changes this host at the moment: one run of a playbook at a time.
+
+A file says who holds the host, and how many runs have given it back so far. A run that looked at the host before another one gave it back
+decided by what is no longer so, and does not get it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from typing import Any, Iterator, Mapping, TextIO
+
+FORMAT = 1
+FREE: dict[str, Any] = {"format": FORMAT, "given_back": 0, "holder": None}
+
+
+def understood(text: str) -> dict[str, Any]:
+    """The content of the file; as if there was none where it cannot be understood."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return dict(FREE)
+    if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("given_back"), int):
+        return dict(FREE)
+    holder = found.get("holder")
+    return {**FREE, "given_back": found["given_back"], "holder": holder if isinstance(holder, dict) else None}
+
+
+def read_lock(path: str) -> dict[str, Any]:
+    """Who holds the host, and how many runs have given it back."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return understood(stream.read())
+    except OSError:
+        return dict(FREE)
+
+
+def claimed(
+    found: Mapping[str, Any], mine: Mapping[str, Any], seen: Mapping[str, Any], ended: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """The lock as it is once ``mine`` has it; None where somebody else has it, or had it since it was ``seen``.
+
+    ``ended`` is a holder whose run is over, although it did not give the host back.
+    """
+    holder = found["holder"]
+    if holder and holder["run"] not in (mine["run"], (ended or {}).get("run")):
+        return None
+    if found["given_back"] != seen["given_back"]:
+        return None
+    return {**found, "holder": dict(mine)}
+
+
+def given_back(found: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The lock as it is without ``mine``; None where somebody else has it, or nobody."""
+    if not found["holder"] or found["holder"]["run"] != mine["run"]:
+        return None
+    return {**found, "given_back": found["given_back"] + 1, "holder": None}
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[TextIO]:
+    """The file, for nobody else on this host in the meantime."""
+    os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    with os.fdopen(descriptor, "r+", encoding="utf-8") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield stream
+
+
+def write(stream: TextIO, content: Mapping[str, Any]) -> None:
+    stream.seek(0)
+    stream.truncate()
+    json.dump(content, stream)
+    stream.flush()
+    os.fsync(stream.fileno())
+
+
+def take(
+    path: str, mine: Mapping[str, Any], seen: Mapping[str, Any], ended: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Take the host: ``{taken, holder}``, the holder being who has it instead (None: a run that is over by now)."""
+    with opened(path) as stream:
+        found = understood(stream.read())
+        content = claimed(found, mine, seen, ended)
+        if content is None:
+            return {"taken": False, "holder": found["holder"]}
+        write(stream, content)
+        return {"taken": True, "holder": None}
+
+
+def give_back(path: str, mine: Mapping[str, Any]) -> bool:
+    """Give the host back. Returns whether it was held by this run."""
+    if not os.path.exists(path):
+        return False
+    with opened(path) as stream:
+        content = given_back(understood(stream.read()), mine)
+        if content is None:
+            return False
+        write(stream, content)
+        return True

@@ -1,0 +1,42 @@
+"""Which run this is, and whether another one is over."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.lock import held_problem, is_over, this_run
+
+
+def test_a_run_of_this_machine_is_over_when_its_process_has_ended() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        run = this_run(process.pid)
+        assert not is_over(run)
+        process.kill()
+        process.wait()
+    assert is_over(run)
+
+
+def test_another_process_with_the_same_number_is_another_run() -> None:
+    run = this_run(os.getpid())
+    assert not is_over(run)
+    assert is_over({**run, "run": {**run["run"], "started": "1"}})
+
+
+def test_of_a_run_elsewhere_nobody_knows() -> None:
+    run = this_run(os.getpid())
+    for machine in ("another boot", "", None):
+        assert not is_over({**run, "run": {**run["run"], "machine": machine, "started": "1"}})
+    assert not is_over({"run": None})
+
+
+def test_a_refusal_names_host_holder_and_age() -> None:
+    holder = {**this_run(os.getpid()), "who": "ops@laptop", "since": time.time() - 754}
+    found = held_problem("gpu01", holder, "/opt/llm/lock.json")
+    assert "gpu01 is being changed by another run, of ops@laptop" in found["what"]
+    assert found["value"] == "ops@laptop, since 12 minutes"
+    assert found["where"] == "gpu01:/opt/llm/lock.json"
+    assert "llm_take_over=true" in found["allowed"]
+    assert "ops@laptop" in held_problem("gpu01", holder, "/x", "zh")["what"]
+    assert "since this one looked" in held_problem("gpu01", None, "/opt/llm/lock.json")["what"]
