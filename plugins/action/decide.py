@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import (
     Question,
@@ -25,7 +26,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets i
     Secret,
     agree,
     digests,
-    keep,
     secret_digests,
     secrets_of_run,
 )
@@ -75,7 +75,7 @@ class ActionModule(ActionBase):
         if not decided["error"] and not self._task.check_mode:
             for secret, agreed in agreements:
                 if agreed.value:
-                    keep(Path(secret.path), agreed.value)
+                    write_private(secret.path, agreed.value + "\n")
         work = self._work(fleet, task_vars, decided["hosts"], agreements)
         # What there is to do was found at the beginning: what a run has done since would only blur it.
         earlier = plain(task_vars.get("llm_decision") or {})

@@ -22,6 +22,7 @@ from typing import Any, Callable, Mapping, Sequence
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import is_driver_package, list_packages
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state
@@ -298,18 +299,7 @@ def write_record(folder: str, role: str, content: Mapping[str, Any]) -> bool:
     path = os.path.join(folder, role + ".json")
     if read_record(path) == json.loads(text):
         return False
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    incoming = "{0}.{1}".format(path, os.getpid())
-    descriptor = os.open(incoming, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(incoming, path)
-    except OSError:
-        os.unlink(incoming)
-        raise
+    write_private(path, text)
     return True
 
 

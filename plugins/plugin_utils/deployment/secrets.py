@@ -9,7 +9,6 @@ A host tells of a secret only its seal (``module_utils/_secrets.py``); the contr
 from __future__ import annotations
 
 import base64
-import os
 import secrets
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,22 +41,6 @@ def kept(folder: str | Path, deployment: str, name: str) -> str:
     """A secret that the controller keeps, or an empty text."""
     path = secret_file(folder, deployment, name)
     return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
-
-
-def keep(path: Path, value: str) -> None:
-    """Write a secret to the controller in one step, for its owner only."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    incoming = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(incoming, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(value + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        incoming.replace(path)
-    except OSError:
-        incoming.unlink(missing_ok=True)
-        raise
 
 
 def made() -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 from ansible_collections.baremetal.llm.plugins.module_utils._secrets import seal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import (
@@ -124,7 +125,7 @@ def test_what_the_controller_keeps_is_for_its_owner(tmp_path: Path) -> None:
     path = secrets.secret_file(tmp_path / "secrets", "pair", "api_key")
     assert secrets.kept(tmp_path / "secrets", "pair", "api_key") == ""
     for value in ("k3y", "n3w"):
-        secrets.keep(path, value)
+        write_private(str(path), value + "\n")
         assert secrets.kept(tmp_path / "secrets", "pair", "api_key") == value
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert list(path.parent.iterdir()) == [path]
