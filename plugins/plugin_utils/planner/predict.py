@@ -206,13 +206,17 @@ def _blocks(ranks: list[Rank], stores: list[kv.Cache], settings: Settings, less:
     return min((kv.blocks(stores[stage], max(available - less, 0)) for stage, available in kinds), default=0)
 
 
+def _shared(settings: Settings) -> tuple[int, int]:
+    """Into how many parts the cache is divided, of which a request gets one, and how many blocks no request gets."""
+    key = settings.release.key
+    parts = settings.pp if settings.engine == "V0" and at(eras.V0_PP_SPLITS_CHECK, key) else 1
+    return parts, int(settings.engine == "V1" and at(eras.NULL_BLOCK_CHECKED, key))
+
+
 def _usable(blocks: int, settings: Settings) -> int:
     """Blocks that one request may take."""
-    if settings.engine == "V0" and settings.pp > 1 and at(eras.V0_PP_SPLITS_CHECK, settings.release.key):
-        return blocks // settings.pp
-    if settings.engine == "V1" and at(eras.NULL_BLOCK_CHECKED, settings.release.key):
-        return blocks - 1
-    return blocks
+    parts, nobodys = _shared(settings)
+    return blocks // parts - nobodys
 
 
 def _spare(ranks: list[Rank], stores: list[kv.Cache], needed: int, settings: Settings) -> int:
@@ -220,10 +224,8 @@ def _spare(ranks: list[Rank], stores: list[kv.Cache], needed: int, settings: Set
     spare = min(rank.total - LOADING_ROOM_BYTES - rank.weights for rank in ranks)
     if settings.blocks_override or settings.kv_bytes is not None:
         return spare
-    if settings.engine == "V0" and settings.pp > 1 and at(eras.V0_PP_SPLITS_CHECK, settings.release.key):
-        needed *= settings.pp
-    elif _usable(1, settings) < 1:
-        needed += 1
+    parts, nobodys = _shared(settings)
+    needed = needed * parts + nobodys
     return min(spare, *(rank.available - needed * stores[rank.stage].block_bytes for rank in set(ranks)))
 
 
