@@ -46,12 +46,24 @@ attributes:
     support: full
 """
 
-    # All of it, or a part, is an action plugin.
+    # It is an action plugin.
     CONTROLLER = r"""
 options: {}
 attributes:
   action:
     description: Runs on the controller, without a connection to the host.
+    support: full
+  async:
+    description: Can be run in the background.
+    support: none
+"""
+
+    # It has an action plugin in front of it.
+    CONTROLLER_PART = r"""
+options: {}
+attributes:
+  action:
+    description: Has a part that runs on the controller.
     support: full
   async:
     description: Can be run in the background.

@@ -55,13 +55,11 @@ options:
     default: check
 extends_documentation_fragment:
   - baremetal.llm.attributes
-  - baremetal.llm.attributes.controller
+  - baremetal.llm.attributes.controller_part
   - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
-  action:
-    description: Has a part that runs on the controller.
   check_mode:
     description: Says what would be copied and copies nothing.
     support: full

@@ -87,13 +87,10 @@ extends_documentation_fragment:
   - baremetal.llm.attributes.linux
   - baremetal.llm.attributes.looks
   - baremetal.llm.attributes.facts
-  - baremetal.llm.attributes.controller
+  - baremetal.llm.attributes.controller_part
   - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
-attributes:
-  action:
-    description: Has a part that runs on the controller.
 seealso:
   - module: baremetal.llm.gpu_facts
 """
@@ -251,6 +248,10 @@ ansible_facts:
       type: dict
       sample:
         docker: {"digest": "3a7b…", "collection": "91be…", "differs": ["paths /etc/systemd/system/docker.service"]}
+    llm_lock:
+      description: Which run holds the host (M(baremetal.llm.host_lock)), or null, and how many runs have given it back.
+      type: dict
+      sample: {"format": 1, "given_back": 12, "holder": null}
     llm_secrets:
       description:
         - The secrets in the folder C(secrets) of O(host_dir), by file. V(same) as the controller's for this deployment, V(differs) from it,

@@ -38,13 +38,11 @@ options:
     type: dict
 extends_documentation_fragment:
   - baremetal.llm.attributes.linux
-  - baremetal.llm.attributes.controller
+  - baremetal.llm.attributes.controller_part
   - baremetal.llm.language
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
-  action:
-    description: Has a part that runs on the controller.
   check_mode:
     description: Can run in check mode.
     support: full

@@ -48,12 +48,10 @@ options:
     type: str
 extends_documentation_fragment:
   - baremetal.llm.attributes.linux
-  - baremetal.llm.attributes.controller
+  - baremetal.llm.attributes.controller_part
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
-  action:
-    description: Has a part that runs on the controller.
   check_mode:
     description: Can run in check mode.
     support: full
