@@ -7,9 +7,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.lock import held_problem, is_over, this_run
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import SpeakingAction
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import render
 
@@ -22,7 +22,7 @@ class ActionModule(SpeakingAction):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         seen = plain(((task_vars or {}).get("ansible_facts") or {}).get("llm_lock") or {})
         holder = seen.get("holder")
-        takes_over = boolean(self._task.args.get("take_over") or False)
+        takes_over = is_true(self._task.args.get("take_over"))
         # A task runs in a process of its own; the one above it is ansible-playbook.
         internal = {
             "mine": this_run(os.getppid()),
