@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The secrets that a host holds, told so that only who knows them and the question recognises them."""
+"""Keyed digests of the secrets that a host holds: a controller that has the same secret recognises it, and nobody learns it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class CallbackModule(CallbackBase):
 
     def _write(self, result: Any) -> None:
         delegated = (result._result.get("_ansible_delegated_vars") or {}).get("ansible_delegated_host")
-        # What a task without a log wrote is not told; the tests of records alter it all the same.
+        # The result of a task with no_log has no arguments to write down. The tests of records alter what such a task wrote all the same.
         if result._result.get("skipped") or result._result.get("censored") or delegated or result._task.delegate_to:
             return
         line = {
