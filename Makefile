@@ -33,11 +33,11 @@ define environment
 endef
 define lock
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(UV) pip compile --upgrade --python-version $(1) --no-annotate \
-		--output-file requirements/core-$(2).lock requirements/core-$(2).txt
+		--output-file requirements/$(2).lock requirements/$(2).txt
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-fast lint format sanity unit unit-next molecule build bench-planner bench-verdicts bench-inspect bench-lab bench-scale check-wheels changelog lock clean
+.PHONY: help demo demo-down test test-fast lint format sanity unit unit-next molecule build bench-planner bench-verdicts bench-inspect bench-lab bench-gateway bench-scale check-wheels changelog lock clean
 
 help: ## this list
 	@echo "baremetal.llm: from bare GPU hosts to a served language model"
@@ -94,6 +94,9 @@ bench-inspect: $(VENV)/.made ## how fast images are looked into, and in how much
 bench-lab: $(VENV)/.made ## the speed of this machine (P), and how fast the lab's states are restored
 	@$(RUN) PYTHONPATH=. python benchmarks/states.py $(ARGS)
 
+bench-gateway: $(VENV)/.made ## what the gateway costs: first byte, drained replica, idle streams (fetches HAProxy where there is none)
+	@$(RUN) python benchmarks/gateway.py $(ARGS)
+
 bench-scale: $(VENV)/.made ## what site.yml costs the controller on 1, 4, 16 and 32 light hosts (as root, an hour or more)
 	@$(RUN) PYTHONPATH=. python -m benchmarks.scale $(ARGS)
 
@@ -104,8 +107,9 @@ changelog: $(VENV)/.made ## write CHANGELOG.md for the version in galaxy.yml (on
 	@$(RUN) antsibull-changelog release $(ARGS)
 
 lock: $(TOOLS)/.made ## renew requirements/*.lock
-	$(call lock,3.11,2.19)
-	$(call lock,3.13,2.21)
+	$(call lock,3.11,core-2.19)
+	$(call lock,3.13,core-2.21)
+	$(call lock,3.11,clients)
 
 clean: ## remove environments, caches and build results (the demo's hosts: make demo-down)
 	rm -rf $(TOOLS) $(VENV) $(VENV_NEXT) build .nox .ansible .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache

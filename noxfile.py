@@ -29,7 +29,7 @@ MAIN = ROOT / ".venv"
 NEXT = ROOT / ".venv-next"
 PLAYBOOKS = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("playbooks/*.yml"))
 
-PYTEST = ("python", "-m", "pytest", "-n", "2", "--dist", "worksteal", "--durations", "10", "--durations-min", "1")
+PYTEST = ("python", "-m", "pytest", "-n", "4", "--dist", "worksteal", "--durations", "10", "--durations-min", "1")
 SYNTAX = ("ansible-playbook", "--syntax-check", "--inventory", "localhost,")
 
 # What a user of the tarball cannot use, or what only one machine has: it shows a hole in galaxy.yml's build_ignore.
@@ -185,9 +185,23 @@ def unit(session: nox.Session) -> None:
 def unit_next(session: nox.Session) -> None:
     """Unit tests on ansible-core 2.21. Arguments are pytest's.
 
-    Lab and light hosts run on the other one, and so do their tests. The planner knows no Ansible (tests/unit/plugins/test_pure_core.py).
+    Lab and light hosts run on the other one, and so do their tests. No release of Ansible changes what knows no Ansible: what decides
+    (tests/unit/plugins/test_pure_core.py), and the programs that roles bring to hosts.
     """
-    others = ["tests/unit/lab", "tests/unit/benchmarks/test_scale.py", "tests/unit/plugins/plugin_utils/planner"]
+    pure = ("planner", "network", "preflight", "install", "deployment", "monitoring")
+    programs = (
+        "test_probe.py",
+        "test_probe_program.py",
+        "test_api_paths.py",
+        "test_cluster_program.py",
+        "test_start_vllm.py",
+    )
+    others = [
+        "tests/unit/lab",
+        "tests/unit/benchmarks/test_scale.py",
+        *(f"tests/unit/plugins/plugin_utils/{name}" for name in pure),
+        *(f"tests/unit/roles/{name}" for name in programs),
+    ]
     run(session, *PYTEST, *(session.posargs or ["tests", *(f"--ignore={path}" for path in others)]), venv=NEXT)
 
 
@@ -236,6 +250,18 @@ def build(session: nox.Session) -> None:
     for old in folder.glob("baremetal-llm-*.tar.gz"):
         old.unlink()
     session.log(f"made {tarball(session, folder)}")
+
+
+@nox.session(default=False)
+def dashboards(session: nox.Session) -> None:
+    """Grafana's dashboards, from the table of panels (plugins/plugin_utils/monitoring/panels.yml)."""
+    run(
+        session,
+        "python",
+        "-m",
+        "tests.support.dashboards",
+        PYTHONPATH=os.pathsep.join([str(ROOT / ".collections"), str(ROOT)]),
+    )
 
 
 @nox.session(name="format", default=False)

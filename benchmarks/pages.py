@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The pages of docs/ whose figures the planner prints: docs/guides/v100.md, docs/guides/low-memory.md and docs/reference/releases.md.
+"""The pages of docs/ that the planner prints: docs/guides/v100.md, low-memory.md and recipes.md, and docs/reference/releases.md.
 
 usage: python benchmarks/pages.py
 
@@ -17,15 +17,32 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / ".collections"))
+sys.path[:0] = [str(ROOT), str(ROOT / ".collections")]
 
+from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for, named  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import spoken  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.attention import backends, spoken_sizes  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.version_changes import MLA_LATENT  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import choose_engine  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import releases  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, releases, resolve_release  # noqa: E402
 
 MARKS = ("<!-- printed by benchmarks/pages.py -->", "<!-- end -->")
+# The GPU generations of the table of attention backends: a name, a compute capability of each, and the first release that knows it.
+GENERATIONS = (
+    ("Pascal (6.0, 6.1)", (6, 0), "0.2.7"),
+    ("Volta (7.0, 7.2)", (7, 0), "0.2.7"),
+    ("Turing (7.5)", (7, 5), "0.2.7"),
+    ("Ampere (8.0, 8.6)", (8, 0), "0.2.7"),
+    ("Ada (8.9)", (8, 9), "0.2.7"),
+    ("Hopper (9.0)", (9, 0), "0.2.7"),
+    ("Blackwell (10.0)", (10, 0), "0.9.0.1"),
+)
 MODELS = (
     ("Qwen2.5-7B", "Qwen__Qwen2.5-7B-Instruct"),
     ("Qwen2.5-14B", "Qwen__Qwen2.5-14B"),
@@ -33,18 +50,23 @@ MODELS = (
     ("Qwen3-8B", "Qwen__Qwen3-8B"),
     ("Qwen3-14B", "Qwen__Qwen3-14B"),
     ("Qwen3-32B", "Qwen__Qwen3-32B"),
+    ("R1-Distill-Qwen-7B", "r1-distill-qwen-7b"),
+    ("R1-Distill-Qwen-14B", "r1-distill-qwen-14b"),
     ("Llama-3.1-8B", "meta-llama__Llama-3.1-8B"),
     ("Llama-3.1-70B", "meta-llama__Meta-Llama-3.1-70B"),
 )
+EXTRA = ROOT / "tests" / "data" / "planner" / "extra_configs.json"
 PCIE = {"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}
 NVLINK = {"name": "Tesla V100-SXM2-32GB", "memory_mib": 32768, "compute_capability": "7.0"}
 HOSTS: tuple[tuple[str, dict[str, Any], tuple[int, ...]], ...] = (
     ("1 x 16 GB", PCIE, (1,)),
     ("2 x 16 GB", PCIE, (2,)),
+    ("4 x 16 GB", PCIE, (4,)),
     ("3 hosts of 2 x 16 GB", PCIE, (2, 2, 2)),
     ("1 x 32 GB, NVLink", NVLINK, (1,)),
     ("2 x 32 GB, NVLink", NVLINK, (2,)),
     ("4 x 32 GB, NVLink", NVLINK, (4,)),
+    ("3 hosts of 2 x 32 GB, NVLink", NVLINK, (2, 2, 2)),
 )
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
 # What a reader knows already: the sizes stand in a column, and half is said above the table.
@@ -65,12 +87,22 @@ def v100() -> str:
         lines = [f"### {title}", "", "| Model | GPUs | TP x PP | Context | KV tokens | Utilization | More options |"]
         lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
         for name, file in MODELS:
-            config = json.loads((ROOT / "tests" / "data" / "models" / f"{file}.json").read_text(encoding="utf-8"))
+            config = _config(file)
             if section:
                 config["quantization_config"] = section
             lines += [row for hosts in HOSTS if (row := _row(name, config, *hosts))]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def _config(name: str) -> dict[str, Any]:
+    """A model's config.json: a file of its own, or one of those that the published starts brought."""
+    path = ROOT / "tests" / "data" / "models" / f"{name}.json"
+    if not path.exists():
+        found: dict[str, Any] = dict(json.loads(EXTRA.read_text(encoding="utf-8"))[name])
+        return found
+    config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return config
 
 
 def _row(name: str, config: dict[str, Any], title: str, gpu: dict[str, Any], counts: tuple[int, ...]) -> str:
@@ -167,10 +199,112 @@ def releases_table() -> str:
     return "\n".join(lines)
 
 
+def generations_table() -> str:
+    """From a GPU generation to the driver branch, the CUDA and the official images that serve it."""
+    lines = [
+        "| GPU generation | Last driver branch | Last CUDA | Images with code for it | CUDA of these images | On the V0 engine by default |",
+        "| --- " * 6 + "|",
+    ]
+    for name, capability, _since in GENERATIONS:
+        card = architecture(capability)
+        served = [version for version in releases() if _holds_code(version, capability)]
+        spans = ", ".join(_spans(served)) or "none: build one"
+        cudas = [RELEASES[version].cuda for version in served]
+        before = [
+            one for one in served if choose_engine(resolve_release(one), {}, [Gpu("any", 1, capability)], {}) == "V0"
+        ]
+        lines.append(
+            f"| {name} | {card.last_branch or 'the newest'} | {'12.9' if capability < (7, 5) else 'the newest'} | {spans} "
+            f"| {' to '.join(dict.fromkeys((cudas[0], cudas[-1]))) if cudas else '-'} | {f'to `v{before[-1]}`' if before else 'none'} |"
+        )
+    return "\n".join(lines)
+
+
+def _holds_code(version: str, capability: tuple[int, int]) -> bool:
+    row = RELEASES[version]
+    least = tuple(int(part) for part in row.least.split("."))
+    built = [named_code for entry in row.architectures.split() for named_code in named(entry)]
+    return (
+        capability >= least
+        and code_for(built, capability) == "sm"
+        and not (capability == (7, 0) and row.v100 == "fails")
+    )
+
+
+def _spans(versions: list[str]) -> list[str]:
+    """Runs of releases, as tags of vllm/vllm-openai."""
+    every, found = releases(), []
+    for version in versions:
+        if found and every.index(version) == every.index(found[-1][-1]) + 1:
+            found[-1].append(version)
+        else:
+            found.append([version])
+    return [f"`v{span[0]}`" if len(span) == 1 else f"`v{span[0]}` to `v{span[-1]}`" for span in found]
+
+
+def attention_table() -> str:
+    """Which attention backends a release tries on a GPU generation, and what the first of them cannot do."""
+    lines = [
+        "| GPU generation | vLLM | Engine | Backends in order | With MLA | The first lacks | Block sizes | Head sizes |",
+        "| --- " * 8 + "|",
+    ]
+    for name, capability, since in GENERATIONS:
+        spans: list[tuple[tuple[str, ...], list[str]]] = []
+        for version in releases()[releases().index(since) :]:
+            cells = _attention(version, capability)
+            if not spans or spans[-1][0] != cells:
+                spans.append((cells, []))
+            spans[-1][1].append(version)
+        for (engine, *cells), versions in spans:
+            span = versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
+            lines.append(f"| {name} | {span} | {engine} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _attention(version: str, capability: tuple[int, int]) -> tuple[str, ...]:
+    release = resolve_release(version)
+    engine = choose_engine(release, {}, [Gpu("any", 1, capability)], {})
+    tried, latent = (backends(engine, kind, release.key, capability) for kind in ("gqa", "mla"))
+    mla = ", ".join(one.name for one in latent)
+    if not mla:
+        mla = "as keys and values" if engine == "V0" and not at(MLA_LATENT, release.key) else "none"
+    if not tried:
+        return (engine, "none", mla, "", "", "")
+    first = tried[0]
+    lacks = {
+        "chunked prefill, prefix caching": first.earlier_keys is None or capability < first.earlier_keys,
+        "fp8 cache": first.fp8 is None or capability < first.fp8,
+        "sliding window": not first.window,
+        "soft-capped logits": not first.soft_cap,
+        "float32": "f" not in first.dtypes,
+    }
+    said = ", ".join(name for name, lacking in lacks.items() if lacking)
+    sizes = (spoken(spoken_sizes(text)) for text in (first.blocks, first.heads))
+    return (engine, ", ".join(one.name for one in tried), mla, said, *sizes)
+
+
+def reference() -> str:
+    """The tables of docs/reference/releases.md."""
+    heading = (
+        "## Attention backends\n\nWhat each release tries on a GPU generation with its default engine. What the first backend lacks, some releases leave to "
+        "the\nnext one, and others refuse: the planner knows which. Below the capability of the image all of it takes an image of your own."
+    )
+    by_release = "## By release\n\n*Lowest driver* is what the CUDA of the image starts with in its compatibility mode; what preflight recommends is newer."
+    return "\n\n".join((generations_table(), by_release, releases_table(), heading, attention_table()))
+
+
+def recipes() -> str:
+    """Launches that people ask for, by release."""
+    from benchmarks.recipes import page  # it needs the paths above
+
+    return page()
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/guides/low-memory.md": low_memory,
+    "docs/guides/recipes.md": recipes,
     "docs/guides/v100.md": v100,
-    "docs/reference/releases.md": releases_table,
+    "docs/reference/releases.md": reference,
 }
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / ".collections"))
+sys.path[:0] = [str(ROOT), str(ROOT / ".collections")]
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import ARCHITECTURES  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.uncertainty import GENERATIONS  # noqa: E402
@@ -37,6 +37,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty 
     uncertainty,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key  # noqa: E402
+
+from benchmarks.verdicts import page  # noqa: E402
 
 DATA = ROOT / "tests" / "data"
 MIB_PER_GIB = 1024
@@ -56,10 +58,24 @@ source and have no constant to fit. *Blind* are the measured starts that were ma
 is that old prediction, whatever was mended since. Misses are listed one by one: most stand for options that were not published, the rest are starts
 that the planner does not explain.
 
+One outcome of the published starts is not the predicted one, and stays so: `8xv100-llama2-70b-oom` (vllm-project/vllm, issue 2348). The
+report names no release, and its options went through another program, which in those days may have kept `gpu_memory_utilization=1` to itself.
+Its message, `CUDA error: out of memory`, is not that of torch's allocator, so the memory that ran out may have been pinned memory of
+the host. With `gpu_memory_utilization` 1.0 the planner refuses such a start; with the default its 16 GiB of weights on 32 GB leave room.
+
 What is not exact, and is said so by a warning or in the guide: CUDA graphs (an estimate), the activation of vision encoders, memory of
 communicators over more than two ranks, releases between the examined ones.
 
 ```text
+"""
+
+VERDICTS_HEADING = """## What the releases say themselves
+
+`make bench-verdicts` holds the planner against the Python code of seven vLLM releases: its option parser, the checks of its configuration and the
+construction of the whole model run on a CPU when only the answers of the hardware are given to them. Random options make the cases. What only
+kernels, memory or loading decide is no part of it. The parameters and buffers of the models built that way are a second judge, of the weights of the
+first rank; the largest difference is that of Mixtral in GPTQ with act-order on four ranks.
+
 """
 
 # memory.total that nvidia-smi prints, for published starts that name the GPU and not its memory.
@@ -211,6 +227,7 @@ INFERRED: dict[str, dict[str, Any]] = {
     "seed-qwen3-8b-rtx3080-ok4096": {"cpu_offload_gb": 5},
     "seed-qwen3-8b-rtx3080-util012-fail": {"cpu_offload_gb": 16},
     "8g-4060ti-qwen25-0.5b-second-fail": {"free_memory_mib": 8188 - 3578},  # the first instance holds the rest
+    "2xa10-mixtral-awq-oom": {"dtype": "float16"},  # it got past the check that refuses bfloat16 with AWQ
 }
 
 
@@ -565,8 +582,8 @@ def measured_scores(real: list[dict[str, Any]]) -> list[Score]:
             0.25,
             "GiB",
         ),
-        Score("measured: KV tokens, median", median([row["tokens"] for row in figures]) * 100, 0.3, "%"),
-        Score("measured: KV tokens, worst", max((row["tokens"] for row in figures), default=0) * 100, 4, "%"),
+        Score("measured: KV tokens, median", median([row["tokens"] for row in figures]) * 100, 0.05, "%"),
+        Score("measured: KV tokens, worst", max((row["tokens"] for row in figures), default=0) * 100, 1, "%"),
         Score(
             f"measured: outcomes wrong of {len(real)}",
             100 * sum(not row["outcome"] for row in real) / max(len(real), 1),
@@ -582,7 +599,7 @@ def published_scores(public: list[dict[str, Any]]) -> list[Score]:
     wrong = [row for row in judged if not row["outcome"]]
     return [
         Score(f"published: KV tokens, median of {len(tokens)}", median(tokens) * 100, 4, "%"),
-        Score(f"published: outcomes wrong of {len(judged)}", 100 * len(wrong) / max(len(judged), 1), 5, "%"),
+        Score(f"published: outcomes wrong of {len(judged)}", 100 * len(wrong) / max(len(judged), 1), 2, "%"),
     ]
 
 
@@ -637,7 +654,9 @@ def main() -> int:
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         status = report(options)
-    PAGE.write_text(PREFACE + text.getvalue().strip() + "\n```\n", encoding="utf-8")
+    PAGE.write_text(
+        PREFACE + text.getvalue().strip() + "\n```\n\n" + VERDICTS_HEADING + page() + "\n", encoding="utf-8"
+    )
     print(f"wrote {PAGE.relative_to(ROOT)}")
     return status
 

@@ -13,7 +13,7 @@ import docker
 from lab import artefacts, bundle, config, demo, engine, exits, hosts, images
 from lab.locks import claim, lock
 from lab.progress import LabError, say
-from lab.states import STATES, States
+from lab.states import ROAD_GIB, STATES, States
 
 
 def make_images(client: docker.DockerClient, lab: config.Config) -> str:
@@ -30,6 +30,7 @@ def up(client: docker.DockerClient, lab: config.Config) -> None:
     started = time.monotonic()
     host = make_images(client, lab)
     bundle.drop_stale_bundle(client, lab)
+    States(client, lab, host).make_room(ROAD_GIB)
     hosts.ensure_hosts(client, lab, host)
     exits.ensure_watch(client, lab, host)
     say(f"lab: {', '.join(lab.nodes)} are up ({time.monotonic() - started:.0f} s)")
@@ -57,6 +58,9 @@ def state(client: docker.DockerClient, lab: config.Config, arguments: argparse.N
         say("\n".join(states.table()))
     elif arguments.action == "prune":
         states.prune(everything=arguments.all)
+    elif arguments.action == "keep":
+        claim()
+        states.keep(arguments.name)
     else:
         claim()
         started = time.monotonic()
@@ -82,6 +86,7 @@ def parser(lab: config.Config) -> argparse.ArgumentParser:
     for name, text in (
         ("make", "keep a state if it is not kept yet; the hosts are in it afterwards"),
         ("restore", "put the hosts into a state; it is made first if it is not kept"),
+        ("keep", "keep the hosts as this state if it is not kept yet, and stop them; for what has made them so"),
     ):
         actions.add_parser(name, help=text).add_argument("name", choices=list(STATES))
     actions.add_parser("prune", help="remove stale states").add_argument(
@@ -95,6 +100,9 @@ def parser(lab: config.Config) -> argparse.ArgumentParser:
     )
     commands.add_parser(
         "driver-packages", help="fetch Debian's packages of the NVIDIA driver, for the scenarios that use them"
+    )
+    commands.add_parser(
+        "monitoring-packages", help="fetch Debian's packages of Prometheus, for the scenario that uses them"
     )
     commands.add_parser(
         "exits", help="print what hosts sent to somewhere outside of the lab since they were made; none is right"
@@ -117,6 +125,8 @@ def run(client: docker.DockerClient, lab: config.Config, arguments: argparse.Nam
         artefacts.ensure_docker_packages(client, lab, images.host_image(client, lab))
     elif arguments.command == "driver-packages":
         artefacts.ensure_driver_packages(client, lab, images.host_image(client, lab))
+    elif arguments.command == "monitoring-packages":
+        artefacts.ensure_monitoring_packages(client, images.host_image(client, lab))
     else:
         claim()
         if arguments.command == "down":

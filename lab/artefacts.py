@@ -23,12 +23,18 @@ ARTEFACTS = STATE / "artefacts"
 # What only the scenario "driver_packages" uses: Debian's packages of the driver, and a later version of NVIDIA's installer.
 DRIVER_PACKAGES = ("nvidia-kernel-dkms", "nvidia-smi", "libcuda1", "nvidia-persistenced")
 NEXT_DRIVER_VERSION = "580.159.04"
+# What only the scenario "monitoring" uses.
+MONITORING_PACKAGES = (
+    "prometheus",
+    "prometheus-alertmanager",
+    "prometheus-blackbox-exporter",
+    "prometheus-node-exporter",
+)
 
 
 def ensure_artefacts(client: docker.DockerClient, config: Config, host: str, vllm: str) -> None:
     """Fill .lab/artefacts: links into the cache, under the names that inventories/lab uses."""
     shutil.rmtree(ARTEFACTS, ignore_errors=True)
-    ARTEFACTS.mkdir(parents=True)
 
     def debian(out: Path) -> None:
         with step("fetching Debian's Docker Engine"):
@@ -59,8 +65,6 @@ def ensure_docker_packages(client: docker.DockerClient, config: Config, host: st
             command = ["/lab/docker_packages.sh", "/out", config.toolkit_version, *config.os_packages]
             _run(client, host, command, out, more_volumes=sim)
 
-    ARTEFACTS.mkdir(parents=True, exist_ok=True)
-    (ARTEFACTS / "docker_packages").unlink(missing_ok=True)
     inputs = (FILES / "docker_packages.sh", LAB / "sim", config.os_packages, config.toolkit_version, host)
     _cached("docker_packages", packages, *inputs)
 
@@ -75,11 +79,19 @@ def ensure_driver_packages(client: docker.DockerClient, config: Config, host: st
             _run(client, host, command, out, more_volumes=sim)
         build_runfile(NEXT_DRIVER_VERSION, out)
 
-    ARTEFACTS.mkdir(parents=True, exist_ok=True)
-    (ARTEFACTS / "driver_packages").unlink(missing_ok=True)
     scripts = [FILES / name for name in ("driver_packages.sh", "kernel_headers.mk")]
     inputs = (LAB / "sim", DRIVER_PACKAGES, NEXT_DRIVER_VERSION, os.uname().release)
     _cached("driver_packages", packages, *scripts, host, *inputs)
+
+
+def ensure_monitoring_packages(client: docker.DockerClient, host: str) -> None:
+    """Link .lab/artefacts/monitoring_packages: Debian's packages of Prometheus and its companions."""
+
+    def packages(out: Path) -> None:
+        with step("fetching Debian's packages of Prometheus (50 MB)"):
+            _run(client, host, ["/lab/monitoring_packages.sh", "/out", *MONITORING_PACKAGES], out)
+
+    _cached("monitoring_packages", packages, FILES / "monitoring_packages.sh", MONITORING_PACKAGES, host)
 
 
 def _cached(name: str, make: Callable[[Path], None], *inputs: object) -> None:
@@ -92,6 +104,8 @@ def _cached(name: str, make: Callable[[Path], None], *inputs: object) -> None:
             unfinished.mkdir(parents=True)
             make(unfinished)
             unfinished.rename(folder)
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    (ARTEFACTS / name).unlink(missing_ok=True)
     (ARTEFACTS / name).symlink_to(folder)
 
 

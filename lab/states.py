@@ -33,6 +33,8 @@ COPY = LAB / "files" / "copy_disk.py"
 STOP_SECONDS = 60
 # This much of the disk stays free, whatever there is to keep.
 RESERVE_GIB = float(os.environ.get("LLM_LAB_RESERVE_GIB") or 5)
+# What bare hosts take on the disk until they serve, with the bundle; measured, rounded up.
+ROAD_GIB = 20.0
 # What playbooks leave on the controller, below STATE. The results of reading the bundle belong to the checkout and stay there.
 CONTROLLER = ("secrets", "reports")
 
@@ -101,7 +103,7 @@ class States:
         hosts.ensure_networks(self.client, self.config)
         missing = self._missing(name)
         needed = sum(state.gib for state in missing) * len(self.nodes)
-        if missing and needed > (free := self._free_gib()) - RESERVE_GIB:
+        if missing and needed > (free := self.make_room(needed)) - RESERVE_GIB:
             say(
                 f"lab: no space to keep {' and '.join(state.name for state in missing)}: that takes {needed:.1f} GiB, and {free:.1f} GiB are "
                 f"free, of which {RESERVE_GIB:g} stay so. The playbooks run on bare hosts instead, which takes minutes each time. "
@@ -113,15 +115,32 @@ class States:
             return
         self._restore(STATES[name])
 
+    def keep(self, name: str) -> None:
+        """The hosts are in this state, by another way than the one that makes it; what it is made from is the same. They are stopped.
+
+        A scenario that walks the whole road spares those that begin at its end the walk.
+        """
+        state = STATES[name]
+        snapshot = self._snapshot(state)
+        with lock(f"state-{snapshot.name}"):
+            if self._kept(snapshot):
+                return
+            needed = sum(one.gib for one in self._lineage(name)) * len(self.nodes)
+            if needed > (free := self.make_room(needed)) - RESERVE_GIB:
+                say(
+                    f"lab: the state {snapshot.name} is not kept: it takes {needed:.1f} GiB, and {free:.1f} GiB are free"
+                )
+                return
+            self._keep(snapshot, 0, boot=False)
+
     def table(self) -> list[str]:
         """A line for each state: name, size of its own, when it was made and how long that took, current or stale."""
         rows = [f"{'bare':30} made from the image of a host in seconds; nothing is kept"]
         for record in self._records():
             made = time.strftime("%Y-%m-%d %H:%M", time.localtime(record["made"]))
             size, seconds = record["bytes"] / GIB, record["seconds"]
-            rows.append(
-                f"{record['name']:30} {size:6.2f} GiB, made {made} in {seconds:.0f} s, {self._standing(record)}"
-            )
+            how = f"in {seconds:.0f} s" if seconds else "by another run"
+            rows.append(f"{record['name']:30} {size:6.2f} GiB, made {made} {how}, {self._standing(record)}")
         for state in STATES.values():
             if state.parent and not self._kept(self._snapshot(state)):
                 rows.append(f"{state.name:30} not kept; about {state.gib * len(self.nodes):.1f} GiB")
@@ -134,6 +153,12 @@ class States:
                 with lock(f"state-{record['name']}"):
                     self._forget(record["name"])
                 say(f"lab: removed the state {record['name']} ({record['bytes'] / GIB:.2f} GiB)")
+
+    def make_room(self, gib: float) -> float:
+        """The GiB that are free, after stale states were removed if less than ``gib`` and the reserve were."""
+        if self._free_gib() < gib + RESERVE_GIB:
+            self.prune()
+        return self._free_gib()
 
     # What it is made from
 
@@ -236,7 +261,7 @@ class States:
             exits.ensure_watch(self.client, self.config, self.host_image)
             self._each(lambda node: hosts.wait_for_boot(self.client, self.config, node))
 
-    def _keep(self, snapshot: Snapshot, seconds: float) -> None:
+    def _keep(self, snapshot: Snapshot, seconds: float, boot: bool = True) -> None:
         """Keep the hosts' disks, and what the playbooks left on the controller. The record is written last."""
         for record in self._records():
             if record["state"] == snapshot.state.name and record["lab"] in ("", self.config.name):
@@ -249,7 +274,8 @@ class States:
             container.commit(*snapshot.image(node).split(":"))
             self.client.volumes.create(snapshot.volume(node))
             self._copy(hosts.volume(self.config, node), snapshot.volume(node))
-            container.start()
+            if boot:
+                container.start()
 
         with step(f"keeping the state {snapshot.name}"):
             self._each(host)
@@ -269,7 +295,8 @@ class States:
             }
             (unfinished / "state.json").write_text(json.dumps(record, indent=2) + "\n")
             unfinished.rename(snapshot.folder)
-            self._each(lambda node: hosts.wait_for_boot(self.client, self.config, node))
+            if boot:
+                self._each(lambda node: hosts.wait_for_boot(self.client, self.config, node))
 
     def _forget_hosts(self) -> None:
         exits.remove_watch(self.client, self.config)
@@ -310,7 +337,8 @@ class States:
     def _bytes(self, snapshot: Snapshot) -> int:
         """What a state takes on the disk besides what it shares with its parent."""
         parent = STATES[snapshot.state.parent]
-        before = self._snapshot(parent) if parent.parent else None
+        made_from = self._snapshot(parent)
+        before = made_from if parent.parent and self._kept(made_from) else None
         total = 0
         for node in self.nodes:
             own, below = snapshot.image(node), before.image(node) if before else self.host_image

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import datetime
+import functools
 import glob
 import json
 import os
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,31 +31,29 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets i
     secrets_of_run,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+    CODE,
     asked_by_decision,
     code_digest,
+    digest,
     left_out,
+    role_differs,
     to_do,
+    whole_run,
     with_secrets,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import Gateways, Secrets, decide_gateways
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import OWN_KEY, REPLICA_KEY, Shelf
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import turns
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 
 FILE = "decision.json"
-
-
-def addresses_of(name: str) -> list[str]:
-    """What a name stands for on the controller."""
-    try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return []
-    return [str(entry[4][0]) for entry in found]
 
 
 class ActionModule(ActionBase):
@@ -70,15 +69,26 @@ class ActionModule(ActionBase):
         controller = fleet["localhost"]
         lang = language(controller["llm_language"])
         reports = str(controller["llm_report_dir"])
-        agreements: list[tuple[Secret, Agreement]] = []
-        decided = self._decide(fleet, task_vars, lang, reports, agreements)
-        if not decided["error"] and not self._task.check_mode:
+        earlier = plain(task_vars.get("llm_decision") or {})
+        question = self._question(fleet, task_vars, earlier, lang, reports)
+        try:
+            decided = decide(question, self._sources(lang))
+            # What the hosts hold was found at the beginning of the run: once the controller agrees with it, it has changed.
+            agreements = [] if earlier else self._agreements(fleet, decided["hosts"], question)
+            gateways, refused = self._gateways(fleet, decided, question)
+        except (InputError, OSError, ValueError) as error:
+            raise AnsibleActionFail(str(error)) from error
+        secret_problems = [dict(agreed.problem) for _secret, agreed in agreements if agreed.problem]
+        problems = [*decided.pop("problems"), *secret_problems, *refused]
+        decided |= {"gateways": gateways, "error": render(problems, lang, "").strip()}
+        if not problems and not self._task.check_mode:
             for secret, agreed in agreements:
                 if agreed.value:
                     write_private(secret.path, agreed.value + "\n")
-        work = self._work(fleet, task_vars, decided["hosts"], agreements)
+        code = code_digest()
+        self._gateway_work(fleet, task_vars, gateways, code)
+        work = self._work(fleet, task_vars, decided["hosts"], agreements, code)
         # What there is to do was found at the beginning: what a run has done since would only blur it.
-        earlier = plain(task_vars.get("llm_decision") or {})
         work["secrets"] = [
             {"deployment": secret.deployment, "kind": secret.name, "how": agreed.how, "place": secret.path_or_variable}
             for secret, agreed in agreements
@@ -98,6 +108,7 @@ class ActionModule(ActionBase):
         task_vars: Any,
         sections: dict[str, dict[str, Any]],
         agreements: list[tuple[Secret, Agreement]],
+        code: str,
     ) -> dict[str, Any]:
         """Adds to the section of each host what its roles are asked for, and says which stages have something to do where, and why."""
         options = role_options()
@@ -110,6 +121,7 @@ class ActionModule(ActionBase):
             section["asked"] = {
                 **(variables.get("llm_asked") or {}),
                 **asked_by_decision(section, variables, options),
+                CODE: code,
             }
             # In check mode the controller does not keep what it would adopt or make.
             fresh = {
@@ -123,16 +135,24 @@ class ActionModule(ActionBase):
             name: [host for host in members[name]["hosts"] if host in fleet.selected and host not in fleet.playing]
             for name in deployments
         }
-        found = to_do(deployments, asked, records, code_digest(), lost)
+        found = to_do(deployments, asked, records, lost)
         options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
         return {"work": found, "left_out": left_out(hosts, found, options_of_run)}
 
-    def _decide(
-        self, fleet: Fleet, task_vars: Any, lang: str, reports: str, agreements: list[tuple[Secret, Agreement]]
-    ) -> dict[str, Any]:
-        earlier = plain(task_vars.get("llm_decision") or {})
+    def _gateway_work(self, fleet: Fleet, task_vars: Any, sections: dict[str, dict[str, Any]], code: str) -> None:
+        """Adds to the section of each gateway what its role is asked for, and why it has something to do there, if it has."""
+        walk = bool(fleet["localhost"]["llm_full_check"]) or not whole_run(task_vars)
+        for host, section in sections.items():
+            # How long the certificate is still valid is another number each day.
+            certificate = {key: value for key, value in section["certificate"].items() if key != "days"}
+            section["asked"] = {"gateway": digest({**section, "certificate": certificate}), CODE: code}
+            records = (fleet[host].get("ansible_facts") or {}).get("llm_records") or {}
+            section["work"] = role_differs("gateway", section["asked"], records)
+            section["needed"] = walk or bool(section["work"])
+
+    def _question(self, fleet: Fleet, task_vars: Any, earlier: Mapping[str, Any], lang: str, reports: str) -> Question:
         playing = [host for host in fleet.playing if host != "localhost"]
-        question = Question(
+        return Question(
             deployments=fleet["localhost"]["llm_inventory"]["deployments"],
             variables=fleet,
             playing=playing,
@@ -149,24 +169,44 @@ class ActionModule(ActionBase):
             language=lang,
         )
 
+    def _sources(self, lang: str) -> Sources:
+        """What is read on the controller when it is needed."""
+
+        def text(path: str) -> str:
+            return Path(self._loader.path_dwim(os.path.expanduser(path))).read_text(encoding="utf-8")
+
         def config(path: str) -> dict[str, Any]:
-            found = self._loader.path_dwim(os.path.expanduser(path))
-            read: dict[str, Any] = json.loads(Path(found).read_text(encoding="utf-8"))
+            read: dict[str, Any] = json.loads(text(path))
             return read
+
+        return Sources(lambda bundle: known_records(bundle, lang), config, text, resolved)
+
+    def _agreements(
+        self, fleet: Fleet, sections: Mapping[str, Mapping[str, Any]], question: Question
+    ) -> list[tuple[Secret, Agreement]]:
+        """What becomes of every secret that a host of this run needs; nothing is written."""
 
         def folder(variables: Mapping[str, Any]) -> str:
             return str(self._loader.path_dwim(str(variables["llm_secrets_dir"])))
 
-        def secrets(sections: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
-            # What the hosts hold was found at the beginning of the run: once the controller agrees with it, it has changed.
-            if not earlier:
-                rotate = str(fleet["localhost"]["llm_rotate_secrets"])
-                found = secrets_of_run(sections, question.deployments, fleet, folder, rotate)
-                agreements.extend((secret, agree(secret, lang)) for secret in found)
-            return [dict(agreed.problem) for _secret, agreed in agreements if agreed.problem]
+        rotate = str(fleet["localhost"]["llm_rotate_secrets"])
+        found = secrets_of_run(sections, question.deployments, fleet, folder, rotate)
+        return [(secret, agree(secret, question.language)) for secret in found]
 
-        try:
-            sources = Sources(lambda bundle: known_records(bundle, lang), config, addresses_of, secrets)
-            return decide(question, sources)
-        except (InputError, OSError, ValueError) as error:
-            raise AnsibleActionFail(str(error)) from error
+    def _gateways(
+        self, fleet: Fleet, decided: Mapping[str, Any], question: Question
+    ) -> tuple[dict[str, dict[str, Any]], list[dict[str, str]]]:
+        """The section of each gateway, and what is to be refused; nothing where there is no gateway."""
+        clients = question.services["clients"]
+        if not clients:
+            return {}, []
+        folder = Path(self._loader.path_dwim(str(fleet["localhost"]["llm_secrets_dir"])))
+        write = None if self._task.check_mode else write_private
+        now = datetime.datetime.now(datetime.UTC)
+        shelf = Shelf(folder, fleet, self._loader.path_dwim, write, now, question.language)
+        replica_key, own_key = (functools.partial(shelf.secret, name) for name in (REPLICA_KEY, OWN_KEY))
+        addresses = {host: str(section.get("address") or "") for host, section in decided["hosts"].items()}
+        return decide_gateways(
+            Gateways(clients, question.deployments, fleet, decided["plans"], addresses, question.language),
+            Secrets(shelf.key, replica_key, own_key, shelf.certificate_problems, shelf.certificate),
+        )

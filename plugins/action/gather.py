@@ -63,4 +63,4 @@ class ActionModule(ActionBase):
         if not bundle:
             return []
         records = load_records(bundle, options.get("language", "en"))
-        return disk_needs(records, str(options.get("model") or ""), str(options.get("host_dir") or "/opt/llm"))
+        return disk_needs(records, options.get("models") or [], str(options.get("host_dir") or "/opt/llm"))

@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Recor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records, load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+    CODE,
     EARLY_STAGES,
     asked_by_variables,
     code_digest,
@@ -65,13 +66,14 @@ class ActionModule(ActionBase):
         fleet = Fleet(self._loader, task_vars)
         options = role_options()
         hosts = [host for host in looked_at if host in fleet.playing]
-        asked = {}
+        code, asked = code_digest(), {}
         for host in hosts:
             bundle = str(fleet[host].get("llm_bundle_dir") or "")
             records = known_records(bundle, lang)
-            asked[host] = asked_by_variables(fleet[host], options, records, image_to_run(fleet[host], records))
+            image = image_to_run(fleet[host], records)
+            asked[host] = {CODE: code, **asked_by_variables(fleet[host], options, records, image)}
         records_of = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in hosts}
-        found = to_do({"": hosts}, asked, records_of, code_digest())
+        found = to_do({"": hosts}, asked, records_of)
         options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
         return asked, left_out(hosts, found, options_of_run, EARLY_STAGES)
 

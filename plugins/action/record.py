@@ -9,7 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import secret_digests
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
-    code_digest,
+    CODE,
     whole_run,
     with_secrets,
 )
@@ -24,14 +24,18 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         options = self._task.args
-        decided = ((task_vars.get("llm_decision") or {}).get("hosts") or {}).get(task_vars["inventory_hostname"]) or {}
-        asked = {**(task_vars.get("llm_asked") or {}), **(decided.get("asked") or {})}.get(options.get("role"))
+        decision, name = task_vars.get("llm_decision") or {}, task_vars["inventory_hostname"]
+        decided, gateway = ((decision.get(part) or {}).get(name) or {} for part in ("hosts", "gateways"))
+        watched = ((task_vars.get("_monitoring_decided") or {}).get("hosts") or {}).get(name) or {}
+        known = (task_vars.get("llm_asked") or {}, *(part.get("asked") or {} for part in (decided, gateway, watched)))
+        every = {role: digest for part in known for role, digest in part.items()}
+        asked = every.get(options.get("role"))
         if not asked or self._task.check_mode or not whole_run(task_vars):
             return {**result, "changed": False, "recorded": False}
-        host = Fleet(self._loader, task_vars)[task_vars["inventory_hostname"]]
+        host = Fleet(self._loader, task_vars)[name]
         secrets = secret_digests(host, str(decided.get("deployment") or ""))
         made_from = with_secrets({options["role"]: asked}, secrets)[options["role"]]
-        arguments = {**options, "made_from": made_from, "collection": code_digest()}
+        arguments = {**options, "made_from": made_from, "collection": every[CODE]}
         return {
             **result,
             **self._execute_module(module_name="baremetal.llm.record", module_args=arguments, task_vars=task_vars),

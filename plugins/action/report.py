@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import latest_benchmarks
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
 
@@ -32,6 +34,7 @@ class ActionModule(ActionBase):
         # A later decision holds all that an earlier one did, and more.
         decided = max(decisions, key=lambda each: (len(each.get("networks") or {}), len(each.get("plans") or {})))
         heads = [deployment["head"] for deployment in deployments.values()]
+        gateways = (controller.get("llm_decision") or {}).get("gateways") or {}
         lines = report_lines(
             controller["llm_stages"],
             deployments,
@@ -42,6 +45,12 @@ class ActionModule(ActionBase):
             decided.get("networks") or {},
             controller.get("llm_work") or {},
             decided.get("secrets") or [],
+            {host: section for host, section in gateways.items() if "_gateway_answered" in fleet[host]},
+            {
+                head: latest_benchmarks(Path(folder))
+                for head in heads
+                if (folder := fleet[head].get("vllm_benchmark_dir"))
+            },
         )
         Display().display("\n" + "\n".join(lines) + "\n")
         if not self._task.check_mode:

@@ -64,7 +64,8 @@ _value:
     - C(ok), C(verdict) (as from C(predict_start)), C(settings) (options of the release), C(nodes) (C(host) and C(ranks) in rank order), C(predicted) (as from
       C(predict_start)), C(alternatives) (the nearest other plans with what each costs and gains, rejected ones with
       their error), C(reasons), C(vllm_version), C(executor) (C(uni), C(mp) or C(ray)), and C(launch), by host the C(argv) and
-      C(environment) of vLLM, with the names of hosts where their addresses belong.
+      C(environment) of vLLM, with the names of hosts where their addresses belong. Where the release reads its options from a file
+      (from 0.11.1 on), C(config) holds the C(path) and C(content) of that file and the shorter C(argv) that names it.
   type: dict
 """
 

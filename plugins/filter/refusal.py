@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import TEXTS, problem, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages import catalogue
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import TEXTS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language as known_language
 
 DOCUMENTATION = r"""
@@ -51,9 +52,7 @@ def refusal(code: str, language: str = "en", value: str = "", where: str = "", *
     """The filter; see the documentation above."""
     if code not in TEXTS["en"] or code + "_allowed" not in TEXTS["en"]:
         raise AnsibleFilterError(f"refusal: the catalogue has no {code!r}")
-    lang = known_language(language)
-    text = render([problem(code, lang, value=value, where=where, **values)], lang, "").strip()
-    return text.replace("1. ", "", 1)
+    return catalogue.refusal(code, known_language(language), value, where, **values)
 
 
 class FilterModule:

@@ -37,6 +37,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
 )
 
 LABEL = "baremetal.llm.deployment"
+DAEMON_JSON, DATA_ROOT = "/etc/docker/daemon.json", "/var/lib/docker"
 # What a listener is told by to end, and known by. Abstract: gone with its process.
 CONTROL = b"\0baremetal.llm.connectivity"
 _LINE = 1024
@@ -127,11 +128,28 @@ def _deployment(container: str, engine: str) -> str:
     try:
         connection.request("GET", "/containers/{0}/json".format(container))
         answer = _object(connection.getresponse().read())
-        return str(answer["Config"]["Labels"].get(LABEL, ""))
-    except (OSError, http.client.HTTPException, KeyError, TypeError, AttributeError):
-        return ""
+    except (OSError, http.client.HTTPException):
+        answer = _written(container)
     finally:
         connection.close()
+    try:
+        return str(answer["Config"]["Labels"].get(LABEL, ""))
+    except (KeyError, TypeError, AttributeError):
+        return ""
+
+
+def _written(container: str) -> dict[str, Any]:
+    """What the engine wrote of a container, for as long as it does not answer: its containers may go on meanwhile."""
+    root = str(_file_object(DAEMON_JSON).get("data-root") or DATA_ROOT)
+    return _file_object(os.path.join(root, "containers", container, "config.v2.json"))
+
+
+def _file_object(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as stream:
+            return _object(stream.read())
+    except OSError:
+        return {}
 
 
 # The listening end

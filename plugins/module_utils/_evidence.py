@@ -17,6 +17,7 @@ import json
 import os
 import re
 import stat
+import time
 from typing import Any, Callable, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of
@@ -196,6 +197,45 @@ def containers(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) 
     return found
 
 
+def _started(name: str, programs: Programs) -> float | None:
+    """When a service of systemd or a container was started, in seconds since 1970 by the clock as it is set now; None if it does not run."""
+    if name.endswith(".service"):
+        said = programs.answer("systemctl", "show", "--property", "ExecMainStartTimestampMonotonic,MainPID", "--", name)
+        found = dict(line.partition("=")[::2] for line in said.splitlines())
+        if found.get("MainPID", "0") == "0":
+            return None
+        # Since boot, which no setting of the clock moves.
+        return time.time() - time.monotonic() + int(found["ExecMainStartTimestampMonotonic"]) / 1e6
+    state = (ask_engine("/containers/{0}/json".format(name)) or {}).get("State") or {}
+    born = _born(int(state.get("Pid") or 0)) if state.get("Running") else None
+    return None if born is None else time.time() - time.monotonic() + born
+
+
+def _born(pid: int) -> float | None:
+    """When a process started, in seconds since boot; None where there is none. The engine's own time is that of a clock that may have been set."""
+    try:
+        with open("/proc/{0}/stat".format(pid), encoding="utf-8", errors="replace") as stream:
+            ticks = stream.read().rpartition(")")[2].split()[19]  # field 22 of proc(5), counted behind the name
+    except OSError:
+        return None
+    return int(ticks) / os.sysconf("SC_CLK_TCK")
+
+
+def started(subjects: Mapping[str, Sequence[str]], host: Host, known: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether services and containers were started after the files were written that they read then.
+
+    A role ends with a restart where it wrote one of them. One that was ended before leaves files as they should be, and a process that has read
+    others. What does not run has read none.
+    """
+    found: dict[str, Any] = {}
+    for name, files in subjects.items():
+        since = _started(name, host.programs) if name in known else None
+        written = [os.lstat(path).st_mtime for path in files if os.path.lexists(path)]
+        # The clock was set back since a file was written that is of tomorrow: nobody knows when it was.
+        found[name] = {"has_read": since is None or all(moment <= since for moment in written if moment <= time.time())}
+    return found
+
+
 def runtimes(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
     """The runtimes of containers that the running engine knows."""
     there = (ask_engine("/info") or {}).get("Runtimes") or {}
@@ -261,6 +301,7 @@ KINDS: dict[str, Callable[[Any, Host, Mapping[str, Any]], dict[str, Any]]] = {
     "driver": driver,
     "images": images,
     "containers": containers,
+    "started": started,
     "runtimes": runtimes,
     "tables": tables,
     "firewalls": firewalls,

@@ -62,7 +62,10 @@ def ssh_ports(proc: str = "/proc", pid: int | None = None) -> list[int]:
 
 
 def foreign_ports(first: int, last: int, proc: str = "/proc", engine: str = "/run/docker.sock") -> list[int]:
-    """Ports of this range on which something listens to others that neither runs in a container of ours nor checks the connectivity."""
+    """Ports of this range on which something listens to others that neither runs in a container of ours nor checks the connectivity.
+
+    They stay open. Where the engine does not answer, what it wrote of its containers says which are ours.
+    """
     # The sockets first: a process that is asked for afterwards is older than what it holds.
     sockets = [(port, inode) for port, inode in _outer_sockets(proc) if first <= port <= last]
     proofs = _proof_sockets(proc) if sockets else []

@@ -10,7 +10,7 @@ from typing import Any
 class Programs:
     """Runs programs for an AnsibleModule. One that hangs, as nvidia-smi does with a dead card, is ended."""
 
-    def __init__(self, module: Any, timeout_seconds: int) -> None:
+    def __init__(self, module: Any, timeout_seconds: int = 60) -> None:
         self.module = module
         self.timeout_seconds = timeout_seconds
 

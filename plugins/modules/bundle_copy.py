@@ -223,6 +223,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    # Containers read the models as another user, whatever a host lets root's files be by default.
+    os.umask(0o022)
     dest, files = module.params["dest"], module.params["files"] or []
     try:
         (look if module.params["phase"] == "check" else receive)(module, dest, files)

@@ -24,8 +24,7 @@ author:
   - The baremetal.llm authors (@baremetal-llm)
 seealso:
   - module: baremetal.llm.gpu_facts
-  - plugin: baremetal.llm.driver_plan
-    plugin_type: filter
+  - module: baremetal.llm.install_decide
 """
 
 EXAMPLES = r"""

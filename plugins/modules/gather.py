@@ -22,14 +22,6 @@ options:
     description: Where the host's sysfs is mounted.
     type: path
     default: /sys
-  proc_root:
-    description: Where the host's procfs is mounted.
-    type: path
-    default: /proc
-  timeout_seconds:
-    description: How long a program may take for one answer. With many cards and without the persistence daemon C(nvidia-smi) is slow.
-    type: int
-    default: 60
   state_file:
     description: A file on the host with JSON, in which earlier runs noted what they decided about the network.
     type: path
@@ -42,10 +34,11 @@ options:
   bundle:
     description: Folder of the bundle on the controller. Left out or empty, no disk is measured.
     type: path
-  model:
-    description: The model that the host serves. Other models of the bundle do not come to it.
-    type: str
-    default: ""
+  models:
+    description: The models that the host needs. Other models of the bundle do not come to it.
+    type: list
+    elements: str
+    default: []
   host_dir:
     description: The directory on the host that takes the bundle's files and the models.
     type: path
@@ -99,7 +92,7 @@ EXAMPLES = r"""
 - name: Host | Gather what is there
   baremetal.llm.gather:
     bundle: "{{ llm_bundle_dir }}"
-    model: "{{ vllm_model }}"
+    models: ["{{ vllm_model }}"]
 
 - name: Host | Show who listens on the port of the API
   ansible.builtin.debug:
@@ -241,6 +234,12 @@ ansible_facts:
     llm_network_state:
       description: What O(state_file) holds; empty where there is none, or none that can be read.
       type: dict
+    llm_probe:
+      description:
+        - What the probe of the head says of the server, its C(kind) and the line for people (C(said)), how many C(starts) brought no token,
+          and C(causes), lines of their log. Empty where there is no probe, or no state that can be read.
+      type: dict
+      sample: {"kind": "serving", "said": "serving", "starts": 0, "causes": []}
     llm_records:
       description:
         - The records below O(records_dir) by role, each with what it was made from (C(digest), C(collection)) and what of it C(differs) now,
@@ -310,16 +309,16 @@ def system(module: AnsibleModule) -> dict[str, Any]:
     return found
 
 
-def network(sysfs_root: str, proc_root: str) -> dict[str, Any]:
+def network(sysfs_root: str) -> dict[str, Any]:
     """Interfaces and RDMA devices, and who listens."""
-    found = nic_facts(sysfs_root, proc_root)
+    found = nic_facts(sysfs_root)
     dynamic = found["dynamic_ports"]
     return {
         "llm_nics_found": found["interfaces"],
         "llm_rdma_found": found["rdma"],
         "llm_dynamic_ports": dynamic,
-        "llm_ssh_ports": ssh_ports(proc_root),
-        "llm_foreign_ports": foreign_ports(dynamic["first"], dynamic["last"], proc_root),
+        "llm_ssh_ports": ssh_ports(),
+        "llm_foreign_ports": foreign_ports(dynamic["first"], dynamic["last"]),
     }
 
 
@@ -339,15 +338,24 @@ def network_state(path: str) -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
+def probe_state(path: str = "/run/llm-probe/state.json") -> dict[str, Any]:
+    """What the probe says of the server; it keeps more."""
+    try:
+        state = json.loads(read(path))["llm-vllm"]
+        return {name: state[name] for name in ("kind", "said", "starts", "causes")}
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
 def gather(module: AnsibleModule) -> dict[str, Any]:
     """All of it."""
     options = module.params
-    sysfs_root, proc_root = options["sysfs_root"], options["proc_root"]
-    programs = Programs(module, options["timeout_seconds"])
-    gpu = read_gpus(programs, options["gpu_sysfs_root"] or sysfs_root, proc_root)
+    sysfs_root = options["sysfs_root"]
+    programs = Programs(module)
+    gpu = read_gpus(programs, options["gpu_sysfs_root"] or sysfs_root, "/proc")
     engine = read_engine()
     host = host_facts(
-        proc_root,
+        "/proc",
         sysfs_root,
         {entry["id"]: entry["name"] for entry in (engine or {"containers": []})["containers"]},
         parse_gpu_processes(programs.answer("nvidia-smi", *GPU_PROCESSES)),
@@ -357,7 +365,7 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
     return {
         **system(module),
         **facts_for_roles(gpu),
-        **network(sysfs_root, proc_root),
+        **network(sysfs_root),
         "llm_gpu": gpu,
         "llm_memory_mib": host["memory"]["total_mib"],
         "llm_host": host,
@@ -365,6 +373,7 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_firewall": firewalls,
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_engine": engine,
+        "llm_probe": probe_state(),
         "llm_lock": read_lock(options["lock_file"]) if options["lock_file"] else {},
         "llm_records": verify_records(options["records_dir"], Host(programs, gpu)) if options["records_dir"] else {},
     }
@@ -377,13 +386,11 @@ def main() -> None:
         argument_spec={
             "gpu_sysfs_root": {"type": "path"},
             "sysfs_root": {"type": "path", "default": "/sys"},
-            "proc_root": {"type": "path", "default": "/proc"},
-            "timeout_seconds": {"type": "int", "default": 60},
             "state_file": {"type": "path"},
             "records_dir": {"type": "path"},
             "lock_file": {"type": "path"},
             "bundle": {"type": "path"},
-            "model": {"type": "str", "default": ""},
+            "models": {"type": "list", "elements": "str", "default": []},
             "host_dir": {"type": "path", "default": "/opt/llm"},
             "docker_root": {"type": "path"},
             "secrets_dir": {"type": "path"},

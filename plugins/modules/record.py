@@ -29,17 +29,14 @@ options:
         form C(PATTERN -> FOLDER) and mean the links of the pattern that lead below the folder; V(settings) are JSON files by path, each
         with a mapping in the shape of the keys that count; V(units) are systemd's; V(packages), V(groups), V(images) (references) and
         V(containers) are names; V(runtimes) are those of containers that the engine knows; V(tables) are nftables' of the family inet;
-        V(firewalls) are V(ufw) or V(firewalld) with their rules; V(driver) is V([nvidia]); V(probes) are state files of a probe.
+        V(firewalls) are V(ufw) or V(firewalld) with their rules; V(driver) is V([nvidia]); V(probes) are state files of a probe;
+        V(started) are services and containers, each with the files that it reads when it starts.
     type: dict
     default: {}
   sysfs_root:
     description: Where the GPUs are looked for.
     type: path
     default: /sys
-  timeout_seconds:
-    description: How long a program may take for one answer.
-    type: int
-    default: 60
   made_from:
     description: Internal. The digest of what the role was asked for.
     type: str
@@ -98,7 +95,6 @@ def main() -> None:
             "records_dir": {"type": "path", "required": True},
             "subjects": {"type": "dict", "default": {}},
             "sysfs_root": {"type": "path", "default": "/sys"},
-            "timeout_seconds": {"type": "int", "default": 60},
             "made_from": {"type": "str"},
             "collection": {"type": "str"},
         },
@@ -107,7 +103,7 @@ def main() -> None:
     options = module.params
     if module.check_mode or not options["made_from"]:
         module.exit_json(changed=False, recorded=False)
-    programs = Programs(module, options["timeout_seconds"])
+    programs = Programs(module)
     gpus: dict[str, Any] = {}
     if "driver" in options["subjects"]:
         gpus = read_gpus(programs, options["sysfs_root"], "/proc")

@@ -141,7 +141,7 @@ def test_a_picture_is_well_formed_and_used(picture: Path) -> None:
 
 def test_the_ports_are_those_of_the_roles() -> None:
     text = (ROOT / "docs" / "reference" / "network.md").read_text()
-    for role in ("ray", "vllm"):
+    for role in ("ray", "vllm", "monitoring"):
         for variable, port in re.findall(
             r"^ +(\w+_port):\n(?: +\w.*\n)*? +default: (\d+)$",
             (ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text(),
@@ -158,7 +158,7 @@ def security_rows() -> list[str]:
         MEMBERS: "the deployment's hosts",
         # Members are let in to every port, those that only the host itself needs too.
         ITSELF: "the deployment's hosts",
-        CLIENTS: "the deployment's hosts, `llm_gateway`, `llm_firewall_api_sources`",
+        CLIENTS: "the deployment's hosts, `llm_gateway`, `llm_monitoring`, `llm_firewall_api_sources`",
         COLLECTORS: "the deployment's hosts, `llm_monitoring`",
     }
     rows = ["| 22, or where sshd listens | every host | `ansible_port` | everybody |"]
@@ -166,6 +166,7 @@ def security_rows() -> list[str]:
         number = str(port.first) if port.first == port.last else f"{port.first} to {port.last}"
         where = "the head" if port.head_only else "every host"
         where += {"ray": ", with Ray", "mp": ", without Ray", "": ""}[port.executor]
+        where += ", if `llm_monitoring` has hosts" if port.watched else ""
         variables = ", ".join(f"`{name}`" for name in (port.variable, port.last_variable) if name)
         rows.append(f"| {number} | {where} | {variables} | {who[port.reached_by]} |")
     opened = "the deployment's hosts; everybody where another program listened before"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import render
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 V100 = {"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}
@@ -59,3 +60,8 @@ def plan(executor: str, *ranks: int, **settings: Any) -> dict[str, Any]:
         nodes.append({"host": f"gpu{number}", "ranks": list(range(first, first + count))})
         first += count
     return {"ok": True, "executor": executor, "nodes": nodes, "settings": settings}
+
+
+def refused(decided: dict[str, Any], language: str = "en") -> str:
+    """What is wrong by a decision, as people read it."""
+    return render(decided["problems"], language, "")

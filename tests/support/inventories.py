@@ -12,6 +12,7 @@ KNOWN: dict[str, dict[str, Any]] = {
     "llm_bundle_dir": {"type": "path"},
     "llm_offline": {"type": "bool", "default": False},
     "llm_cluster_network": {"type": "str"},
+    "llm_container_uid": {"type": "int"},
     "llm_firewall_api_sources": {"type": "list", "elements": "str"},
     "llm_gpus": {"type": "list", "elements": "dict"},
     "llm_language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
@@ -39,6 +40,15 @@ KNOWN: dict[str, dict[str, Any]] = {
     "vllm_enforce_eager": {"type": "bool"},
     "vllm_executor": {"type": "str", "choices": ["auto", "ray", "mp", "uni"], "default": "auto"},
     "vllm_options": {"type": "dict", "default": {}},
+    "vllm_tokenizer": {"type": "str"},
+    "vllm_speculative_model": {"type": "str"},
+    "vllm_lora_adapters": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {"name": {"type": "str", "required": True}, "model": {"type": "str", "required": True}},
+    },
+    "vllm_extra_volumes": {"type": "list", "elements": "str", "default": []},
     "vllm_api_key": {"type": "str", "no_log": True},
 }
 

@@ -47,6 +47,18 @@ def test_a_rebuilt_host_that_is_none() -> None:
         assert part in text
 
 
+def test_a_gateway_without_a_host() -> None:
+    text = refused("gateway")
+    for part in ("no host in the group llm_gateway", "beside llm_deployments"):
+        assert part in text
+
+
+def test_a_replica_that_is_none() -> None:
+    text = refused("drain", "-e", "gateway_replica=nosuch", "-e", "preflight_bundle_required=false")
+    for part in ("nosuch", "-e gateway_replica=NAME", "one of qwen25_14b"):
+        assert part in text
+
+
 def test_a_rotation_of_something_else() -> None:
     text = refused("rotate_secrets", "-e", "llm_rotate_secrets=everything")
     for part in ('"everything"', "llm_rotate_secrets", "api_key, ray_token, all, finish"):

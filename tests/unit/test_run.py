@@ -120,25 +120,29 @@ def test_what_a_person_has_set_does_not_reach_a_stage(monkeypatch: pytest.Monkey
     assert run.environment(sh("true"), 2)["LLM_LAB"] == "2"
 
 
-STAGES = [sh("true", name) for name in ("lint/mypy", "unit", "molecule/ray", "molecule/vllm")]
+STAGES = [sh("true", name) for name in ("lint/mypy", "unit", "molecule/default", "molecule/vllm")]
+WALK = sh("true", run.WALK)
 
 
 @pytest.mark.parametrize(
     ("only", "fast", "names"),
     [
-        ([], False, ["lint/mypy", "unit", "molecule/ray", "molecule/vllm", "lab/images", "lab/states"]),
+        ([], False, ["lint/mypy", "unit", "molecule/default", "molecule/vllm", "lab/images", "lab/states"]),
         ([], True, ["lint/mypy", "unit"]),
         (["lint", "unit"], False, ["lint/mypy", "unit"]),
-        (["lint/mypy,molecule/ray"], False, ["lint/mypy", "molecule/ray", "lab/images"]),
+        (["lint/mypy,molecule/default"], False, ["lint/mypy", "molecule/default", "lab/images"]),
+        # Who walks the whole road keeps its end for those that begin there.
+        (["molecule/cluster,molecule/vllm"], False, ["molecule/vllm", "molecule/cluster", "lab/images"]),
     ],
 )
 def test_what_is_chosen(only: list[str], fast: bool, names: list[str]) -> None:
-    assert [stage.name for stage in run.chosen(STAGES, only, fast)] == names
+    everything = [*STAGES, WALK] if run.WALK in str(only) else STAGES
+    assert [stage.name for stage in run.chosen(everything, only, fast)] == names
 
 
 def test_who_asks_for_an_unknown_stage_is_told_what_there_is() -> None:
-    with pytest.raises(SystemExit, match=r"named molecule/rey; there are: .* molecule/ray "):
-        run.chosen(STAGES, ["lint,molecule/rey"], fast=False)
+    with pytest.raises(SystemExit, match=r"named molecule/vlm; there are: .* molecule/vllm "):
+        run.chosen(STAGES, ["lint,molecule/vlm"], fast=False)
 
 
 def test_nox_and_molecule_say_what_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -160,18 +164,18 @@ def test_each_proof_is_one_of_a_stage() -> None:
 
 def test_what_needs_hosts_runs_beside_what_does_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # Each waits for the others' files: one after the other they would never end. The images are there before.
-    names = ("lint", "ray", "vllm")
+    names = ("lint", "default", "vllm")
 
     def meets(name: str, stage: str) -> run.Stage:
         waits = "".join(f"until [ -e {other} ]; do sleep 0.1; done; " for other in names)
         return sh(f"cd {tmp_path}; touch {name}; {waits} cat images; echo $LLM_LAB", stage)
 
-    lint, ray, vllm = meets("lint", "lint"), meets("ray", "molecule/ray"), meets("vllm", "molecule/vllm")
+    lint, default, vllm = meets("lint", "lint"), meets("default", "molecule/default"), meets("vllm", "molecule/vllm")
     images = sh(f"sleep 0.5; echo lab=$LLM_LAB > {tmp_path}/images", "lab/images", itself=False)
-    picked = [lint, ray, vllm, images, sh("exit 1")]
+    picked = [lint, default, vllm, images, sh("exit 1")]
     run.run_all(picked, 2, "longest")
     assert [(stage.passed, stage.failed) for stage in picked] == [(1, 0), (1, 0), (1, 0), (0, 0), (0, 1)]
-    assert sorted(stage.log.read_text() for stage in (lint, ray, vllm)) == ["lab=\n\n", "lab=\n\n", "lab=\n2\n"]
+    assert sorted(stage.log.read_text() for stage in (lint, default, vllm)) == ["lab=\n\n", "lab=\n\n", "lab=\n2\n"]
     said = capsys.readouterr().out
     assert said.count(" ok ") == 4
     assert said.count("FAILED") == 1
@@ -194,6 +198,16 @@ def test_states_are_made_in_the_first_lab_while_the_second_goes_on(tmp_path: Pat
     assert [(stage.passed, stage.failed) for stage in picked] == [(0, 0), (1, 0), (1, 0)]
 
 
+def test_who_walks_the_whole_road_is_the_first_in_every_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(run, "serves", lambda stage: stage.name == "molecule/vllm")
+    serving = tmp_path / "serving"
+    for order in ("longest", "reverse", "shuffle:1", "shuffle:2"):
+        picked = [sh(f"cat {serving}", "molecule/vllm"), sh(f"echo lab=$LLM_LAB > {serving}", run.WALK)]
+        run.run_all(picked, 2, order)
+        assert picked[0].log.read_text() == "lab=\n"
+        serving.unlink()
+
+
 def test_a_scenario_for_which_there_is_no_time_is_left_out_and_named(capsys: pytest.CaptureFixture[str]) -> None:
     run.DURATIONS.write_text(json.dumps({"molecule/long": {"seconds": 100}, "molecule/short": {"seconds": 1}}))
     picked = [sh("true", "molecule/long"), sh("true", "molecule/short"), sh("true", "molecule/new"), sh("true", "lint")]
@@ -203,12 +217,27 @@ def test_a_scenario_for_which_there_is_no_time_is_left_out_and_named(capsys: pyt
     assert "molecule/long                      no time" in capsys.readouterr().out
 
 
+def test_the_walk_is_never_left_out_since_other_scenarios_begin_at_its_end() -> None:
+    run.DURATIONS.write_text(json.dumps({run.WALK: {"seconds": 100}}))
+    picked = [sh("true", run.WALK)]
+    run.run_all(picked, 1, "longest", limit_seconds=50)
+    assert (picked[0].left_out, picked[0].passed) == (False, 1)
+
+
 def test_the_pace_of_this_run_says_how_long_a_stage_will_take() -> None:
     run.DURATIONS.write_text(json.dumps({"a": {"seconds": 10}, "b": {"seconds": 100}}))
     done = [sh("true", "a", seconds=25), sh("true", "unknown", seconds=500)]
     assert run.expected_seconds(sh("true", "b"), done) == 250
     assert run.expected_seconds(sh("true", "b"), []) == 100
     assert run.expected_seconds(sh("true", "unknown"), done) == 0
+
+
+def test_what_makes_images_failed_or_was_left_out_says_nothing_of_the_pace() -> None:
+    names = ("lab/images", "failed", "waiting", "b")
+    run.DURATIONS.write_text(json.dumps({name: {"seconds": 100} for name in names}))
+    done = [sh("true", "lab/images", seconds=9000), sh("true", "failed", seconds=9000), sh("true", "waiting")]
+    done[1].why, done[2].left_out = "exit status 1", True
+    assert run.expected_seconds(sh("true", "b"), done) == 100
 
 
 def test_scenarios_say_whether_they_begin_with_hosts_that_serve() -> None:

@@ -26,6 +26,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/planner/engine_log.py", r""),
     ("plugins/plugin_utils/planner/data/failures.py", r""),
     ("plugins/plugin_utils/planner/data/options.py", r"^\nadditional_config "),
+    ("plugins/plugin_utils/planner/data/attention.py", r"^\n(0\.2\.7\||XFORMERS\|)"),
     ("plugins/plugin_utils/planner/data/domains.py", r"^\nall2all_backend "),
     ("plugins/plugin_utils/planner/data/quantization.py", r"^\nawq\|"),
     ("plugins/plugin_utils/planner/data/environment.py", r"^\n[A-Z]"),
@@ -37,6 +38,10 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/bundle/lists.py", r"^#!/bin/sh"),
     ("plugins/plugin_utils/bundle/packages.py", r"^\^Acquire|^dnf |^keys=|^Types: deb|^main restricted universe$"),
     ("plugins/plugin_utils/bundle/signature.py", r"^\(ssh-"),
+    ("plugins/plugin_utils/deployment/container_user.py", r"^import "),
+    # Expressions of Prometheus, and HTML around texts of the catalogue.
+    ("plugins/plugin_utils/monitoring/rules.py", r" by \("),
+    ("plugins/plugin_utils/monitoring/consoles.py", r"^body\{|^<"),
     # A line of figures under the names that NCCL's own tests give them.
     ("plugins/plugin_utils/reports/run.py", r"algbw .* busbw"),
     # A host's own words: the catalogue's message quotes them beside the code.

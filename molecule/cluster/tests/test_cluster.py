@@ -35,6 +35,13 @@ def interface_of(host: Any) -> str:
     return str(name)
 
 
+def containers_of(host: Any) -> list[str]:
+    """Those that run: what is asked of each of them is asked of all that belong there."""
+    found: list[str] = sorted(host.check_output("docker ps --format '{{.Names}}'").split())
+    assert found == {"node1": ["llm-ray", "llm-vllm"], "node2": ["llm-ray"], "node3": ["llm-vllm"]}[name_of(host)]
+    return found
+
+
 def environment(host: Any, container: str) -> dict[str, str]:
     lines = json.loads(host.check_output(f"docker inspect --format '{{{{json .Config.Env}}}}' {container}"))
     return dict(line.split("=", 1) for line in lines)
@@ -56,15 +63,9 @@ def test_nothing_restarted_since_the_first_run(host: Any) -> None:
         "{ docker ps --quiet | xargs docker inspect --format '{{.Name}} {{.State.StartedAt}}' | sort;"
         " systemctl show --property=MainPID docker containerd; }"
     )
-    assert now == host.file("/root/marks").content_string.strip()
-    for container in host.check_output("docker ps --format '{{.Names}}'").split():
+    assert now == host.file("/run/marks").content_string.strip()
+    for container in containers_of(host):
         assert host.check_output(f"docker inspect --format '{{{{.RestartCount}}}}' {container}") == "0"
-
-
-def test_ray_runs_where_the_plan_needs_it(host: Any) -> None:
-    running = host.check_output("docker ps --format '{{.Names}}'").split()
-    expected = {"node1": ["llm-ray", "llm-vllm"], "node2": ["llm-ray"], "node3": ["llm-vllm"]}
-    assert sorted(running) == expected[name_of(host)]
 
 
 def test_the_ranks_run_on_two_hosts() -> None:
@@ -184,23 +185,28 @@ def test_the_key_is_in_no_process_list_and_no_container_configuration(host: Any)
     key = (STATE / f"secrets/{deployment}_api_key").read_text().strip()
     assert len(key) == 40
     assert key not in host.check_output("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
-    for container in host.check_output("docker ps --format '{{.Names}}'").split():
+    for container in containers_of(host):
         assert key not in host.check_output(f"docker inspect {container}")
 
 
-def test_containers_see_the_gpus_and_are_not_privileged(host: Any) -> None:
-    for container in host.check_output("docker ps --format '{{.Names}}'").split():
+def test_containers_see_the_gpus_and_are_neither_root_nor_privileged(host: Any) -> None:
+    for container in containers_of(host):
         seen = host.check_output(f"docker exec {container} nvidia-smi -L").splitlines()
         assert len(seen) == {"node1": 1, "node2": 1, "node3": 2}[name_of(host)]
         assert host.check_output(f"docker inspect --format '{{{{.HostConfig.Privileged}}}}' {container}") == "false"
         status = host.check_output(f"docker exec {container} grep -E '^(NoNewPrivs|CapBnd):' /proc/self/status").split()
         rights = dict(zip(status[::2], status[1::2], strict=True))
         assert rights["NoNewPrivs:"] == "1"
-        assert int(rights["CapBnd:"], 16) == 1 << 1  # CAP_DAC_OVERRIDE
+        assert int(rights["CapBnd:"], 16) == 0
+        lines = [
+            line.split(None, 2) for line in host.check_output(f"docker top {container} -eo pid,uid,args").splitlines()
+        ]
+        assert len(lines) > 2
+        assert {uid for _pid, uid, _command in lines[1:]} == {"70000"}, lines
 
 
 def test_containers_start_at_boot_without_the_controller(host: Any) -> None:
-    for container in host.check_output("docker ps --format '{{.Names}}'").split():
+    for container in containers_of(host):
         policy = host.check_output(f"docker inspect --format '{{{{.HostConfig.RestartPolicy.Name}}}}' {container}")
         assert policy == "unless-stopped"
     assert host.service("docker").is_enabled

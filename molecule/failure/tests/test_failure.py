@@ -13,17 +13,13 @@ from lab.config import STATE, load
 
 CONTAINERS = {"node1": ["llm-ray", "llm-vllm"], "node2": ["llm-ray"], "node3": ["llm-vllm"]}
 testinfra_hosts = [f"ssh://{name}" for name in CONTAINERS]
-# How long each recovery may take, in plain starts of the same run. Where nobody reports the fault, Ray misses a host after a minute and the
-# probe notices a hang after two, whatever a start takes; then a start follows, perhaps beside another scenario's.
-HEALS = {
-    "worker_killed": 8,
-    "head_killed": 6,
-    "worker_host_restarted": 8,
-    "network_cut": 12,
-    "all_hosts_restarted": 8,
-    "without_ray_worker_killed": 12,
-    "without_ray_head_killed": 6,
-}
+# The goal for each recovery is one and a half plain starts of the same run and 30 s. Whatever else the machine does during a recovery, and did
+# not do during the plain start, makes starts longer: what takes more than four is no start any more.
+HEALS = [
+    *("head_killed", "worker_host_restarted", "worker_frozen", "network_cut", "engine_frozen"),
+    *("all_hosts_restarted", "without_ray_worker_killed", "without_ray_head_killed"),
+]
+STARTS, SECONDS = 4, 30
 REFUSED = ["host_lost", "other_release", "wrong_sum", "host_did_not_join"]
 
 
@@ -41,6 +37,12 @@ def test_every_fault_is_in_the_table() -> None:
     table = (STATE / "reports/failure.txt").read_text()
     healed = dict(re.findall(r"^(\w+) +serves again after +(\d+) s$", table, re.MULTILINE))
     assert sorted(healed) == sorted(HEALS)
+    (loaded,) = re.findall(
+        r"^full_load +no restart in +(\d+) s, (\d+) answers, (\d+) requests waiting$", table, re.MULTILINE
+    )
+    assert int(loaded[0]) >= 300
+    assert int(loaded[1]) > 0
+    assert int(loaded[2]) > 0
     over = re.findall(r"^first_network_blocked +serves after +\d+ s over (\S+): \w+, ens3f0$", table, re.MULTILINE)
     assert over == [load().networks["data"]]
     assert sorted(re.findall(r"^(\w+) +refused after +\d+ s: .+$", table, re.MULTILINE)) == sorted(REFUSED)
@@ -51,7 +53,7 @@ def test_a_recovery_takes_a_few_plain_starts_at_most(fault: str) -> None:
     table = (STATE / "reports/failure.txt").read_text()
     (plain,) = re.findall(r"^plain_start +serves after +(\d+) s$", table, re.MULTILINE)
     (healed,) = re.findall(rf"^{fault} +serves again after +(\d+) s$", table, re.MULTILINE)
-    assert int(healed) <= HEALS[fault] * int(plain)
+    assert int(healed) <= STARTS * int(plain) + SECONDS
 
 
 def test_the_probe_watches_every_host(host: Any) -> None:
@@ -84,5 +86,5 @@ def test_the_token_is_in_no_process_list_and_no_container_configuration(host: An
     token = (STATE / "secrets/tiny_split_ray_token").read_text().strip()
     assert len(token) == 40
     assert token not in host.check_output("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
-    for container in host.check_output("docker ps --format '{{.Names}}'").split():
+    for container in CONTAINERS[host.check_output("hostname")]:
         assert token not in host.check_output(f"docker inspect {container}")

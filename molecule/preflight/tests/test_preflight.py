@@ -108,7 +108,7 @@ def _untouched(hosts: list[Any]) -> Iterator[None]:
         # What a host and its containers write all the time does not count.
         found = host.run(
             f"find {PLACES} -xdev -newerct @{when} -type f -not -path '/var/lib/docker/*' -not -path '/var/lib/containerd/*' "
-            "-not -path '/var/lib/systemd/*' -not -path '/var/lib/private/*' -not -path '/opt/llm/tmp/*' 2>/dev/null"
+            "-not -path '/var/lib/systemd/*' -not -path '/var/lib/private/*' -not -path '/opt/llm/tmp*/*' 2>/dev/null"
         )
         assert found.stdout.split() == [], host
 

@@ -40,7 +40,7 @@ def test_ray_listens_on_the_documented_ports(host: Any) -> None:
 
 
 def test_old_sessions_are_not_kept(host: Any) -> None:
-    assert len(host.check_output("ls -d /opt/llm/tmp/ray/session_2*").splitlines()) == 1
+    assert len(host.check_output("ls -d /opt/llm/tmp-70000/ray/session_2*").splitlines()) == 1
 
 
 def test_no_name_server_is_needed_to_know_the_other_ranks(host: Any) -> None:

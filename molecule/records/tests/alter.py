@@ -51,11 +51,12 @@ def altered_path(path, was):
         if made:
             os.rmdir(folder)
     elif "link" in was:
-        os.unlink(path)
+        # The link itself is kept, with its time: a service that has read it is not older than it.
+        kept = path + ".kept"
+        os.rename(path, kept)
         os.symlink("/nonexistent" + was["link"], path)
         yield
-        os.unlink(path)
-        os.symlink(was["link"], path)
+        os.replace(kept, path)
     elif os.path.isdir(path):
         mode = os.stat(path).st_mode & 0o7777
         os.chmod(path, mode ^ 0o007)
@@ -198,8 +199,9 @@ ALTERED = {
     "probes": altered_probe,
     "driver": altered_driver,
 }
-# What the engine says of its runtimes follows from its settings, and another scenario has the firewalls of distributions.
-NOT_ALTERED = {"runtimes", "firewalls"}
+# What the engine says of its runtimes follows from its settings, that a process has read a file from the file's time, and another scenario has
+# the firewalls of distributions.
+NOT_ALTERED = {"runtimes", "firewalls", "started"}
 
 records = sys.argv[2]
 programs = Programs(Module(), 60)

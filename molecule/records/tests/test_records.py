@@ -133,6 +133,10 @@ def without_evidence(entry: dict[str, Any], evidence: dict[str, dict[str, Any]])
         return [f"packages {name}" for name in wanted if name not in evidence["packages"]]
     if module == "bundle_copy":
         return [f"paths {path}" for path in entry["files"] if path not in on_disk]
+    if module == "files":
+        subjects = arguments["absent"] + [kept["path"] for kept in arguments["folders"] + arguments["files"]]
+        subjects += arguments["links"]
+        return [f"paths {path}" for path in subjects if path not in on_disk and path not in NOT_KEPT]
     if module in ("copy", "template", "file", "unarchive", "docker_daemon_config"):
         path = str(entry["path"] or arguments.get("dest") or arguments.get("path")).rstrip("/") or "/"
         return [] if path in on_disk or path in NOT_KEPT else [f"paths {path}"]
@@ -143,7 +147,7 @@ def without_evidence(entry: dict[str, Any], evidence: dict[str, dict[str, Any]])
 def test_everything_that_tasks_manage_has_evidence(name: str, managed: list[dict[str, Any]]) -> None:
     mine = [entry for entry in managed if entry["host"] == name]
     kinds = {entry["module"].rpartition(".")[2] for entry in mine}
-    assert {"copy", "template", "file", "systemd_service", "docker_container", "bundle_copy", "group"} <= kinds
+    assert {"files", "file", "systemd_service", "docker_container", "bundle_copy", "group"} <= kinds
     evidence = evidence_of(connect(name))
     missing = {f"{entry['task']}: {what}" for entry in mine for what in without_evidence(entry, evidence)}
     assert missing == set()
@@ -153,10 +157,10 @@ def test_everything_that_tasks_manage_has_evidence(name: str, managed: list[dict
 def test_the_newest_key_is_the_only_one(name: str, deployment: str) -> None:
     newest = (STATE / f"secrets/{deployment}_api_key").read_text().strip()
     folder = connect(name).file("/opt/llm/secrets")
-    assert (folder.user, folder.mode) == ("root", 0o700)
+    assert (folder.user, folder.mode) == ("root", 0o750)
     assert "vllm_api_key.previous" not in folder.listdir()
     key = connect(name).file("/opt/llm/secrets/vllm_api_key")
-    assert (key.content_string, key.mode) == (newest, 0o600)
+    assert (key.content_string, key.mode) == (newest, 0o640)
 
 
 @pytest.mark.parametrize("name", NAMES)

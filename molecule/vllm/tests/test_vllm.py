@@ -6,16 +6,19 @@ import json
 from typing import Any
 
 import testinfra
+import yaml
 
 from lab.config import STATE, load
 
 testinfra_hosts = ["ssh://node1", "ssh://node3"]
-SETTING = ["--max-num-seqs", "16"]
 
 
-def command(host: Any) -> list[str]:
-    found: list[str] = json.loads(host.check_output("docker inspect --format '{{json .Config.Cmd}}' llm-vllm"))
-    return found
+def options(host: Any) -> dict[str, Any]:
+    """What the server was started with, as its container sees it."""
+    command = json.loads(host.check_output("docker inspect --format '{{json .Config.Cmd}}' llm-vllm"))
+    file = command[command.index("--config") + 1]
+    read: dict[str, Any] = yaml.safe_load(host.check_output(f"docker exec llm-vllm cat {file}"))
+    return read
 
 
 def test_two_hosts_are_looked_at() -> None:
@@ -23,10 +26,8 @@ def test_two_hosts_are_looked_at() -> None:
     assert [host.check_output("hostname") for host in hosts] == ["node1", "node3"]
 
 
-def test_the_setting_is_on_one_command_line_only(host: Any) -> None:
-    found = command(host)
-    pairs = [found[number : number + 2] for number in range(len(found))]
-    assert (SETTING in pairs) == (host.check_output("hostname") == "node3")
+def test_one_server_only_has_the_setting(host: Any) -> None:
+    assert (options(host).get("max-num-seqs") == 16) == (host.check_output("hostname") == "node3")
 
 
 def test_the_other_deployment_runs_on(host: Any) -> None:
@@ -36,10 +37,9 @@ def test_the_other_deployment_runs_on(host: Any) -> None:
 
 
 def test_sizes_follow_from_the_gpus_of_the_hosts(host: Any) -> None:
-    found = command(host)
-    tensor, pipeline = ("1", "2") if host.check_output("hostname") == "node1" else ("2", "1")
-    assert found[found.index("--tensor-parallel-size") + 1] == tensor
-    assert found[found.index("--pipeline-parallel-size") + 1] == pipeline
+    found = options(host)
+    sizes = (1, 2) if host.check_output("hostname") == "node1" else (2, 1)
+    assert (found["tensor-parallel-size"], found["pipeline-parallel-size"]) == sizes
 
 
 def test_it_generates_a_token(host: Any) -> None:
@@ -48,10 +48,25 @@ def test_it_generates_a_token(host: Any) -> None:
     assert json.loads(answer)["tokens"] == 1
 
 
-def test_the_key_is_for_root_only(host: Any) -> None:
+def test_the_key_is_for_root_and_its_group_only(host: Any) -> None:
     file = host.file("/opt/llm/secrets/vllm_api_key")
-    assert (file.user, file.mode) == ("root", 0o600)
-    assert host.file("/opt/llm/secrets").mode == 0o700
+    assert (file.user, file.group, file.mode) == ("root", "root", 0o640)
+    folder = host.file("/opt/llm/secrets")
+    assert (folder.user, folder.group, folder.mode) == ("root", "root", 0o750)
+
+
+def test_nothing_in_the_containers_runs_as_root(host: Any) -> None:
+    names = ["llm-vllm", "llm-ray"] if host.check_output("hostname") == "node1" else ["llm-vllm"]
+    assert sorted(host.check_output("docker ps --format '{{.Names}}'").split()) == sorted(names)
+    for name in names:
+        lines = [
+            line.split(None, 2) for line in host.check_output(f"docker top {name} -eo pid,uid,args").splitlines()[1:]
+        ]
+        assert len(lines) > 1
+        assert {uid for _pid, uid, _command in lines} == {"70000"}, lines
+        status = host.check_output(f"docker exec {name} cat /proc/self/status")
+        assert {f"Cap{kind}:\t{0:016x}" for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} <= set(status.splitlines())
+    assert host.file("/opt/llm/tmp-70000").mode == 0o700
 
 
 def test_the_controller_keeps_what_the_new_start_measured() -> None:

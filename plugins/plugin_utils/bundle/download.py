@@ -95,12 +95,10 @@ def without_password(url: str) -> str:
     return urllib.parse.urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def remote_size(
-    url: str, opener: urllib.request.OpenerDirector, headers: Mapping[str, str] | None = None
-) -> int | None:
+def remote_size(url: str, opener: urllib.request.OpenerDirector) -> int | None:
     """Size of a file by its address, None if the server does not tell. FetchError if it has no such file."""
     try:
-        request = urllib.request.Request(url, headers=dict(headers or {}), method="HEAD")
+        request = urllib.request.Request(url, method="HEAD")
         with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
             length = answer.headers.get("Content-Length")
             return int(length) if length and length.isdigit() else None

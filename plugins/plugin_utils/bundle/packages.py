@@ -31,10 +31,10 @@ _DEBIAN, _SECURITY = "http://deb.debian.org/debian", "http://deb.debian.org/debi
 _UBUNTU = "http://archive.ubuntu.com/ubuntu"
 
 
-def _debian(codename: str, python: str, components: str = "main") -> System:
+def _debian(codename: str, python: str) -> System:
     sources = (
-        (_DEBIAN, f"{codename} {codename}-updates", components),
-        (_SECURITY, f"{codename}-security", components),
+        (_DEBIAN, f"{codename} {codename}-updates", "main"),
+        (_SECURITY, f"{codename}-security", "main"),
     )
     return System("apt", codename, python, sources)
 

@@ -16,6 +16,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_compress as bundle_compress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS, system_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install import driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
     DEB,
@@ -284,6 +285,10 @@ def _packages_of(variables: Mapping[str, Any], name: str, kernels: Sequence[str]
     found += _driver_packages(variables, distribution, str(facts["os_family"]), kernels)
     # A host that runs firewalld or ufw does without; the inventory cannot tell.
     found += ["nftables"] if _get(variables, "llm_firewall_enabled") else []
+    # Which host of the group has it does not matter: hosts of one system share a repository.
+    gateways = (variables.get("groups") or {}).get("llm_gateway") or []
+    found += ["haproxy"] if gateways else []
+    found += ["keepalived"] if len(gateways) > 1 else []
     found += list(variables.get("bundle_extra_packages") or [])
     return missing_packages(dict.fromkeys(found), [], DEB if system.manager == "apt" else RPM)
 
@@ -312,9 +317,8 @@ def _models(
 ) -> list[Item]:
     there = [(artefact.get("fields") or {}).get("model") for artefact in artefacts if artefact["kind"] == "model"]
     found: dict[str, Item] = {}
-    for head in heads:
-        model = str(head.get("vllm_model") or "")
-        if not model or posixpath.isabs(model) or model in there:
+    for model in dict.fromkeys(model for head in heads for model in needed_models(head)):
+        if posixpath.isabs(model) or model in there:
             continue
         source = str(sources.get(model) or f"{hub}:{model}")
         if not _HUB_SOURCE.fullmatch(source) and not posixpath.isabs(source):

@@ -11,17 +11,20 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container_user import user_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
     gpus_of,
     image_to_run,
     plan_inputs,
     ray_without_token,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import SCRIPTS, Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import Network
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import ranked_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
@@ -55,16 +58,16 @@ class Sources:
     records: Callable[[str], Sequence[Mapping[str, Any]]]
     # A model's config.json.
     config: Callable[[str], Mapping[str, Any]]
+    # A file that travels with the inventory.
+    text: Callable[[str], str] = lambda path: Path(path).read_text(encoding="utf-8")
     # The addresses of a name.
     resolve: Callable[[str], Sequence[str]] = lambda name: ()
-    # What is wrong with the secrets of the hosts that have these sections; a secret itself is no part of a decision.
-    secrets: Callable[[Mapping[str, Mapping[str, Any]]], Sequence[dict[str, str]]] = lambda sections: ()
 
 
 def decide(question: Question, sources: Sources) -> dict[str, Any]:
-    """``{plans, networks, hosts, error}``; ``error`` is a text that names every plan that cannot start."""
-    decided: dict[str, Any] = {"plans": {}, "networks": {}, "hosts": {}, "error": ""}
+    """``{plans, networks, hosts, problems}``; ``problems`` are those of every plan that cannot start."""
     errors: list[dict[str, str]] = []
+    decided: dict[str, Any] = {"plans": {}, "networks": {}, "hosts": {}, "problems": errors}
     for name, asked in question.deployments.items():
         members = [host for host in asked["hosts"] if host in question.playing]
         if not members and question.playing:
@@ -77,7 +80,12 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             continue
         bundle = str(variables[head].get("llm_bundle_dir") or "")
         records = list(sources.records(bundle)) if bundle else []
-        plan = dict(question.plans.get(name) or _plan(question, sources, asked, records, bundle))
+        serving = _serving(question, sources, name, asked, records, bundle)
+        problems = list(serving.problems())
+        if problems:
+            errors += problems
+            continue
+        plan = dict(question.plans.get(name) or _plan(question, sources, asked, records, bundle, serving))
         if not plan["ok"]:
             errors.append(_refused(name, plan, question.language))
         elif head not in ranked_hosts(plan["nodes"]):
@@ -85,6 +93,9 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
         else:
             errors += _narrow(name, plan, variables[head], question.language)
             errors += _ray_open(name, asked, plan, variables, records, question.language)
+            errors += user_problems(
+                name, variables[head], {host: variables[host] for host in asked["hosts"]}, question.language
+            )
         decided["plans"][name] = plan
         image = image_to_run(variables[head], records)
         if not plan["ok"]:
@@ -111,7 +122,7 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             host: ChainMap({"llm_interface": network.interfaces.get(host)}, cast(Any, variables[host]))
             for host in asked["hosts"]
         }
-        deployment = Deployment(name, head, asked["hosts"], plan, image, agreed)
+        deployment = Deployment(name, head, asked["hosts"], plan, image, agreed, serving.files())
         plan["launch"] = deployment.launch
         # Hosts outside of this run that did not answer.
         unknown = [host for host in deployment.planned if not deployment.address(host)]
@@ -120,8 +131,6 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             section = {"deployment": name, "head": head, "planned": deployment.planned, "unknown": unknown}
             roles = {} if unknown else deployment.of(host).sections()
             decided["hosts"][host] = {**section, "network": sections[host], **roles}
-    errors += sources.secrets(decided["hosts"])
-    decided["error"] = render(errors, question.language, "").strip()
     return decided
 
 
@@ -131,19 +140,35 @@ def _plan(
     asked: Mapping[str, Any],
     records: Sequence[Mapping[str, Any]],
     bundle: str,
+    serving: Serving,
 ) -> dict[str, Any]:
     inputs = plan_inputs(asked, question.variables, {"files": records})
     path = str(inputs["config"])
     config = sources.config(path if path.startswith("/") else f"{bundle}/{path}")
-    request = dict(inputs["request"])
+    request = {**inputs["request"], **serving.settings(f"{SCRIPTS}/{FOLDER}")}
     if question.observations:
         request["observations"] = list(question.observations)
     plan = {**plan_deployment(config, inputs["nodes"], request, question.language), "model": config}
+    warnings = list(serving.warnings())
     version = ray_without_token(question.variables[str(asked["head"])], records)
     if plan["ok"] and plan["executor"] == "ray" and version:
-        said = message("ray_without_token_warning", question.language, version=version)
-        plan["predicted"] = {**plan["predicted"], "warnings": [*plan["predicted"]["warnings"], said]}
+        warnings.append(message("ray_without_token_warning", question.language, version=version))
+    plan["predicted"] = {**plan["predicted"], "warnings": [*plan["predicted"]["warnings"], *warnings]}
     return plan
+
+
+def _serving(
+    question: Question,
+    sources: Sources,
+    name: str,
+    asked: Mapping[str, Any],
+    records: Sequence[Mapping[str, Any]],
+    bundle: str,
+) -> Serving:
+    def read(path: str) -> Mapping[str, Any]:
+        return sources.config(f"{bundle}/{path}")
+
+    return Serving(name, question.variables[str(asked["head"])], records, read, sources.text, question.language)
 
 
 def _ray_open(

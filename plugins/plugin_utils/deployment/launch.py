@@ -1,18 +1,26 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is started on each host of a deployment: Ray's node, vLLM, its probe, the all-reduce. Plain data for the roles."""
+"""What is started on each host of a deployment: Ray's node, vLLM, its probe, the all-reduce, the benchmark. Plain data for the roles."""
 
 from __future__ import annotations
 
 import functools
 import ipaddress
 import json
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import (
+    folder_of,
+    folders_outside,
+    needed_models,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FILES, FOLDER, pools
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import (
     cluster_environment,
     hosts_of,
@@ -24,15 +32,22 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, resolve_release
 
 GIB = 1 << 30
+# What vLLM's benchmark may take: it loads torch and the tokenizer, and holds its requests.
+BENCHMARK_MEMORY = "8g"
 # Where the containers see what the host lends them.
 SCRIPTS, SECRETS, RAY_TOKEN = "/llm", "/run/secrets", "/run/secrets/ray_token"
+# vLLM's options, where the release reads them from a file. It lies in the folder of the scripts.
+CONFIG_FILE = "vllm.yaml"
+# The last word of the probe, which the server hands on to gateways.
+PROBE = "/run/llm-probe"
 # Ray gets a twentieth of the host's memory for its objects, within these bounds.
 OBJECT_STORE_SHARE, OBJECT_STORE_GIB = 20, (1, 8)
 # A program in a container gets no rights that it was not started with, such as those of a setuid program.
 SECURITY = ["no-new-privileges"]
-# Below it a program needs a capability to listen: a container in the host's network has the host's rule.
-FIRST_FREE_PORT = 1024
 RDMA_DEVICES = "/dev/infiniband:/dev/infiniband"
+# How often a node asks its head whether it still belongs to the cluster. By itself it learns only after a minute that another head has come
+# (NodeManager.GcsCheckAlive in src/ray/raylet/node_manager.cc), and until then its GPUs are missing.
+RAY_LIVENESS = {"RAY_raylet_liveness_self_check_interval_ms": "5000"}
 # Engines before 23 never end what runs in a container that is restarted meanwhile, as the probe may do: who waits for it waits for ever.
 RAY_EXEC = ["timeout", "60", "docker", "exec", "llm-ray"]
 
@@ -49,8 +64,7 @@ def object_store_gib(variables: Mapping[str, Any]) -> float:
 
 def model_path(variables: Mapping[str, Any]) -> str:
     """Where the model lies on its hosts."""
-    model = str(variables["vllm_model"])
-    return model if os.path.isabs(model) else f"{variables['models_dir']}/{model.replace('/', '--')}"
+    return folder_of(variables, str(variables["vllm_model"]))
 
 
 @dataclass(frozen=True)
@@ -66,6 +80,8 @@ class Deployment:
     plan: Mapping[str, Any]
     image: str
     variables: Mapping[str, Mapping[str, Any]]
+    # The content of the small files that the server reads, by name.
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def by_ray(self) -> bool:
@@ -132,8 +148,14 @@ class Deployment:
             "master_port": mine["vllm_master_port"],
             "addresses": {host: self.address(host) for host in self.planned},
             "ray_address": self.ray_address,
+            "config_file": f"{SCRIPTS}/{CONFIG_FILE}",
         }
         return launch(settings, mine["vllm_version"], self.plan["executor"], self.plan["nodes"], service)
+
+    @functools.cached_property
+    def uid(self) -> int:
+        """The user of all containers."""
+        return container_user.container_uid(self.variables[self.head], [self.variables[host] for host in self.hosts])
 
     def of(self, host: str) -> Member:
         return Member(self, host, self.variables[host])
@@ -170,6 +192,8 @@ class Member:
             "image": self.deployment.image,
             "interface": interface.get("interface"),
             "address": self.address,
+            "tmp": {"path": self.tmp, "uid": self.deployment.uid},
+            "user_check": container_user.check_command(self.deployment.uid, self.deployment.image, self.model_folders),
             "ray": self.ray(),
             "vllm": self.vllm(),
         }
@@ -191,6 +215,8 @@ class Member:
             found["RAY_memory_monitor_refresh_ms"] = "0"
         if self.deployment.by_ray:
             found |= self.ray_token_environment
+        if self.deployment.uid != container_user.ROOT:
+            found |= container_user.ENVIRONMENT
         found |= {**self.variables["vllm_environment"], **self.variables["ray_environment"]}
         return {name: value if isinstance(value, (bool, str)) else str(value) for name, value in found.items()}
 
@@ -218,12 +244,24 @@ class Member:
     @property
     def volumes(self) -> list[str]:
         """The two containers of a head see the same /tmp: Ray's session and vLLM's sockets lie there."""
-        models = self.variables["models_dir"]
-        return [f"{self.host_dir}/scripts:{SCRIPTS}:ro", f"{self.tmp}:/tmp", f"{models}:{models}:ro"]
+        extra = [f"{volume.removesuffix(':ro')}:ro" for volume in map(str, self.variables["vllm_extra_volumes"])]
+        return [f"{self.host_dir}/scripts:{SCRIPTS}:ro", f"{self.tmp}:/tmp", *self.model_volumes, *extra]
+
+    @property
+    def model_volumes(self) -> list[str]:
+        folders = [self.variables["models_dir"], *folders_outside(self.variables)]
+        return [f"{folder}:{folder}:ro" for folder in folders]
 
     @property
     def tmp(self) -> str:
-        return f"{self.host_dir}/tmp"
+        """A folder for each user: what one of them left, another one may neither use nor remove."""
+        uid = self.deployment.uid
+        return f"{self.host_dir}/tmp" + (f"-{uid}" if uid != container_user.ROOT else "")
+
+    @property
+    def model_folders(self) -> list[str]:
+        """The folders of the deployment's models, each once."""
+        return [*dict.fromkeys(folder_of(self.variables, model) for model in needed_models(self.variables))]
 
     @property
     def ray_token_volumes(self) -> list[str]:
@@ -239,6 +277,8 @@ class Member:
         """What differs between hosts and containers; the rest stands in the tasks."""
         return {
             "image": self.deployment.image,
+            # Also where it is root: an image may name a user of its own, who could not read the secrets.
+            "user": self.user,
             "entrypoint": entrypoint,
             "command": command,
             "environment": self.environment,
@@ -259,8 +299,14 @@ class Member:
         return [RDMA_DEVICES] if str(self.environment.get("NCCL_IB_DISABLE", "1")) == "0" else []
 
     @property
+    def user(self) -> str:
+        return f"{self.deployment.uid}:{container_user.GID}"
+
+    @property
     def capabilities(self) -> list[str]:
-        """What is left of root's rights, without the CAP_ that engines before 19.03 do not know."""
+        """What is left of root's rights, without the CAP_ that engines before 19.03 do not know; another user has none."""
+        if self.deployment.uid != container_user.ROOT:
+            return []
         return [str(name) for name in self.variables["ray_capabilities"]]
 
     @property
@@ -278,8 +324,8 @@ class Member:
     def ray(self) -> dict[str, Any]:
         gpus = self.deployment.gpus.get(self.host, 0)
         container = self.container(["/bin/bash", f"{SCRIPTS}/start-ray.sh"], self.ray_command(gpus))
-        if self.is_head:
-            container["environment"] = {**self.ray_metrics_environment, **self.environment}
+        metrics = self.ray_metrics_environment if self.is_head else {}
+        container["environment"] = {**RAY_LIVENESS, **metrics, **self.environment}
         return {
             "needed": self.deployment.by_ray and gpus > 0,
             "container": container,
@@ -320,6 +366,10 @@ class Member:
         return {
             "needed": started is not None,
             "container": self.vllm_container(started) if started else {},
+            "config": self.config_file(started or {}),
+            "files": self.files,
+            # Of all that the server reads when it starts: where it is another one, the container is another one.
+            "reads": digest([(started or {}).get("config"), self.files]),
             "url": self.url,
             "ask": ["/usr/bin/env", "python3", f"{self.host_dir}/scripts/ask.py", self.url, self.served_model_name],
             "served_model_name": self.served_model_name,
@@ -328,6 +378,7 @@ class Member:
             "ranks": [node["host"] for node in self.deployment.plan["nodes"] for dummy in node["ranks"]],
             "probe": self.probe(),
             "collective": self.collective(),
+            "benchmark": self.benchmark(),
         }
 
     @property
@@ -349,20 +400,32 @@ class Member:
         if not self.is_head:
             head = self.deployment.address(self.deployment.head)
             entrypoint = ["python3", f"{SCRIPTS}/follow_head.py", head, self.master_port]
-        container = self.container(entrypoint, started["argv"])
+        container = self.container(entrypoint, (started.get("config") or started)["argv"])
         secrets = self.ray_token_volumes
         if self.enabled("vllm_api_key_enabled") and self.is_head:
             # The folder: a container would not see another file of the same name, and keys change while the server runs.
             secrets = [f"{self.host_dir}/secrets:{SECRETS}:ro"]
-        container["volumes"] = [*self.volumes, *secrets]
+        verdict = [f"{PROBE}:{PROBE}:ro"] if self.is_head else []
+        container["volumes"] = [*self.volumes, *secrets, *verdict]
         container["environment"] = {**self.environment, **started["environment"]}
         if self.is_head:
             container["environment"]["LLM_API_PATHS"] = " ".join(map(str, self.variables["vllm_api_paths"]))
-        if int(self.variables["vllm_port"]) < FIRST_FREE_PORT and self.is_head:
+        if int(self.variables["vllm_port"]) < container_user.FIRST_FREE_PORT and self.is_head:
             container["capabilities"] = sorted({*self.capabilities, "NET_BIND_SERVICE"})
         # With Ray, its node of this host and vLLM find each other through shared memory and the process list.
         container["pid_mode"] = "host" if self.deployment.by_ray else ""
         return container
+
+    @property
+    def files(self) -> list[dict[str, str]]:
+        """The small files that the server is started with, by their places on the host; without content those that are not asked for."""
+        folder = f"{self.host_dir}/scripts/{FOLDER}"
+        return [{"path": f"{folder}/{name}", "content": self.deployment.files.get(name, "")} for name in FILES.values()]
+
+    def config_file(self, started: Mapping[str, Any]) -> dict[str, Any]:
+        """Where the options lie on the host, and what the file holds: nothing for a release that has them on its command line."""
+        path = f"{self.host_dir}/scripts/{CONFIG_FILE}"
+        return {"path": path, "content": (started.get("config") or {}).get("content") or {}}
 
     def probe(self) -> dict[str, Any]:
         """What restarts what is dead, on each host that takes part. On the head it asks for tokens, and says how long a start may take."""
@@ -414,6 +477,7 @@ class Member:
             "environment": self.environment,
             "command": [
                 *("docker", "run", "--rm", "--name=llm-collective", "--runtime=nvidia", "--network=host", "--ipc=host"),
+                f"--user={self.user}",
                 *("--env-file=/dev/stdin", f"--volume={program}:/llm-collective.py:ro"),
                 *(f"--device={device}" for device in self.devices),
                 *(f"--security-opt={option}" for option in SECURITY),
@@ -425,6 +489,50 @@ class Member:
             ],
             **self.links(),
         }
+
+    def benchmark(self) -> dict[str, Any]:
+        """vLLM's own benchmark of the server, from a container beside it: what that takes of memory is not the server's."""
+        mine = self.variables
+        tokens = {name: int(mine[f"vllm_benchmark_{name}_tokens"]) for name in ("input", "output")}
+        secrets = [f"--volume={self.host_dir}/secrets:{SECRETS}:ro"] if self.enabled("vllm_api_key_enabled") else []
+        return {
+            "problem": self.benchmark_problem(sum(tokens.values())),
+            "command": [
+                *("docker", "run", "--rm", "--interactive", "--name=llm-benchmark"),
+                *("--network=host", f"--user={self.user}"),
+                # It computes nothing on a GPU, and some releases end where they see none: https://github.com/vllm-project/vllm/issues/23967
+                *("--runtime=nvidia", "--env=NVIDIA_VISIBLE_DEVICES=all", "--env=NVIDIA_DRIVER_CAPABILITIES=utility"),
+                *("--cap-drop=ALL", *(f"--security-opt={option}" for option in SECURITY), "--env=HOME=/tmp"),
+                *("--env=HF_HUB_OFFLINE=1", f"--memory={BENCHMARK_MEMORY}", f"--pids-limit={mine['ray_pids_limit']}"),
+                *secrets,
+                *(f"--volume={volume}" for volume in self.model_volumes),
+                *("--entrypoint=/bin/bash", self.deployment.image, "-s", "--"),
+                str(mine["vllm_benchmark_timeout_seconds"]),
+                *(f"--base-url={self.url}", f"--model={self.served_model_name}", f"--tokenizer={self.tokenizer}"),
+                *("--dataset-name=random", *(f"--random-{name}-len={count}" for name, count in tokens.items())),
+                *("--ignore-eos", f"--num-prompts={mine['vllm_benchmark_requests']}"),
+                f"--max-concurrency={mine['vllm_benchmark_concurrency']}",
+                *("--percentile-metrics=ttft,itl", "--metric-percentiles=99", "--disable-tqdm"),
+            ],
+        }
+
+    def benchmark_problem(self, tokens: int) -> str:
+        """Why the benchmark cannot run, or nothing."""
+        lang, version = language(self.variables["llm_language"]), self.deployment.vllm_version
+        where = message("where_group", lang, group=self.deployment.name)
+        if release_key(version) < release_key(eras.BENCHMARK_SINCE):
+            return refusal("benchmark_release", lang, version, where, since=eras.BENCHMARK_SINCE)
+        if pools(self.variables.get("vllm_options") or {}):
+            return refusal("benchmark_pooling", lang, str(self.variables["vllm_options"]), where)
+        length = int(self.deployment.plan["settings"].get("max_model_len", tokens))
+        if tokens > length:
+            return refusal("benchmark_too_long", lang, str(tokens), where, length=length)
+        return ""
+
+    @property
+    def tokenizer(self) -> str:
+        """The folder of the tokenizer on the hosts."""
+        return folder_of(self.variables, str(self.variables.get("vllm_tokenizer") or self.variables["vllm_model"]))
 
     def links(self) -> dict[str, Any]:
         """What the slowest link between the hosts claims to carry, or on one host the GPUs' own; None where no driver says."""

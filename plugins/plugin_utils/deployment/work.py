@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # The roles of each stage, and the stages after which it has to be run as well: on the same host, or for stages that concern a
@@ -28,6 +29,8 @@ STAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 OF_A_DEPLOYMENT = ("network", "serve")
 # Not a stage, but left out like one.
 LOCK = "lock"
+# Beside what each role is asked for: the digest of the code that does it.
+CODE = "collection"
 # Roles whose variables say all that they are asked for. The others are asked by the decision.
 BY_VARIABLES = ("nvidia_driver", "docker", "nvidia_container_toolkit", "images", "models")
 BY_DECISION = ("network", "ray", "vllm")
@@ -44,6 +47,8 @@ OF_ALL_ROLES = ("llm_host_dir", "llm_offline")
 OF_THE_CONTROLLER = (
     *("llm_bundle_dir", "llm_report_dir", "llm_secrets_dir", "llm_language"),
     *("llm_full_check", "llm_rotate_secrets", "llm_take_over"),
+    *("vllm_benchmark_requests", "vllm_benchmark_concurrency", "vllm_benchmark_timeout_seconds"),
+    *("vllm_benchmark_input_tokens", "vllm_benchmark_output_tokens"),
 )
 # What of a host decides how something is installed there.
 SYSTEM_FACTS = ("distribution", "distribution_version", "architecture", "kernel")
@@ -92,11 +97,11 @@ def _value(variables: Mapping[str, Any], name: str) -> Any:
         return None
 
 
-def bundled(role: str, records: Sequence[Mapping[str, Any]], model: str, image: str) -> list[Any]:
-    """What of the bundle a role brings: the records of its kinds, of models and images those that the host serves."""
+def bundled(role: str, records: Sequence[Mapping[str, Any]], models: Collection[str], image: str) -> list[Any]:
+    """What of the bundle a role brings: the records of its kinds, of models and images those that the host needs."""
     found = [record for record in records if record["kind"] in BUNDLE_KINDS.get(role, ())]
     if role == "models":
-        found = [record for record in found if record.get("model") == model]
+        found = [record for record in found if record.get("model") in models]
     if role == "images":
         # An archive may hold other images as well, which come and go.
         images = [entry for record in found for entry in record.get("images") or []]
@@ -113,9 +118,9 @@ def asked_by_variables(
     """The digest of what each role of ``BY_VARIABLES`` is asked for on one host."""
     facts = variables.get("ansible_facts") or {}
     system = {name: facts.get(name) for name in SYSTEM_FACTS}
-    model = str(variables.get("vllm_model") or "")
+    models = needed_models(variables)
     return {
-        role: digest([system, variables_of(variables, options[role]), bundled(role, records, model, image), image])
+        role: digest([system, variables_of(variables, options[role]), bundled(role, records, models, image), image])
         for role in BY_VARIABLES
     }
 
@@ -145,51 +150,48 @@ def with_secrets(asked: Mapping[str, str], secrets: Mapping[str, str]) -> dict[s
 
 
 def _without_report(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The section without what only the report says of the links."""
+    """The section without what only the report says of the links, and without the benchmark, which leaves nothing on the host."""
     collective = {key: value for key, value in (section.get("collective") or {}).items() if not key.startswith("link")}
-    return {**section, "collective": collective} if section else {}
+    kept = {key: value for key, value in section.items() if key != "benchmark"}
+    return {**kept, "collective": collective} if section else {}
 
 
-def differs(
-    asked: Mapping[str, str], records: Mapping[str, Mapping[str, Any]], stage: str, collection: str
-) -> list[dict[str, str]]:
+def differs(asked: Mapping[str, str], records: Mapping[str, Mapping[str, Any]], stage: str) -> list[dict[str, str]]:
     """Why the roles of a stage have something to do on a host, as ``role``, ``code`` and ``what``; nothing where all their records hold."""
-    found = []
-    for role in STAGES[stage][0]:
-        record = records.get(role)
-        code = ""
-        if record is None or role not in asked:
-            code = "work_no_record"
-        elif record["collection"] != collection:
-            code = "work_other_collection"
-        elif record["digest"] != asked[role]:
-            code = "work_other_settings"
-        if code:
-            found.append({"role": role, "code": code, "what": ""})
-        else:
-            found += [{"role": role, "code": "work_differs", "what": what} for what in (record or {})["differs"]]
-    return found
+    return [reason for role in STAGES[stage][0] for reason in role_differs(role, asked, records)]
+
+
+def role_differs(role: str, asked: Mapping[str, str], records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The same for one role."""
+    record = records.get(role)
+    code = ""
+    if record is None or role not in asked:
+        code = "work_no_record"
+    elif record["collection"] != asked.get(CODE):
+        code = "work_other_collection"
+    elif record["digest"] != asked[role]:
+        code = "work_other_settings"
+    if code:
+        return [{"role": role, "code": code, "what": ""}]
+    return [{"role": role, "code": "work_differs", "what": what} for what in (record or {})["differs"]]
 
 
 def to_do(
     deployments: Mapping[str, Sequence[str]],
     asked: Mapping[str, Mapping[str, str]],
     records: Mapping[str, Mapping[str, Mapping[str, Any]]],
-    collection: str,
     lost: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, dict[str, list[dict[str, str]]]]:
     """For each stage the hosts where it has something to do, each with the reasons; none where an earlier stage is the reason.
 
-    ``deployments`` has the hosts of this run by deployment. ``asked`` and ``records`` are by host and role. ``lost`` names by deployment the
-    hosts that did not answer or failed in this run: what is done without them is to be refused, or to be told.
+    ``deployments`` has the hosts of this run by deployment. ``asked`` and ``records`` are by host and role; ``asked`` has the ``CODE`` as well.
+    ``lost`` names by deployment the hosts that did not answer or failed in this run: what is done without them is to be refused, or to be told.
     """
     found: dict[str, dict[str, list[dict[str, str]]]] = {}
     for stage, (_roles, after) in STAGES.items():
         found[stage] = {}
         for name, members in deployments.items():
-            reasons = {
-                host: differs(asked.get(host) or {}, records.get(host) or {}, stage, collection) for host in members
-            }
+            reasons = {host: differs(asked.get(host) or {}, records.get(host) or {}, stage) for host in members}
             if stage in OF_A_DEPLOYMENT:
                 gone = [{"role": host, "code": "work_lost", "what": ""} for host in (lost or {}).get(name, ())]
                 reasons = {host: [*found_there, *gone] for host, found_there in reasons.items()}
@@ -217,6 +219,12 @@ def left_out(
         return dict.fromkeys([*STAGES, LOCK], "")
     busy = {host for stage in known for host in found[stage]}
     return {**{stage: without(hosts, found[stage]) for stage in STAGES}, LOCK: without(hosts, busy)}
+
+
+def stage_hosts(stage: str, left_out: Mapping[str, str], node: str = "") -> str:
+    """The pattern of a stage's play. ``node`` is the only host that counts where a stage concerns each host by itself (empty: all)."""
+    by_host = stage in STAGES and stage not in OF_A_DEPLOYMENT
+    return (node if node and by_host else "llm_deployments") + left_out.get(stage, "")
 
 
 def without(hosts: Iterable[str], busy: Iterable[str]) -> str:

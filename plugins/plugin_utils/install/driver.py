@@ -2,18 +2,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The NVIDIA driver of a host: which one drives the GPUs, and what has to be done. Pure: facts in, actions out.
 
-``driver_host`` reads what the decisions need, ``plan_driver`` takes them: what to remove, to install and to hold, or why not.
+``plan_driver`` says what to remove, to install and to hold, or why not; ``decide_driver`` makes the section of the role of it.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import versions
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import release_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import system_of as packages_system
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, refusal
 
 # Since R560 NVIDIA's installer prefers the open kernel modules, and takes an option for the kind.
 # https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/kernel-modules.html
@@ -339,3 +344,140 @@ def plan_driver(
     ``build_packages``, ``bundled_files``, ``offline``, ``signed_modules``, ``fabric_manager`` and ``fabric_manager_package``.
     """
     return _Plan(host, gpus, wish, lang).decide()
+
+
+# -- the section of the role -------------------------------------------------------------------------------------------
+
+REPOSITORY = "baremetal-llm-driver"
+
+
+class _Bundled:
+    """What of the bundle is for a method and a system."""
+
+    def __init__(self, variables: Mapping[str, Any], method: str, read: Callable[[], Sequence[Record]]) -> None:
+        facts = variables["ansible_facts"]
+        system = packages_system(facts)
+        of_system = {"distribution": system.distribution, "release": release_of(facts)}
+        self.match: dict[str, str] = {"method": method}
+        if method == "packages":
+            self.match |= {**of_system, "arch": system.arch}
+        self.used = method in ("runfile", "packages")
+        records = read() if self.used else []
+        self.drivers = select(records, "driver", self.match)
+        self.os_packages = select(records, "os_packages", of_system) if method == "runfile" else []
+        self.versions, self.wanted = versions(self.drivers, str(variables["nvidia_driver_version"] or ""))
+        self.match["version"] = self.wanted
+
+    @property
+    def files(self) -> list[str]:
+        """Names of package files that could be installed."""
+        records = [*select(self.drivers, "driver", self.match), *self.os_packages]
+        return [os.path.basename(record["path"]) for record in records]
+
+
+def decide_driver(
+    variables: Mapping[str, Any], read: Callable[[], Sequence[Record]], found: Mapping[str, Any], lang: str = "en"
+) -> tuple[dict[str, Any], str]:
+    """The section of the role nvidia_driver, and the text of what is refused.
+
+    ``read`` returns the records of the bundle; ``found`` has ``gpus`` and ``driver``, what the modules gpu_facts and driver_facts found.
+    """
+    method = str(variables["nvidia_driver_method"])
+    bundled = _Bundled(variables, method, read)
+    wanted, facts = bundled.wanted, variables["ansible_facts"]
+    # What the inventory says of the GPUs, and what the host says: without a driver that is what their PCI ids tell.
+    cards = [*(variables.get("llm_gpus") or []), *found["gpus"]["gpus"]]
+    named = (
+        "kernel_module",
+        "package_source",
+        "package_names",
+        "build_packages",
+        "fabric_manager",
+        "fabric_manager_package",
+    )
+    wish = {
+        **{name: variables[f"nvidia_driver_{name}"] for name in named},
+        "method": method,
+        "version": wanted,
+        "capabilities": [card["compute_capability"] for card in cards if card.get("compute_capability")],
+        "distribution": facts["distribution"],
+        "os_family": facts["os_family"],
+        "build_enabled": is_true(variables["nvidia_driver_build_enabled"]),
+        "bundled_files": bundled.files,
+        "offline": is_true(variables["llm_offline"]),
+        "signed_modules": is_true(variables["nvidia_driver_signed_modules_enabled"]),
+    }
+    plan = plan_driver(found["driver"], found["gpus"], wish, lang)
+    problems = plan.pop("problems")
+    fabric_manager = [plan["fabric_manager"]] if plan["fabric_manager"] else []
+    packages = [*plan["packages"], *fabric_manager]
+    hold = is_true(variables["nvidia_driver_hold_enabled"])
+    kind = str(wish["kernel_module"])
+    section = {
+        **plan,
+        "wanted": wanted,
+        "by_packages": method in ("packages", "repository"),
+        "match": bundled.match,
+        "repository_name": REPOSITORY,
+        "runfile_options": _runfile_options(wanted, plan["kernel_module"], variables["nvidia_driver_runfile_options"]),
+        "apt_environment": {"APT_CONFIG": f"{variables['llm_host_dir']}/apt/apt.conf"} if method == "packages" else {},
+        # With the fabric manager; dnf wants the version with each name.
+        "apt_packages": packages,
+        "dnf_packages": [f"{name}-{wanted}*" if wanted else name for name in packages],
+        "dnf_needs": [*plan["build_packages"], *(plan["hold_needs"] if hold else [])],
+        # The kind of module that was asked for and comes with this run; empty where either is not so.
+        "new_kernel_module": kind if plan["install"] and kind != "auto" else "",
+        "left": _left(method, bool(fabric_manager)),
+    }
+    return section, _refused(variables, bundled, plan["install"], problems, lang)
+
+
+def _runfile_options(version: str, kind: str, more: Sequence[str]) -> list[str]:
+    """The installer has chosen the kind of module itself, and had an option for it, since 560."""
+    options = ["--silent", "--no-x-check", "--no-nouveau-check", "--no-install-compat32-libs"]
+    if (_branch(version) or 0) >= OPEN_PREFERRED_SINCE:
+        options.append(f"--kernel-module-type={kind}")
+    return [*options, *more]
+
+
+def _left(method: str, fabric_manager: bool) -> dict[str, Any]:
+    """What the role leaves on the host; the driver counts with its packages."""
+    paths = [
+        "/etc/modprobe.d/baremetal-llm-nouveau.conf",
+        "/etc/systemd/system/nvidia-persistenced.service",
+        f"/etc/apt/preferences.d/{REPOSITORY}.pref",
+        f"/etc/apt/sources.list.d/{REPOSITORY}.sources",
+        f"/etc/yum.repos.d/{REPOSITORY}.repo",
+        "/etc/dnf/plugins/versionlock.list",
+    ]
+    present = method == "present"
+    units = [] if present else ["nvidia-persistenced.service"]
+    return {
+        "driver": ["nvidia"],
+        "paths": [] if present else paths,
+        "units": [*units, *(["nvidia-fabricmanager.service"] if fabric_manager else [])],
+    }
+
+
+def _refused(variables: Mapping[str, Any], bundled: _Bundled, install: bool, problems: Sequence[str], lang: str) -> str:
+    """The first thing that is wrong; empty if there is none."""
+    facts, method = variables["ansible_facts"], str(variables["nvidia_driver_method"])
+    host, where = variables["inventory_hostname"], "group_vars/all.yml"
+    shared = {
+        "host": host,
+        "bundle": variables.get("llm_bundle_dir") or "",
+        "method": method,
+        "bundled": ", ".join(bundled.versions) or "-",
+    }
+    if bundled.used and not bundled.wanted:
+        system = f"{facts['distribution']} {release_of(facts)}"
+        return refusal("driver_version_open", lang, "", where, **shared, system=system)
+    if problems:
+        return "\n".join(problems)
+    if bundled.used and install and bundled.wanted not in bundled.versions:
+        value = f"nvidia_driver_version: {bundled.wanted}"
+        return refusal("driver_not_bundled", lang, value, where, **shared)
+    url = str(variables["nvidia_driver_repository_url"])
+    if method == "repository" and url and not variables["nvidia_driver_repository_key"] and not url.startswith("file:"):
+        return refusal("driver_repository_unsigned", lang, f"nvidia_driver_repository_url: {url}", where, host=host)
+    return ""

@@ -1,13 +1,172 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why Docker Engine or the container toolkit cannot be installed on a host as asked. Pure: what was found in, refusals out."""
+"""What the role docker does on a host, and why it cannot. Pure: variables and what was found in, a section of plain data out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import package_plan
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
+    message,
+    names,
+    problem,
+    render,
+    shown,
+)
+
+PACKAGED = ("packages", "repository")
+# Each version has a folder of its own. "current" leads to the one in use, and /usr/local/bin leads to what is in "current":
+# an upgrade is one link, and so is the way back.
+VERSIONS_DIR = "/usr/local/lib/docker-engine"
+UNITS = ["containerd.service", "docker.service"]
+STATIC_UNIT = "/etc/systemd/system/docker.service"
+DATA_ROOT = "/var/lib/docker"  # the engine's own default
+
+
+def versions(records: Sequence[Record], asked: str) -> tuple[list[str], str]:
+    """The versions of these records of a bundle, and the one to install: what is asked for, else the only one there is, else none."""
+    bundled = list(dict.fromkeys(str(record["version"]) for record in records))
+    return bundled, asked or (bundled[0] if len(bundled) == 1 else "")
+
+
+def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """Two mappings as one, also where a key has a mapping in both; else ``high`` counts."""
+    found = {**low, **high}
+    for name in low.keys() & high.keys():
+        if isinstance(low[name], Mapping) and isinstance(high[name], Mapping):
+            found[name] = merged(low[name], high[name])
+    return found
+
+
+def daemon_options(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """What the role wants in daemon.json."""
+    said: dict[str, Any] = {
+        "log-driver": "json-file",
+        "log-opts": {
+            "max-size": variables["docker_log_max_size"],
+            "max-file": str(variables["docker_log_max_files"]),
+        },
+        "live-restore": True,
+    }
+    if_set = {
+        "data-root": variables["docker_data_root"],
+        "default-address-pools": variables["docker_address_pools"],
+        "registry-mirrors": variables["docker_registry_mirrors"],
+    }
+    said |= {name: value for name, value in if_set.items() if value}
+    return merged(said, variables["docker_daemon_options"])
+
+
+def decide_engine(
+    variables: Mapping[str, Any], read: Callable[[], Sequence[Record]], found: Mapping[str, Any], lang: str = "en"
+) -> tuple[dict[str, Any], str]:
+    """The section of the role docker, and the text of what is refused.
+
+    ``read`` returns the records of the bundle. ``found`` is what the role has looked at: ``units`` (paths of units of an engine), ``config``
+    (daemon.json), ``held`` (how much lies below the old data root) and ``flags`` (files that put runtimes on the command line).
+    """
+    method, version = str(variables["docker_method"]), str(variables["docker_version"] or "")
+    facts = variables["ansible_facts"]
+    plan = package_plan(facts, "docker", method, version)
+    records = select(read(), "docker") if method == "static" else []
+    bundled, wanted = versions(records, version)
+    archives = [record for record in records if str(record["version"]) == wanted]
+    named = variables.get("docker_packages")
+    packages = plan["packages"] if named is None else named
+    options = daemon_options(variables)
+    old_root = (found.get("config") or {}).get("data-root") or DATA_ROOT
+    static_there = STATIC_UNIT in found["units"]
+    package_there = bool(set(found["units"]) - {STATIC_UNIT})
+    other_kind = package_there if method == "static" else static_there if method != "present" else False
+    version_dir = f"{VERSIONS_DIR}/{wanted}"
+    differs = _differs(facts, "docker")
+    section = {
+        "wanted": wanted,
+        "packages": packages,
+        "repository": plan["repository"],
+        "old_packages": plan["old"],
+        "packaged": method in PACKAGED,
+        "other_kind": other_kind,
+        "daemon_options": options,
+        "units": UNITS,
+        "versions_dir": VERSIONS_DIR,
+        "version_dir": version_dir,
+        # Its name goes on with the size of all programs: to compare them with the archive takes seconds, on every run. If one was lost or cut
+        # off, it is another name.
+        "mark": f"{version_dir}/.complete-{archives[0]['sha256'][:12] if archives else ''}",
+        # What the record of an earlier run says of them: a program with another content has the same size, perhaps.
+        "damaged": any(one.startswith("trees ") for one in differs),
+        # What a run that was ended left running with former files.
+        "older": [unit for unit in UNITS if f"started {unit}" in differs],
+        "left": _left(method, archives, packages, options, version_dir, str(variables["llm_host_dir"])),
+    }
+    asked = {
+        "prefix": "docker_",
+        "method": method,
+        "bundled": bundled,
+        "wanted": wanted,
+        "repository": plan["repository"] is not None,
+        "other_kind": other_kind,
+        "switch_enabled": is_true(variables["docker_switch_enabled"]),
+        "old_root": old_root,
+        "new_root": options.get("data-root") or old_root,
+        "held": found.get("held") or 0,
+        "root_change_enabled": is_true(variables["docker_data_root_change_enabled"]),
+        "flags": found.get("flags") or [],
+    }
+    return section, install_refusal(variables, asked, lang)
+
+
+def _differs(facts: Mapping[str, Any], role: str) -> Sequence[str]:
+    """What of a role's record does not hold any more."""
+    return ((facts.get("llm_records") or {}).get(role) or {}).get("differs") or []
+
+
+def _left(
+    method: str,
+    archives: Sequence[Record],
+    packages: Sequence[str],
+    options: Mapping[str, Any],
+    version_dir: str,
+    host_dir: str,
+) -> dict[str, Any]:
+    """What the role leaves on the host. Of daemon.json only its own options: others belong to the container toolkit, or to the site."""
+    left: dict[str, Any] = {
+        "settings": {"/etc/docker/daemon.json": dict(options)},
+        "units": UNITS if method != "present" else ["docker.service"],
+        # What the engine is started from. Others write to daemon.json as well: that it was written since says nothing of the role.
+        "started": {},
+    }
+    if method == "static":
+        left["started"] = {unit: [f"/etc/systemd/system/{unit}", f"{VERSIONS_DIR}/current"] for unit in UNITS}
+        copied = [f"{host_dir}/bundle/{archive['path']}" for archive in archives]
+        left["paths"] = [*(f"/etc/systemd/system/{unit}" for unit in UNITS), f"{VERSIONS_DIR}/current", *copied]
+        left["trees"] = [version_dir]
+        left["links"] = [f"/usr/local/bin/* -> {VERSIONS_DIR}/current"]
+        left["groups"] = ["docker"]
+    elif method in PACKAGED:
+        left["started"] = {unit: [f"/etc/systemd/system/{unit}.d/baremetal-llm.conf"] for unit in UNITS}
+        left["paths"] = [path for paths in left["started"].values() for path in paths]
+        left["packages"] = list(packages)
+    return left
+
+
+def install_refusal(variables: Mapping[str, Any], found: Mapping[str, Any], lang: str = "en") -> str:
+    """The text of ``install_problems`` for a host; empty if there is none."""
+    facts = variables["ansible_facts"]
+    host = variables["inventory_hostname"]
+    said = {
+        "host": host,
+        "system": f"{facts['distribution']} {facts['distribution_version']}",
+        "bundle": variables.get("llm_bundle_dir") or "",
+        "offline": is_true(variables["llm_offline"]),
+    }
+    problems = install_problems({**said, **found}, lang)
+    return render(problems, lang, message("install_header", lang, host=host, count=len(problems))) if problems else ""
 
 
 def install_problems(found: Mapping[str, Any], lang: str = "en") -> list[dict[str, str]]:

@@ -28,16 +28,20 @@ class System(NamedTuple):
     arch: str  # amd64 or x86_64
 
 
+def release_of(facts: Mapping[str, Any]) -> str:
+    """The release of a host's system, as bundles name it. Ubuntu and openEuler count by year and month."""
+    dotted = str(facts.get("distribution") or "").lower() in ("ubuntu", "openeuler")
+    return str(facts.get("distribution_version" if dotted else "distribution_major_version") or "")
+
+
 def system_of(facts: Mapping[str, Any]) -> System:
     """From Ansible's facts of a host (``gather_subset: min``)."""
     distribution = str(facts.get("distribution") or "").lower()
     family = FAMILIES.get(str(facts.get("os_family") or ""), "")
-    dotted = distribution in ("ubuntu", "openeuler")  # these count by year and month
-    release = facts.get("distribution_version" if dotted else "distribution_major_version")
     machine = str(facts.get("architecture") or "")
     codename = str(facts.get("distribution_release") or "") if family == DEB else ""
     arch = ARCHITECTURES.get(family, {}).get(machine, machine)
-    return System(distribution, str(release or "").lower(), codename, family, arch)
+    return System(distribution, release_of(facts).lower(), codename, family, arch)
 
 
 # What the static engine links to and calls, and what Ansible's modules for Docker import.

@@ -13,6 +13,7 @@ import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME, SCHEMA
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems, planned_driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import stands_for
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import ADAPTERS, BY_NAME, needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, is_unresolved, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, shown
@@ -115,14 +116,13 @@ def _manifest_fault(bundle: Mapping[str, Any], lang: str) -> str:
 
 
 def _model_problems(inventory: Inventory, deployment: str, head: str, held: _Held) -> Problems:
-    model = inventory.get(head, "vllm_model")
-    if not isinstance(model, str) or not model or model.startswith("/") or "://" in model:
-        return
-    if model not in held.models:
+    for model, variable in needed_models({name: inventory.get(head, name) for name in (*BY_NAME, ADAPTERS)}).items():
+        if model.startswith("/") or "://" in model or model in held.models:
+            continue
         yield inventory.problem(
             "bundle_without_model",
             value=inventory.text(model),
-            where=inventory.where("vllm_model", head, deployment),
+            where=inventory.where(variable, head, deployment),
             deployment=deployment,
             path=held.directory,
             models=inventory.names(held.models),

@@ -41,7 +41,6 @@ def check_inventory(
     hosts: Mapping[str, Mapping[str, Any]],
     groups: Mapping[str, Mapping[str, Sequence[str]]],
     known: Mapping[str, Mapping[str, Any]],
-    foreign: Sequence[str] = (),
     bundles: Mapping[str, Mapping[str, Any]] | None = None,
     origins: Mapping[str, Mapping[str, str]] | None = None,
     bundle_required: bool = True,
@@ -54,7 +53,7 @@ def check_inventory(
     directory ``{manifest: parsed or None, error: text or None}``, ``origins`` where a host's variable is set, as far as
     that is known.
     """
-    inventory = Inventory(hosts, groups, known, origins or {}, foreign, lang)
+    inventory = Inventory(hosts, groups, known, origins or {}, lang)
     problems = [problem for rule in RULES for problem in rule(inventory)]
     if bundle_required:
         problems += bundle_problems(inventory, bundles or {})

@@ -29,8 +29,6 @@ class Inventory:
     groups: Mapping[str, Mapping[str, Sequence[str]]]
     known: Mapping[str, Mapping[str, Any]]
     origins: Mapping[str, Mapping[str, str]]
-    # Patterns of names that are somebody else's.
-    foreign: Sequence[str]
     lang: str
 
     @functools.cached_property

@@ -21,8 +21,17 @@ SHARED = (
     "vllm_tensor_parallel_size",
     "vllm_pipeline_parallel_size",
     "vllm_executor",
+    "vllm_tokenizer",
+    "vllm_speculative_model",
+    "vllm_lora_adapters",
+    "vllm_chat_template",
+    "vllm_generation_config",
+    "vllm_tool_call_parser",
+    "vllm_tool_parser_plugin",
+    "vllm_reasoning_parser",
     "ray_head_host",
     "llm_cluster_network",
+    "llm_container_uid",
 )
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_loopback, is_network
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import is_secret
 
 _VERSION = re.compile(r"\d+(\.\d+)+([-.]?(a|b|rc|post|dev)\d+)*(\+[A-Za-z0-9.]+)?")
 # Of a URL, as the API server compares it: nothing that would have to be written otherwise there.
@@ -24,6 +25,13 @@ _NEVER_READY = frozenset(
         *("root_path", "uds", "headless", "grpc"),
     )
 )
+# Options whose variable is not called like them.
+_OPTIONS_OF_VARIABLES = {"lora_modules": "vllm_lora_adapters", "speculative_model": "vllm_speculative_model"}
+# HOST:CONTAINER, which is mounted read-only; not where the collection's own files are.
+_VOLUME = re.compile(r"/[^:\s]*:(?!/(?:llm|tmp|run/secrets)(?:/|:|$))/[^:\s]+(:ro)?")
+_ADAPTER_NAME = re.compile(r"[^\s=,{]+")
+# What the plan says on each host: where its options are read, and how several hosts meet.
+_OF_THE_PLAN = frozenset(("config", "nnodes", "node_rank", "master_addr"))
 
 
 class Fault(NamedTuple):
@@ -49,6 +57,10 @@ _RANGES = (
     _Range("vllm_max_model_len", 1),
     _Range("vllm_max_num_seqs", 1),
     _Range("vllm_max_num_batched_tokens", 1),
+    _Range("vllm_benchmark_requests", 1),
+    _Range("vllm_benchmark_concurrency", 1),
+    _Range("vllm_benchmark_input_tokens", 1),
+    _Range("vllm_benchmark_output_tokens", 1),
     _Range("_parallel_size", 1),
     _Range("_port", 1, 65535),
     _Range("_percent", 0, 100),
@@ -57,6 +69,8 @@ _RANGES = (
     _Range("_gib", 0),
     _Range("_mib", 0),
     _Range("_retries", 0),
+    # The most that Docker takes.
+    _Range("_uid", 0, 2147483647),
 )
 
 
@@ -77,6 +91,10 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str,
         yield Fault("version_malformed", text, {"name": name})
     if name.startswith("llm_firewall_api_sources[") and not is_network(value):
         yield Fault("source_malformed", text, {"name": name})
+    if name.startswith("vllm_extra_volumes[") and not _VOLUME.fullmatch(str(value)):
+        yield Fault("volume_malformed", text, {"name": name})
+    if re.fullmatch(r"vllm_lora_adapters\[\d+\]\.name", name) and not _ADAPTER_NAME.fullmatch(str(value)):
+        yield Fault("adapter_name_malformed", text, {"name": name})
     if name.startswith("vllm_api_paths[") and not _PATH.fullmatch(str(value)):
         yield Fault("api_path_malformed", text, {"name": name})
     if spec.get("choices"):
@@ -135,9 +153,14 @@ def _engine_option_faults(inventory: Inventory, value: Mapping[Any, Any]) -> Fau
     for key in sorted(str(item) for item in value):
         plain = key.lstrip("-").replace("-", "_")
         text = f"{key}: {inventory.text(value.get(key), plain)}"
-        if "vllm_" + plain in inventory.known:
-            yield Fault("option_has_variable", text, {"key": key, "variable": "vllm_" + plain})
+        variable = _OPTIONS_OF_VARIABLES.get(plain, "vllm_" + plain)
+        if variable in inventory.known:
+            yield Fault("option_has_variable", text, {"key": key, "variable": variable})
         elif plain in _NEVER_READY or (plain == "host" and is_loopback(value.get(key))):
             yield Fault("option_never_ready", text, {"key": key})
+        elif plain in _OF_THE_PLAN:
+            yield Fault("option_of_the_plan", text, {"key": key})
+        elif is_secret(plain):
+            yield Fault("option_is_secret", text, {"key": key})
         elif plain != key:
             yield Fault("option_spelling", text, {"key": key, "suggestion": plain})

@@ -50,7 +50,7 @@ def _unknown_names(inventory: Inventory) -> dict[str, str]:
     """The names that are wrong, with the code of what is wrong with them. Without argument specs no name is judged."""
     if not inventory.known:
         return {}
-    foreign = {*inventory.foreign, *_foreign_patterns(inventory)}
+    foreign = set(_foreign_patterns(inventory))
     found = {name for host in inventory.checked_hosts for name in inventory.hosts[host]} - set(inventory.known)
     mine = [
         name

@@ -129,6 +129,11 @@ def render(problems: Sequence[Mapping[str, str]], lang: str = "en", header: str 
     return "\n".join(lines)
 
 
+def refusal(code: str, lang: str = "en", value: str = "", where: str = "", **values: Any) -> str:
+    """The text of one problem, without a number."""
+    return render([problem(code, lang, value, where, **values)], lang, "").strip().replace("1. ", "", 1)
+
+
 class Refused(CodedError):
     """Why something cannot be done, as a code of the catalogue: whoever catches it knows in which language to say so."""
 

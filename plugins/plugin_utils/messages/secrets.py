@@ -13,9 +13,14 @@ from typing import Any
 _SECRET = re.compile(r"(^|[._-])key$|(token|secret|passw(or)?d|passphrase|credentials?|apikey)$", re.IGNORECASE)
 
 
+def is_secret(name: str) -> bool:
+    """Whether what is called so holds a secret."""
+    return bool(_SECRET.search(name))
+
+
 def without_secrets(value: Any, name: str = "") -> Any:
     """A copy in which the name of a secret stands where its value was."""
-    if _SECRET.search(name) and value and not isinstance(value, bool):
+    if is_secret(name) and value and not isinstance(value, bool):
         return f"<{name}>"
     if isinstance(value, Mapping):
         return {str(key): without_secrets(item, str(key)) for key, item in value.items()}
@@ -37,7 +42,7 @@ def _words_without_secrets(words: Sequence[Any]) -> list[Any]:
 def _text_without_secrets(text: str) -> str:
     """What a mapping comes to on a command line is JSON."""
     option, equals, said = text.partition("=")
-    if equals and said and option.startswith("--") and _SECRET.search(option):
+    if equals and said and option.startswith("--") and is_secret(option):
         return f"{option}=<{option.lstrip('-')}>"
     try:
         read = json.loads(text) if text.startswith("{") else None

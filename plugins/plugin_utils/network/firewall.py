@@ -39,9 +39,10 @@ def _literal(text: Any) -> str:
 
 
 def addresses_of(variables: Mapping[str, Any]) -> list[str]:
-    """Every address that a host was found to have."""
+    """Every address that a host was found to have, without the one that gateways share: that moves, and nothing is sent from it."""
     facts = variables.get("ansible_facts") or {}
-    return sorted({str(item.ip) for item in outer_addresses(interfaces_from_facts(facts))})
+    found = {str(item.ip) for item in outer_addresses(interfaces_from_facts(facts))}
+    return sorted(found - {str(variables.get("gateway_virtual_address") or "")})
 
 
 def _addresses_said(name: str, variables: Mapping[str, Any], resolve: Callable[[str], Sequence[str]]) -> list[str]:
@@ -110,6 +111,9 @@ def firewall_rules(
     known = {name: sorted(seen[name] or filter(_literal, (remembered or {}).get(name) or ())) for name in members}
     inside = [address for name in members for address in known[name]]
     sources = mine.get("llm_firewall_api_sources")
+    if sources is None and others.get(CLIENTS):
+        # Clients come to the gateway, which asks them for their own keys.
+        sources = []
     if sources is None:
         # Clients of the networks that the deployment's hosts are in, and nobody from further away.
         sources = [
@@ -125,10 +129,11 @@ def firewall_rules(
         for kind, names_of_kind in others.items()
     }
     outside = {kind: [address for found in hosts.values() for address in found] for kind, hosts in more.items()}
-    ports = deployment_ports(mine, executor)
+    ports = deployment_ports(mine, executor, watched=bool(others.get(COLLECTORS)))
     allowed = {
         MEMBERS: inside,
-        CLIENTS: [*inside, *sources, *outside.get(CLIENTS, ())],
+        # The metrics of vLLM are on the port of the API.
+        CLIENTS: [*inside, *sources, *outside.get(CLIENTS, ()), *outside.get(COLLECTORS, ())],
         COLLECTORS: [*inside, *outside.get(COLLECTORS, ())],
         ITSELF: [],
     }

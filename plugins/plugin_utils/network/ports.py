@@ -28,6 +28,7 @@ class Port(NamedTuple):
     executor: str  # ray or mp; "" for both
     head_only: bool
     reached_by: str
+    watched: bool = False  # only where there is a host that collects metrics
 
 
 PORTS = (
@@ -50,14 +51,18 @@ PORTS = (
     Port("dashboard_metrics", "ray_dashboard_metrics_port", "", 44227, 44227, "ray", True, ITSELF),
     Port("client", "ray_client_port", "", 10001, 10001, "ray", True, MEMBERS),
     Port("workers", "ray_min_worker_port", "ray_max_worker_port", 10002, 10999, "ray", False, MEMBERS),
+    # Without llm_monitoring an exporter on this port is somebody else's.
+    Port("exporter", "monitoring_exporter_port", "", 9100, 9100, "", False, COLLECTORS, watched=True),
 )
 
 
-def deployment_ports(variables: Mapping[str, Any], executor: str = "") -> list[Port]:
-    """The ports as a deployment's variables set them, for one executor (``ray``, ``mp``) or for any."""
+def deployment_ports(variables: Mapping[str, Any], executor: str = "", watched: bool = False) -> list[Port]:
+    """The ports as a deployment's variables set them, for one executor (``ray``, ``mp``) or for any.
+
+    ``watched``: whether there is a host that collects metrics, so that the exporters are ours."""
     found: list[Port] = []
     for port in PORTS:
-        if executor and port.executor not in ("", executor):
+        if (executor and port.executor not in ("", executor)) or (port.watched and not watched):
             continue
         first = int(variables.get(port.variable) or port.first)
         last = int(variables.get(port.last_variable) or port.last) if port.last_variable else first

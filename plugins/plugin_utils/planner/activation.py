@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Attention, Layer, Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import kernels
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import DTYPE_BYTES, padded_vocabulary
@@ -44,6 +45,18 @@ class Context(NamedTuple):
         if scheme.startswith("fp8"):
             return self.capability >= (8, 9)
         return scheme == "int8_channel"
+
+    @property
+    def method(self) -> str:
+        """The name of the quantisation's kernels."""
+        asked = str(self.settings.quantization or "").strip().lower() or None
+        return kernels(self.model.quantization, asked, self.settings.release.key, self.capability)[0] or "none"
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether one expert after the other runs over all tokens, whole on one rank."""
+        fused = at(profile.MIXTRAL_FUSED, self.settings.release.key)
+        return self.model.architecture == "MixtralForCausalLM" and fused is not None and self.method not in fused
 
     @property
     def shared(self) -> int:
@@ -121,9 +134,29 @@ def feed_forward_elements(kind: str, intermediate: float, hidden: int, context: 
     return max(3 * intermediate + hidden, intermediate + (2 + summed) * hidden)
 
 
+def partial_sums_elements(layer: Layer, context: Context) -> float:
+    """Elements for each token at the fullest moment of AWQ's kernel with partial sums, without what the loop holds; 0 without them."""
+    sums = at(profile.AWQ_PARTIAL_SUMS, context.settings.release.key)
+    if not sums or context.method != "awq" or layer.attention.kind != "gqa":
+        return 0
+    hidden, tp, spec = context.model.hidden, context.shard.tp, layer.attention
+    query = spec.heads // tp * spec.head_dim
+    # What lives beside each product, and its size: for experts in turn the first product, and the sum of the experts before.
+    products = [(float(hidden), float(query + 2 * max(1, spec.kv_heads // tp) * spec.head_dim)), (query, hidden)]
+    if context.in_turn:
+        inner = layer.mlp.expert_intermediate
+        products += [(2 * hidden + inner, inner), (hidden + inner, hidden)]
+    elif layer.mlp.kind != "moe":
+        inner_part = layer.mlp.intermediate / tp
+        products += [(hidden, 2 * inner_part), (inner_part, hidden)]
+    return max(beside + (1 + sums) * product for beside, product in products)
+
+
 def expert_bytes(layer: Layer, context: Context, tokens: int) -> tuple[int, bool]:
     """Bytes of the experts' intermediate results, and whether they stay allocated after the forward."""
     mlp = layer.mlp
+    if context.in_turn:
+        return tokens * (3 * mlp.expert_intermediate + context.model.hidden) * context.width, False
     settings = context.settings
     key = settings.release.key
     inner = mlp.expert_intermediate if settings.expert_parallel else mlp.expert_intermediate / context.shard.tp
@@ -147,6 +180,8 @@ def layer_bytes(layer: Layer, context: Context, tokens: int) -> int:
     held = context.held
     attention = attention_elements(layer.attention, hidden, context) + held * hidden
     after = tokens * width * attention + _latent_bytes(layer.attention, context)
+    if sums := partial_sums_elements(layer, context):
+        after = max(after, tokens * width * (sums + held * hidden))
     mlp = layer.mlp
     # Beside the loop's tensors the layer's own input lives during the MLP.
     if mlp.kind == "moe":
@@ -228,6 +263,3 @@ def _allocated_peak(
         part = rows * padded_vocabulary(model.vocabulary) // shard.tp * context.width
         return max(forward + (0 if own_kernels else fixed), part + tokens * model.hidden * context.width + fixed)
     return max(forward + (0 if own_kernels else fixed), sampler_bytes(context, tokens) + stays + fixed)
-
-
-__all__ = ["peak", "runner"]

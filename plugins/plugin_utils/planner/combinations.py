@@ -7,29 +7,28 @@ Source: vllm/config, vllm/engine/arg_utils.py, vllm/core/block_manager_v1.py and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, Refusal, refusal
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, within
 
 CODE = "options_conflict"
 
 
-def check(model: Model, settings: Settings, gpus: Sequence[Gpu], method: str | None) -> Iterator[Refusal]:
+def check(model: Model, settings: Settings, method: str | None) -> Iterator[Refusal]:
     """Refusals of combinations. ``method`` is the quantisation's name that the release runs."""
-    yield from _features(settings, gpus)
-    yield from _windows(model, settings, gpus)
+    yield from _windows(model, settings)
     yield from _lora(settings, method)
     yield from _experts(model, settings)
-    yield from _blocks(settings, gpus)
+    yield from _blocks(settings)
     yield from _bitsandbytes(settings, method)
+    yield from _contexts(model, settings)
     yield from _scheduler(settings)
     yield from _others(model, settings, method)
 
@@ -64,29 +63,7 @@ def _number(value: Any) -> float:
         return 0.0
 
 
-def _features(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
-    """What the attention kernels of a GPU generation cannot do: the server starts, and its first or second prompt kills it."""
-    if settings.engine != "V0":
-        return
-    for low, below, names in eras.V0_ATTENTION_LACKS:
-        gpu = next((gpu for gpu in gpus if low <= gpu.capability < below), None)
-        if gpu is None:
-            continue
-        active = {"enable_chunked_prefill": settings.chunked_prefill, "enable_prefix_caching": settings.prefix_caching}
-        for name in names:
-            if active[name]:
-                yield refusal(
-                    "feature_not_supported",
-                    "start_feature_" + name,
-                    {name: False if name not in settings.raw else None},
-                    {name: False},
-                    gpu=gpu.name,
-                    version=settings.release.asked,
-                    above=at(eras.V0_AUTO_CHUNKED_ABOVE, settings.release.key) or 0,
-                )
-
-
-def _windows(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
+def _windows(model: Model, settings: Settings) -> Iterator[Refusal]:
     if _on(settings, "disable_sliding_window") or not model.slides:
         return
     key = settings.release.key
@@ -94,9 +71,6 @@ def _windows(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Iterator[
     partly = model.window_from not in (None, len(model.layers)) and key > release_key(eras.QWEN_WITHOUT_WINDOW[1])
     if model.model_type in ("qwen2", "qwen3") and (partly or within(key, *eras.QWEN_WITHOUT_WINDOW)):
         yield refusal(CODE, "start_windows_model", off, version=settings.release.asked, architecture=model.architecture)
-    flexible = settings.engine == "V1" and min(gpu.capability for gpu in gpus) < (8, 0)
-    if flexible and within(key, *eras.FLEX_WITHOUT_WINDOW):
-        yield refusal(CODE, "start_windows_flex", off, version=settings.release.asked, gpu=gpus[0].name)
     if settings.engine != "V0":
         return
     if settings.prefix_caching and key >= release_key("0.4.0"):
@@ -113,7 +87,7 @@ def _lora(settings: Settings, method: str | None) -> Iterator[Refusal]:
         yield _together(settings, "enable_lora", "enable_chunked_prefill")
     if settings.engine == "V0" and settings.cpu_offload and within(key, "0.7.1", "0.10.2"):
         yield _together(settings, "enable_lora", "cpu_offload_gb")
-    if method and key < release_key("0.4.0"):
+    if method and key < release_key("0.4.1"):
         yield _together(settings, "enable_lora", "quantization")
     if settings.batched_tokens > 65528 and key < release_key("0.6.0"):
         yield _together(
@@ -136,7 +110,7 @@ def _experts(model: Model, settings: Settings) -> Iterator[Refusal]:
             yield _needs(settings, "enable_eplb", _above("tensor_parallel_size", 1))
 
 
-def _blocks(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
+def _blocks(settings: Settings) -> Iterator[Refusal]:
     size, key = settings.block_size, settings.release.key
     if "block_size" not in settings.raw:
         return
@@ -149,9 +123,6 @@ def _blocks(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
             version=settings.release.asked,
             most=32,
         )
-    flash = settings.engine == "V1" and min(gpu.capability for gpu in gpus) >= (8, 0)
-    if flash and size % 16:
-        yield refusal("value_not_allowed", "start_block_size_multiple", {"block_size": None}, value=size, unit=16)
 
 
 def _bitsandbytes(settings: Settings, method: str | None) -> Iterator[Refusal]:
@@ -171,6 +142,22 @@ def _bitsandbytes(settings: Settings, method: str | None) -> Iterator[Refusal]:
         )
     if within(key, *eras.BITSANDBYTES_EAGER) and not settings.eager:
         yield _needs(settings, "quantization", "enforce_eager", True)
+
+
+def _contexts(model: Model, settings: Settings) -> Iterator[Refusal]:
+    """Decode context parallelism splits tensor-parallel groups, and where keys and values are of heads it takes the ranks that repeat them."""
+    name = "decode_context_parallel_size"
+    parts = int(_number(settings.raw.get(name)))
+    if parts <= 1:
+        return
+    if settings.tp % parts:
+        yield refusal(CODE, "start_context_parts", {name: None}, parts=parts, tp=settings.tp)
+        return
+    specs = {layer.attention for layer in model.layers if layer.attention.kind == "gqa"}
+    most = min((settings.tp // spec.kv_heads for spec in specs), default=settings.tp)
+    uneven = any(spec.heads // spec.kv_heads % parts for spec in specs)
+    if settings.release.key >= release_key("0.11.1") and (parts > most or uneven):
+        yield refusal(CODE, "start_context_heads", {name: None}, parts=parts, tp=settings.tp, most=max(most, 1))
 
 
 def _scheduler(settings: Settings) -> Iterator[Refusal]:
@@ -200,9 +187,6 @@ def _others(model: Model, settings: Settings, method: str | None) -> Iterator[Re
         yield _needs(settings, "enable_prompt_adapter", "max_prompt_adapter_token", 10)
     if settings.prefix_caching and settings.kv_dtype == "fp8" and within(key, "0.5.0", "0.5.4"):
         yield _together(settings, "enable_prefix_caching", "kv_cache_dtype")
-    if settings.kv_dtype == "bfloat16" and within(key, *eras.KV_BFLOAT16_UNSERVED):
-        yield refusal(
-            "value_not_allowed", "start_kv_unserved", {"kv_cache_dtype": None}, version=settings.release.asked
-        )
-    if settings.kv_dtype == "fp8_e5m2" and model.quantization.name == "fp8" and key >= release_key("0.4.3"):
+    since = eras.SCALED_CACHE_METHODS.get(str(method))
+    if settings.kv_dtype == "fp8_e5m2" and since is not None and key >= release_key(since):
         yield _together(settings, "kv_cache_dtype", Text("start_fp8_checkpoint"))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Attention, Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, keeps_latent
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import DTYPE_BYTES
 
@@ -62,7 +62,7 @@ def cache(model: Model, shard: Shard, settings: Settings, dtype: str) -> Cache:
     """Pages of a rank's layers, in groups."""
     key = settings.release.key
     width = kv_width(settings, dtype)
-    latent = settings.engine == "V1" or at(eras.MLA_LATENT, key)
+    latent = keeps_latent(settings.engine, key, settings.environment)
     hybrid = (
         settings.engine == "V1"
         and at(eras.HYBRID_GROUPS, key)

@@ -7,9 +7,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import (
+    Option,
+    in_file,
+    in_line,
+    vllm_options,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import resolve_release
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, resolve_release
 
 API_PORT, MASTER_PORT = 8000, 29501
 # The firewall closes the port to other hosts.
@@ -18,6 +24,8 @@ ANY_ADDRESS = "0.0.0.0"
 ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 # roles/vllm/files/middleware: vLLM answers more paths than its key covers.
 MIDDLEWARE = "llm_api_paths.ApiPaths"
+# Where nobody says where the server reads its options.
+CONFIG_FILE = "vllm.yaml"
 
 
 def launch(
@@ -31,7 +39,9 @@ def launch(
 
     ``nodes`` are those of a plan, ``{host, ranks}``, in rank order. With Ray, or on one host, only the head runs vLLM; without Ray each
     host with ranks does. ``service`` holds what the planner does not decide: ``head`` (else the first host), ``model`` (its path),
-    ``served_model_name``, ``port``, ``master_port``, ``addresses`` by host (else their names) and ``ray_address``.
+    ``served_model_name``, ``port``, ``master_port``, ``addresses`` by host (else their names), ``ray_address`` and ``config_file``, the path
+    at which the server would read its options. ``argv`` is complete. Where the release reads such a file there is ``config`` as well: the
+    same command, ``argv``, with the options in a file, its ``path`` and ``content``.
     """
     service = service or {}
     hosts = ranked_hosts(nodes)
@@ -42,31 +52,50 @@ def launch(
     served = options.pop("served_model_name", None) or service.get("served_model_name") or model
     # What is named last is asked first.
     middlewares = [*_listed(options.pop("middleware", None)), MIDDLEWARE]
-    answering = [word for middleware in middlewares for word in ("--middleware", middleware)]
+    answering = [Option("--middleware", (middleware,)) for middleware in middlewares]
     environment = dict(ENVIRONMENT)
     if executor == "ray" and service.get("ray_address"):
         environment["RAY_ADDRESS"] = str(service["ray_address"])
     common = [
-        *_program(vllm_version, model),
-        *("--host", str(host), "--port", str(port), "--served-model-name", str(served)),
-        *vllm_arguments(options, vllm_version),
+        *(Option("--host", (str(host),)), Option("--port", (str(port),))),
+        Option("--served-model-name", (str(served),)),
+        *vllm_options(options, vllm_version),
     ]
     if not joins_hosts(executor, nodes):
-        return {head: {"argv": [*common, *answering], "environment": environment}}
-    address = (service.get("addresses") or {}).get(head) or head
-    meeting = ["--master-addr", str(address), "--master-port", str(service.get("master_port") or MASTER_PORT)]
+        asked = {head: [*common, *answering]}
+    else:
+        address = (service.get("addresses") or {}).get(head) or head
+        meeting = [
+            Option("--master-addr", (str(address),)),
+            Option("--master-port", (str(service.get("master_port") or MASTER_PORT),)),
+        ]
+        asked = {
+            host: [
+                *common,
+                *(Option("--nnodes", (str(len(hosts)),)), Option("--node-rank", (str(rank),))),
+                *meeting,
+                *(answering if host == head else [Option("--headless")]),
+            ]
+            for rank, host in enumerate(hosts)
+        }
+    program = _program(vllm_version, model)
+    path = str(service.get("config_file") or CONFIG_FILE)
     return {
         host: {
-            "argv": [
-                *common,
-                *("--nnodes", str(len(hosts)), "--node-rank", str(rank)),
-                *meeting,
-                *(answering if host == head else ["--headless"]),
-            ],
+            "argv": [*program, *in_line(mine)],
             "environment": environment,
+            **_config(program, path, mine, vllm_version),
         }
-        for rank, host in enumerate(hosts)
+        for host, mine in asked.items()
     }
+
+
+def _config(program: Sequence[str], path: str, options: Sequence[Option], vllm_version: Any) -> dict[str, Any]:
+    """The command with its options in a file, where the release reads one."""
+    if resolve_release(vllm_version).key < release_key(eras.CONFIG_FILE_SINCE):
+        return {}
+    content, others = in_file(options)
+    return {"config": {"argv": [*program, "--config", path, *in_line(others)], "path": path, "content": content}}
 
 
 def _listed(value: Any) -> list[str]:

@@ -88,6 +88,7 @@ class Model(NamedTuple):
     name: str = ""
     uniform: bool = False  # all layers are alike
     scaling: Mapping[str, Any] | None = None  # rope_scaling as config.json has it
+    soft_cap: bool = False  # attention logits are capped (Gemma 2)
     window_from: int | None = None  # the layer from which on a sliding window holds (Qwen's max_window_layers)
 
     @property
@@ -229,6 +230,7 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
         warnings=tuple(warnings),
         name=str(outer.get("_name_or_path") or ""),
         uniform=all(layer is layers[0] or layer == layers[0] for layer in layers),
+        soft_cap=bool(config.get("attn_logit_softcapping")),
         window_from=fields.whole(config, ("max_window_layers",), "config", lowest=0),
         scaling=config["rope_scaling"] if isinstance(config.get("rope_scaling"), Mapping) else None,
     )

@@ -68,11 +68,6 @@ def _median(values: list[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def observation(gpu: Any, model: Any, vllm_version: Any, prediction: Any, truth: Any) -> dict[str, Any]:
-    """One record for the store: what was predicted and what the engine logged."""
-    return {"gpu": gpu, "model": model, "vllm_version": str(vllm_version), "prediction": prediction, "truth": truth}
-
-
 def experience(value: Any, model: Model, gpu: Gpu, release: Release) -> Experience:
     """The correction that the nearest past starts suggest: same GPU, model and release, else wider."""
     if not value:

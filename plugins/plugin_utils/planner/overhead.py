@@ -63,7 +63,13 @@ def graphs(model: Model, shard: Shard, settings: Settings) -> int:
     batches = graph_batches(settings)
     if not batches:
         return 0
-    layers = shard.last_layer - shard.first_layer
+    layers = model.layers[shard.first_layer : shard.last_layer]
+    each = facts.GRAPH_PER_LAYER[settings.engine]
+    heavy = 0
+    if settings.engine == "V0" and model.quantization.scheme == "fp8_block":
+        heavy = sum(layer.mlp.kind == "moe" for layer in layers)
+    # V0 captures each size once for every batch that is under way, and there are as many as stages (capture_model in worker/model_runner.py).
+    times = len(batches) * (shard.pp if settings.engine == "V0" else 1)
     widest = max((layer.mlp.intermediate or layer.mlp.expert_intermediate) for layer in model.layers) / shard.tp
-    captured = len(batches) * layers * facts.GRAPH_PER_LAYER[settings.engine] * GIB
+    captured = times * ((len(layers) - heavy) * each + heavy * facts.GRAPH_PER_BLOCK_FP8_LAYER) * GIB
     return int(captured + sum(batches) * widest * facts.GRAPH_BYTES)

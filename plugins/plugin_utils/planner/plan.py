@@ -190,9 +190,12 @@ def shapes(task: Task) -> list[tuple[int, int]]:
 def _executor(task: Task, placement: Placement) -> str | None:
     asked = executor_of(task.wishes.get("distributed_executor_backend"))
     key = task.release.key
+    without_option = key < release_key(eras.EXECUTOR_OPTION_SINCE)
     if asked:
-        return asked
-    if key < release_key(eras.EXECUTOR_OPTION_SINCE) or placement.world == 1:
+        # Before there was an option, several ranks had Ray and one had nothing, which needs no word.
+        implied = "ray" if placement.world > 1 else "uni"
+        return None if without_option and asked == implied else asked
+    if without_option or placement.world == 1:
         return None
     without_ray = not fields.truth(task.wishes.get("image_has_ray"), "request.image_has_ray", True)
     return "ray" if placement.spans_nodes and not without_ray else "mp"

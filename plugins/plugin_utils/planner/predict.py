@@ -32,6 +32,9 @@ GIB = 1024**3
 MAX_PARALLEL = 4096
 # What CUDA itself takes on a device that a process uses, outside every budget.
 CONTEXT_BYTES = int(0.3 * 1024**3)
+# The least of it that engines logged: a T4 has 14.47 of 14.56 GiB free. A budget that reaches into it is refused by V1 from 0.9.1 on
+# (request_memory in vllm/v1/worker), and in older releases the first kernel that CUDA loads finds no memory (vllm-project/vllm, issue 10797).
+CONTEXT_LEAST_BYTES = int(0.09 * 1024**3)
 # What loading needs beside the weights (context, the reader's buffers).
 # The estimate of graphs is rough: within this much only a warning.
 LOADING_ROOM_BYTES = int(0.35 * 1024**3)
@@ -311,6 +314,23 @@ def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: 
                     needed=gpu.total * settings.utilization / GIB,
                 )
             )
+    kept = 0 if overhead.budget_rule(settings) in ("peak", "device") else CONTEXT_LEAST_BYTES
+    if (
+        gpu.total * (1 - settings.utilization) <= kept
+        and settings.kv_bytes is None
+        and settings.blocks_override is None
+    ):
+        found.append(
+            refusal(
+                "free_memory_below_utilization",
+                "start_utilization_whole",
+                {"gpu_memory_utilization": None},
+                {"gpu_memory_utilization": UTILIZATION_MOST},
+                utilization=settings.utilization,
+                left=gpu.total * (1 - settings.utilization) / GIB,
+                gpu=gpu.name,
+            )
+        )
     if rank.weights > usable - LOADING_ROOM_BYTES:
         found.append(
             refusal(

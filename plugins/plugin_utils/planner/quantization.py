@@ -36,7 +36,6 @@ class Quantization(NamedTuple):
     experts_only: bool
     ignored: tuple[str, ...]
     lm_head: bool
-    kv_cache_fp8: bool
     label: str = ""  # the method as config.json writes it
     symmetric: bool = True
     described: bool = True  # config.json says what Marlin has to know
@@ -47,7 +46,7 @@ class Quantization(NamedTuple):
         return self.label or self.method
 
 
-NONE = Quantization("none", "none", 16, 0, False, False, (0, 0), False, (), False, False)
+NONE = Quantization("none", "none", 16, 0, False, False, (0, 0), False, (), False)
 
 
 def canonical(method: Any) -> str:
@@ -124,6 +123,8 @@ def make(method: str, section: Mapping[str, Any]) -> Quantization:
         if "NVFP4" in algorithm or "FP4" in algorithm:
             return base._replace(scheme="nvfp4", bits=4, group=16)
         return base._replace(scheme="fp8_tensor", bits=8)
+    if method == "squeezellm":  # a table for each column, no groups
+        return base._replace(scheme="int{0}".format(bits), bits=bits)
     if method in METHODS:
         return base._replace(scheme="int{0}".format(bits), bits=bits, group=group)
     return base
@@ -177,6 +178,8 @@ def linear_bytes(
         return [inputs * outputs, outputs * 4]
     if kind in ("nvfp4", "mxfp4"):
         return [inputs * outputs // 2, inputs * outputs // scheme.group, 8]
+    if scheme.method == "squeezellm":  # a table of values for each column
+        return [inputs * outputs * scheme.bits // 8, outputs * 2**scheme.bits * 2]
     group = scheme.group if scheme.group > 0 else inputs
     rows = -(-(inputs if not scheme.act_order else (whole_inputs or inputs)) // group)
     sizes = [inputs * outputs * scheme.bits // 8, rows * outputs * 2]

@@ -224,19 +224,24 @@ def choose_engine(release: Release, raw: Mapping[str, Any], gpus: Sequence[Gpu],
     lowest = min(gpu.capability for gpu in gpus)
     if lowest < at(eras.V1_LOWEST_CAPABILITY, release.key):
         return "V0"
-    if (
-        executor_of(raw.get("distributed_executor_backend")) == "mp"
-        and release.key < release_key("0.9.0")
-        and int(raw.get("pipeline_parallel_size") or 1) > 1
-    ):
+    executor = executor_of(raw.get("distributed_executor_backend"))
+    staged = int(raw.get("pipeline_parallel_size") or 1) > 1
+    if staged and executor not in at(eras.V1_PIPELINE_EXECUTORS, release.key):
         return "V0"
     for name, (usual, last) in eras.V1_LACKS.items():
         if raw.get(name, usual) != usual and release.key <= release_key(last):
             return "V0"
-    kv = str(raw.get("kv_cache_dtype") or "auto")
-    if kv.startswith("fp8") and release.key < release_key("0.9.0") and lowest != (9, 0):
+    # Before V0 went, V1 left to it what FlashAttention cannot do: keys and values in fp8 but on Hopper, and until 0.9.2 float32.
+    if str(raw.get("kv_cache_dtype") or "auto").startswith("fp8") and not (9, 0) <= lowest < (10, 0):
+        return "V0"
+    if str(raw.get("dtype")) in ("float", "float32") and release.key < release_key("0.9.2"):
         return "V0"
     return "V1"
+
+
+def keeps_latent(engine: str, key: tuple[int, ...], environment: Mapping[str, str]) -> bool:
+    """Whether MLA keeps one vector for each token; older releases and VLLM_MLA_DISABLE give it keys and values of each head."""
+    return (engine == "V1" or at(eras.MLA_LATENT, key)) and environment.get("VLLM_MLA_DISABLE") != "1"
 
 
 def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
@@ -247,6 +252,8 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
     release = resolve_release(raw["vllm_version"], "settings.vllm_version")
     key = release.key
     warnings = list(release.warnings)
+    if fields.truth(raw.get("trust_remote_code"), "settings.trust_remote_code"):
+        warnings.append(Text("start_remote_code"))
     environment = {
         str(k): str(v) for k, v in fields.mapping(raw.get("environment") or {}, "settings.environment").items()
     }
@@ -281,14 +288,14 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         final_seqs = sequences or tier_seqs
         if not batched:
             final_batched = max(min(final_batched, final_seqs * max_model_len), 1)
-        if not sequences:
+        if not sequences and at(eras.V1_SEQS_WITHIN_BATCH, key):
             final_seqs = min(final_seqs, final_batched)
     else:
         above = at(eras.V0_AUTO_CHUNKED_ABOVE, key)
         lora = fields.truth(raw.get("enable_lora"), "settings.enable_lora")
         # vllm/engine/arg_utils.py, create_engine_config and _set_default_args_v0 of 0.5.4 to 0.10.2.
         caching = key < release_key("0.6.0") and fields.truth(raw.get("enable_prefix_caching"), "settings")
-        latent = at(eras.MLA_LATENT, key) and any(layer.attention.kind == "mla" for layer in model.layers)
+        latent = keeps_latent("V0", key, environment) and any(layer.attention.kind == "mla" for layer in model.layers)
         steady = not (lora or model.slides or caching or latent or model.traits.get("vision"))
         automatic = above is not None and max_model_len > above and steady
         chunked_on = fields.truth(chunked, "settings.enable_chunked_prefill", automatic)

@@ -8,11 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import combinations, environment, values
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import attention, combinations, environment, values
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import LAST_RELEASE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.profile import (
+    MIXTRAL_FUSED,
+    MIXTRAL_IN_TURN_PIPELINES_SINCE,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import (
     DTYPES,
+    EXPERTS_SINCE,
     GPTQ_THREE_BITS_BROKEN,
     NAMES,
     ONLINE,
@@ -54,8 +59,8 @@ def _rope_fixes(settings: Settings) -> list[Fix]:
     return [{"rope_scaling": None}] if "rope_scaling" in settings.raw else [{"vllm_version": "0.5.3.post1"}]
 
 
-def _divisors(number: int, up_to: int = 64) -> str:
-    return ", ".join(str(x) for x in range(1, min(number, up_to) + 1) if number % x == 0)
+def _divisors(number: int) -> str:
+    return ", ".join(str(x) for x in range(1, min(number, 64) + 1) if number % x == 0)
 
 
 def options(settings: Settings) -> Iterator[Refusal]:
@@ -307,6 +312,16 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
         bits = ", ".join(map(str, widths))
         yield refusal(QUANTIZATION, "start_quantization_bits", method=name, bits=own.bits, allowed=bits)
         return
+    if not _serves_experts(model, name, key):
+        yield refusal(
+            QUANTIZATION,
+            "start_quantization_experts",
+            {"quantization": None},
+            {"quantization": "moe_wna16"},
+            method=name,
+            version=version,
+        )
+        return
     allowed = [DTYPES[letter] for letter in at(row.dtypes, key)]
     if dtype not in allowed:
         yield refusal(
@@ -318,6 +333,15 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
             version=version,
             allowed=", ".join(allowed),
         )
+
+
+def _serves_experts(model: Model, name: str, key: tuple[int, ...]) -> bool:
+    """Whether a method has kernels for the experts of the model, if it has experts."""
+    in_turn = model.architecture == "MixtralForCausalLM" and at(MIXTRAL_FUSED, key) is not None
+    if not model.experts or in_turn or name not in EXPERTS_SINCE:
+        return True
+    since = EXPERTS_SINCE[name]
+    return since is not None and key >= release_key(since)
 
 
 def resolve_dtype(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> tuple[str, list[Text], Refusal | None]:
@@ -485,8 +509,18 @@ def _group_refusal(fixes: list[Fix], name: str, what: str, part: int, unit: int,
 
 def pipelines(model: Model, key: tuple[int, ...]) -> bool:
     """Whether a release runs the model in pipeline stages at all."""
-    since = model.traits.get("pp")
-    return at(eras.PP_SINCE, key) != "none" and since is not None and key >= release_key(str(since))
+    since = pipelines_since(model, key)
+    return at(eras.PP_SINCE, key) != "none" and since is not None and key >= release_key(since)
+
+
+def pipelines_since(model: Model, key: tuple[int, ...]) -> str | None:
+    """The first release with the model in pipeline stages; null if there is none."""
+    fused = at(MIXTRAL_FUSED, key)
+    method = model.quantization.name
+    if model.architecture == "MixtralForCausalLM" and fused is not None and not {method, method + "_marlin"} & fused:
+        return MIXTRAL_IN_TURN_PIPELINES_SINCE
+    since: str | None = model.traits["pp"]
+    return since
 
 
 def pipeline(model: Model, settings: Settings) -> Iterator[Refusal]:
@@ -495,7 +529,7 @@ def pipeline(model: Model, settings: Settings) -> Iterator[Refusal]:
         return
     key = settings.release.key
     layers = len(model.layers)
-    since = model.traits.get("pp")
+    since = pipelines_since(model, key)
     if not pipelines(model, key):
         yield refusal(
             "pp_not_supported",
@@ -566,6 +600,16 @@ def ropes(model: Model, settings: Settings) -> Iterator[Refusal]:
         return
     version = settings.release.asked
     kind = section.get("rope_type") or section.get("type")
+    since, original = model.traits["scales_since"], int(model.original_context)
+    if (since is None or key < release_key(str(since))) and settings.max_model_len > original:
+        yield refusal(
+            ROPE,
+            "start_rope_ignored",
+            {"max_model_len": original},
+            version=version,
+            architecture=model.architecture,
+            original=original,
+        )
     legacy = "type" in section
     option = isinstance(settings.raw.get("rope_scaling"), Mapping)
     spelling = at(eras.ROPE_SPELLING, key)
@@ -617,7 +661,8 @@ def check(
         found.append(dtype_refusal)
     found.extend(quantization(model, settings, used, dtype))
     found.extend(batches(settings))
-    found.extend(combinations.check(model, settings, used, quantization_name(model, settings, used)))
+    found.extend(attention.check(model, settings, used, dtype))
+    found.extend(combinations.check(model, settings, quantization_name(model, settings, used)))
     found.extend(world(settings, gpus))
     found.extend(tensor_parallel(model, settings))
     found.extend(pipeline(model, settings))

@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization
     linear_bytes,
     marlin_serves,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key
 
 DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 VOCABULARY_PADDING = 64
@@ -202,7 +202,7 @@ class Layout:
             outer = -(-hidden // outer_unit) * outer_unit
         for one in linear_bytes(scheme, outer, 2 * inner, width):
             found.append(self._own(count * one))
-        for one in linear_bytes(scheme, inner, outer, width):
+        for one in linear_bytes(scheme, inner, outer, width, spec.expert_intermediate):
             found.append(self._own(count * one))
         if spec.expert_bias:
             found.append(self._own(count * 2 * inner * width, count * outer * width))
@@ -222,16 +222,24 @@ class Layout:
             self._layers[memo] = (self.attention(spec.attention), self.mlp(spec.mlp) + norms)
         return self._layers[memo]
 
+    def _since(self, trait: str) -> bool:
+        """Whether a trait that names a release holds."""
+        since = self.model.traits[trait]
+        return since is not None and self.key >= release_key(str(since))
+
     # -- the whole rank ----------------------------------------------------------------------------------------
     def load(self, store: Allocator) -> None:
         """Allocate every parameter and buffer in the order in which the model is built."""
         model, shard, width = self.model, self.shard, self.width
         table = padded_vocabulary(model.vocabulary) // self.tp * model.hidden * width
-        if shard.first or (shard.last and model.tied):
+        tied = model.tied and self._since("ties_since")
+        if shard.first or (shard.last and tied) or not self._since("embeds_first_since"):
             store.allocate(table)
         if shard.first and model.positions:
             store.allocate(model.positions * model.hidden * width)
         ropes = list(model.rope)
+        if not self._since("scales_since"):
+            ropes = [(int(model.original_context), rotary) for _dummy, rotary in ropes]
         packed: list[tuple[Module, list[int]]] = []
         for index in range(shard.first_layer, shard.last_layer):
             attention, rest = self.layer(index)
@@ -245,8 +253,9 @@ class Layout:
         if shard.last:
             for _dummy in range(2 if model.norm_bias else 1):
                 store.allocate(model.hidden * width)
-            if not model.tied:
-                store.allocate(table)
+        if (shard.last or not self._since("head_last_since")) and not tied:
+            store.allocate(table)
+        if shard.last:
             if model.lm_head_bias:
                 store.allocate(padded_vocabulary(model.vocabulary) // self.tp * width)
         for module, blocks in packed:

@@ -29,7 +29,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.network im
     interface_findings,
     name_findings,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.processes import port_findings, process_findings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.processes import (
+    crash_findings,
+    port_findings,
+    process_findings,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.report import report, text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.room import disk_findings, memory_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import (
@@ -56,7 +60,7 @@ def severity_findings(hosts: Hosts, everybody: Sequence[str]) -> Findings:
 RULES = (severity_findings, system_findings, clock_findings)
 HOST_RULES = (setting_findings, declaration_findings, driver_findings, health_findings)
 DEPLOYMENT_RULES = (parallelism_findings, same_driver_findings, image_findings)
-LATER_HOST_RULES = (name_findings, disk_findings, memory_findings, port_findings, process_findings)
+LATER_HOST_RULES = (name_findings, disk_findings, memory_findings, port_findings, process_findings, crash_findings)
 
 
 def _deployment_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, Any]) -> Findings:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import DOCKER_ROOT
@@ -31,9 +31,9 @@ def _marks(images: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def disk_needs(
-    records: Sequence[Mapping[str, Any]], model: str = "", host_dir: str = "/opt/llm"
+    records: Sequence[Mapping[str, Any]], models: Collection[str] = (), host_dir: str = "/opt/llm"
 ) -> list[dict[str, Any]]:
-    """What the records of a manifest put on a host that serves this model, as ``measure_disks`` takes it."""
+    """What the records of a manifest put on a host that needs these models, as ``measure_disks`` takes it."""
     needs: list[dict[str, Any]] = []
     for record in records:
         kind, size = record["kind"], int(record["size"])
@@ -44,7 +44,7 @@ def disk_needs(
             factor = _LOAD_FACTOR_COMPRESSED if name.endswith(_COMPRESSED) else _LOAD_FACTOR
             needs.append({"directory": DOCKER_ROOT, "name": "", "bytes": size * factor, "marks": marks})
         elif kind == "model":
-            if not model or str(record.get("model")) != model:
+            if record.get("model") not in models:
                 continue
         elif kind not in _PREPARE_KINDS:
             continue

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who else is on a host: on the ports, as a service of the same kind, on the GPUs."""
+"""What runs on a host: others on the ports, as a service of the same kind, on the GPUs; and a server of ours that ends at each start."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import explain_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
 
@@ -55,3 +56,21 @@ def process_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findin
     busy = [_process(entry, hosts.lang) for entry in on_gpus if entry["pid"] not in known]
     if busy:
         yield hosts.finding("gpu_busy", [host], value=hosts.names(busy, 4), host=host)
+
+
+def crash_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings:
+    """A server that ends during each start, with what the log of the last ones says about it."""
+    probe = hosts.facts[host].get("llm_probe") or {}
+    if probe.get("kind") != "crashing":
+        return
+    causes = [str(line) for line in probe.get("causes") or ()]
+    said = explain_log("\n".join(causes[-1:]), hosts.lang)
+    yield hosts.finding(
+        "server_crashing",
+        [host],
+        value=str(probe.get("said")),
+        host=host,
+        deployment=deployment.name,
+        starts=probe.get("starts"),
+        log=said,
+    )

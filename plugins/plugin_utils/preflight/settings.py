@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import object_store_gib
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 Records = Sequence[Mapping[str, Any]]
@@ -92,7 +93,7 @@ def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
 
 
 def _is_of_model(record: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
-    return bool(record["kind"] == "model" and record.get("model") == variables["vllm_model"])
+    return bool(record["kind"] == "model" and record.get("model") in needed_models(variables))
 
 
 def _image(variables: Mapping[str, Any], records: Records) -> Mapping[str, Any]:

@@ -70,6 +70,7 @@ CHECKS: dict[str, Check] = {
     "port_taken": Check(ERROR),
     "service_foreign": Check(ERROR),
     "gpu_busy": Check(ERROR),
+    "server_crashing": Check(WARNING),
     # The inventory's own word about this table
     "check_unknown": Check(ERROR, "preflight_severities"),
 }

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
@@ -110,18 +111,21 @@ def _margin(plan: Mapping[str, Any], code: str, language: str) -> str:
 
 
 def _commands(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is run on each host."""
-    launch = plan.get("launch") or {}
-    return [
-        {
-            "host": str(host),
-            "environment": [
-                f"{name}={shlex.quote(str(value))}" for name, value in sorted((entry.get("environment") or {}).items())
-            ],
-            "line": shlex.join(str(word) for word in entry.get("argv") or []),
-        }
-        for host, entry in launch.items()
-    ]
+    """What is run on each host, and the file of options that it reads, where it does."""
+    found = []
+    for host, entry in (plan.get("launch") or {}).items():
+        config = entry.get("config") or {}
+        environment = sorted((entry.get("environment") or {}).items())
+        content = yaml.safe_dump(config.get("content") or {}, width=1000, sort_keys=False, allow_unicode=True)
+        found.append(
+            {
+                "host": str(host),
+                "environment": [f"{name}={shlex.quote(str(value))}" for name, value in environment],
+                "line": shlex.join(str(word) for word in (config or entry).get("argv") or []),
+                "file": [f"# {config['path']}", *content.splitlines()] if config else [],
+            }
+        )
+    return found
 
 
 # -- terminal ------------------------------------------------------------------------------------------------------------
@@ -183,7 +187,7 @@ def plan_table(plans: Any, language: str = "en") -> str:
         block += [*_memory_lines(plan, language), *_alternative_lines(plan, language), ""]
         for command in _commands(plan):
             block += [f"{command['host']}:"] if command["host"] else []
-            block += [*command["environment"], command["line"]]
+            block += [*command["environment"], command["line"], *command["file"]]
         lines.append(
             f"{name}: vLLM {plan.get('vllm_version')}, {message('plan_executor', language)} {plan.get('executor')}"
         )

@@ -9,7 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import CALLED
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import benchmark_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.network import network_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_table
 
@@ -31,17 +34,41 @@ def report_lines(
     networks: Mapping[str, Mapping[str, Any]] | None = None,
     work: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] | None = None,
     secrets: Sequence[Mapping[str, str]] = (),
+    gateways: Mapping[str, Mapping[str, Any]] | None = None,
+    benchmarks: Mapping[str, list[dict[str, Any]]] | None = None,
 ) -> list[str]:
-    """Lines of the report: each deployment with its network, its answer and its ranks' hosts, then secrets that are new on the controller,
-    what there was to do and why, and the stages with their seconds."""
+    """Lines of the report: each deployment with its network, its answer and its ranks' hosts, then the gateways that answered, secrets that are
+    new on the controller, what there was to do and why, and the stages with their seconds."""
     lines: list[str] = []
     for name, deployment in sorted(deployments.items()):
         head = deployment["head"]
         figures = (collective or {}).get(head) or {}
         lines += _deployment_head(name, deployment, (networks or {}).get(name) or {}, language)
         lines += _deployment(name, plans.get(name) or {}, serving.get(head) or {}, language)
-        lines[-1:] = [*_collective(figures, language), ""]
+        measured = benchmark_lines((benchmarks or {}).get(head) or [], plans.get(name) or {}, language)
+        lines[-1:] = [*_collective(figures, language), *measured, ""]
+    lines += _gateways(gateways or {}, language)
     return [*lines, *_secrets(secrets, language), *_work(work or {}, language), *_stages(list(stages), language)]
+
+
+def _gateways(gateways: Mapping[str, Mapping[str, Any]], language: str) -> list[str]:
+    """Where clients find all models, and with what. A certificate that ends soon is said last."""
+    lines: list[str] = []
+    for host, section in sorted(gateways.items()):
+        lines.append(message("report_gateway", language, host=host, url=section["url"]))
+        for model in section["models"]:
+            replicas = names([replica["name"] for replica in model["replicas"]], language)
+            lines.append("  " + message("report_gateway_model", language, model=model["name"], replicas=replicas))
+        keys = names([key["name"] for key in section["keys"]], language)
+        lines.append("  " + message("report_gateway_keys", language, keys=keys))
+        certificate = section["certificate"]
+        if certificate["root"]:
+            lines.append("  " + message("report_gateway_root", language, path=certificate["root"]))
+        elif certificate["days"] < RENEW_DAYS:
+            values = {"days": certificate["days"], "path": certificate["certificate"]}
+            lines.append("  " + message("report_gateway_renew", language, **values))
+        lines.append("")
+    return lines
 
 
 def _secrets(secrets: Sequence[Mapping[str, str]], language: str) -> list[str]:
@@ -100,6 +127,8 @@ def _deployment(name: str, plan: Mapping[str, Any], serving: Mapping[str, Any], 
                 tokens=(plan.get("predicted") or {}).get("kv_cache_tokens"),
             )
         )
+        if is_true(settings.get("trust_remote_code", False)):
+            lines.append("  " + message("report_remote_code", language))
     if serving:
         lines += [f"    {line}" for line in serving["ray_status"] if line.strip()]
         lines += [
@@ -122,7 +151,7 @@ def _collective(found: Mapping[str, Any], language: str) -> list[str]:
     for row in found["results"]:
         lines.append(
             f"    {_size(row['bytes']):>9}  {row['seconds'] * 1e3:10.3f} ms"
-            f"  algbw {row['algbw_bytes_per_second'] / 1e6:9.1f} MB/s  busbw {row['busbw_bytes_per_second'] / 1e6:9.1f} MB/s"
+            f"  algbw {_megabytes(row['algbw_bytes_per_second'])} MB/s  busbw {_megabytes(row['busbw_bytes_per_second'])} MB/s"
         )
     mbps, via = found.get("link_mbps"), found.get("link")
     # On one host only NCCL goes over the links between the GPUs.
@@ -132,6 +161,11 @@ def _collective(found: Mapping[str, Any], language: str) -> list[str]:
         figures = {"percent": round(100 * best / mbps), "gigabits": f"{mbps / 1000:g}"}
         lines.append("    " + message(code, language, via=via, **figures))
     return lines
+
+
+def _megabytes(rate: float) -> str:
+    """Bytes a second as MB/s. A kilobyte between two busy hosts is far below one, and not nothing."""
+    return f"{rate / 1e6:9.{1 if rate >= 1e6 else 3}f}"
 
 
 def _size(count: int) -> str:

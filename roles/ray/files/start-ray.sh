@@ -19,6 +19,7 @@ done
 # What earlier starts left: Ray makes a new session each time and never removes one. First of all, for the disk may be full.
 rm -rf /tmp/ray
 
+mkdir -p ~
 # Without this file the head asks addresses of three clouds which of them it runs in, even with usage statistics off
 # (ray/_common/usage/usage_lib.py, get_cluster_config_to_report).
 [ -s ~/ray_bootstrap_config.yaml ] || printf 'provider: {type: local}\n' >~/ray_bootstrap_config.yaml

@@ -6,6 +6,8 @@ It waits until the head answers at its meeting point, however long that takes, a
 the command ends too, and Docker starts all of it anew: ranks that wait for a head that died would never notice.
 """
 
+import contextlib
+import os
 import select
 import signal
 import socket
@@ -55,6 +57,9 @@ def main() -> int:
     signal.signal(
         signal.SIGTERM, lambda *_dummy: sys.exit(0)
     )  # while it waits; the first process of a container ignores it
+    # A user without a name in the image has no home there, and caches belong into one.
+    with contextlib.suppress(OSError):  # a full disk prevents no start
+        os.makedirs(os.path.expanduser("~"), exist_ok=True)
     connection = connect(host, int(port))
     process = subprocess.Popen(command)
     signal.signal(signal.SIGTERM, lambda *_dummy: process.terminate())

@@ -40,26 +40,30 @@ PATIENCE, DOUBLINGS = 2, 3
 LEARNED_MARGIN = 1.5
 # A silent engine is given so many seconds and half a start, which is what a restart costs; vLLM itself gives up a step that takes 300 s
 # (VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS in vllm/envs.py).
-SILENCE_SECONDS, SILENCE_LEAST, SILENCE_MOST = 15, 35, 300
+SILENCE_SECONDS, SILENCE_LEAST, SILENCE_MOST = 10, 30, 300
 # A server whose counters cannot be read may be busy with others: only a much longer silence is a proof.
 UNKNOWN_SECONDS = 600
 # An error may come back at once, and one that lasts no longer than this is no proof of death.
 ERROR_SECONDS = 30
-# A process that got no turn on a processor for so long is stopped or stuck: those that are looked at wake up every second or so.
-FROZEN_SECONDS = 20
+# A process none of whose threads got a turn on a processor for so long is stopped or stuck: those that are looked at wake up every second
+# or so, also where they only wait for a GPU. Two looks see it.
+FROZEN_SECONDS, FROZEN_LOOKS = 20, 2
 # So many starts without a token are a crash loop.
 CRASH_STARTS = 3
 # What failed is looked at again soon, not at the next time of the timer, but no run lasts longer than this.
 AGAIN_SECONDS, RUN_SECONDS = 5, 240
 # How long an answer may take: the first time, and at most; a request that is taken back has lost its place in the queue.
-ASK_SECONDS, ASK_MOST = 10, 60
+ASK_SECONDS, ASK_MOST = 5, 60
 COUNTERS_SECONDS, DOCKER_SECONDS, CLUSTER_SECONDS, RESTART_SECONDS = 5, 10, 30, 60
 # Of the state's form: another one's is not read.
-FORM = 1
+FORM = 2
 # Who is judged dead is not waited for.
 STOP_SECONDS = 2
 # Where start-vllm.sh counts, in the container.
 STARTS = "/var/tmp/llm-vllm.starts"
+# What computes, below the main process of a container, and wakes up by itself: vLLM's engine core and workers (set_process_title in
+# vllm/utils/system_utils.py), and those that Ray starts for it (RayWorkerWrapper, RayWorkerProc).
+RANKS = ("VLLM::", "ray::RayWorker")
 # In /proc/net/tcp: include/net/tcp_states.h of Linux.
 ESTABLISHED = "01"
 # What the engine says of itself, all of it set by a step of its scheduler, chunks of a long prompt included (vllm/v1/metrics/loggers.py,
@@ -79,7 +83,7 @@ CAUSES, CAUSE_LENGTH = 5, 400
 # seconds that are counted between two looks.
 Limits = collections.namedtuple("Limits", "failures grace silence gap")
 # Of an engine: running (when it started, as text; "" if it does not run), pid, born (the process's start, in ticks since boot).
-Container = collections.namedtuple("Container", "running pid born")
+Container = collections.namedtuple("Container", "running pid born image", defaults=("",))
 STOPPED = Container("", 0, 0)
 
 
@@ -89,8 +93,8 @@ def decide(state, seen, limits):
 
     ``seen``: now (seconds on the boot-time clock), took (seconds of this look), container (its start as text, "" if it does not run, None if
     Docker does not answer), waiting (for hosts or GPUs), answer (token, refused, error or silent), detail, counters (by name; None if
-    they did not come), turns (of its main process on a processor; None if unknown), lost (which members died; "" if none), causes
-    (lines of the log of the run before).
+    they did not come), turns (of its processes on a processor, by process), lost (which members died; "" if none), causes (lines of the
+    log of the run before).
     Returns the action, none or restart.
     """
     state, passed = _next(state, seen, limits)
@@ -100,9 +104,9 @@ def decide(state, seen, limits):
         if not seen["container"]:
             return "none", "stopped: the container does not run; Docker or an operator has to start it", state
         state.update(container=seen["container"], served=False, loading=0, failures=0, silence=0)
-        state.update(starts=state.get("starts", 0) + 1, causes=seen["causes"], counters=None, turns=None)
+        state.update(starts=state.get("starts", 0) + 1, causes=seen["causes"], counters=None, turns={})
     moved = None not in (seen["counters"], state["counters"]) and seen["counters"] != state["counters"]
-    frozen = seen["turns"] is not None and seen["turns"] == state["turns"]
+    frozen = still(state["turns"], seen["turns"])
     state.update(counters=seen["counters"] or state["counters"], turns=seen["turns"])
     # Somebody else's tokens, before the probe had one.
     state["served"] |= any((seen["counters"] or {}).get(name) for name in TOKENS)
@@ -136,12 +140,14 @@ def decide(state, seen, limits):
     needed, allowed = limits.failures, limits.silence
     if seen["lost"]:
         needed, allowed = (limits.failures, ERROR_SECONDS) if restarts else (1, 0)
-    elif frozen or seen["answer"] == "error":
+    elif frozen:
+        needed, allowed = min(limits.failures, FROZEN_LOOKS), FROZEN_SECONDS
+    elif seen["answer"] == "error":
         allowed = ERROR_SECONDS
     elif seen["counters"] is None:
         allowed = max(UNKNOWN_SECONDS, limits.silence)
     allowed *= 2 ** min(restarts, DOUBLINGS)
-    why = "lost " + seen["lost"] if seen["lost"] else "its main process is frozen" if frozen else seen["detail"]
+    why = "lost " + seen["lost"] if seen["lost"] else "frozen: " + ", ".join(frozen) if frozen else seen["detail"]
     line = "failed {0} of {1}, silent for {2:.0f} s of {3:.0f} s: {4}".format(
         state["failures"], needed, state["silence"], allowed, why
     )
@@ -152,18 +158,22 @@ def decide(state, seen, limits):
 
 
 def watch(state, seen, limits):
-    """The same for a container of which no token can be asked: it is dead when a process that always wakes up gets no turn any more.
+    """The same for a container of which no token can be asked.
 
-    ``seen``: now, container, turns (by the process's name; empty if unknown).
+    It is dead when a process that always wakes up gets no turn any more, or when one that has to stay ended: Ray's container outlives a
+    raylet that ends itself (ray start --block in ray/scripts/scripts.py takes that for an orderly end).
+    ``seen``: now, container, turns (by process; empty if unknown), names (of the processes that have to stay: those that are there).
     """
     state, passed = _next(state, seen, limits)
     if seen["container"] is not None and state.get("container") != seen["container"]:
-        state.update(container=seen["container"], turns={}, failures=0, silence=0)
+        state.update(container=seen["container"], turns={}, names=[], failures=0, silence=0)
     if not state.get("container"):
         return "none", "stopped: the container does not run; Docker or an operator has to start it", state
     before, state["turns"] = state["turns"], seen["turns"]
-    still = sorted(name for name, turns in seen["turns"].items() if before.get(name) == turns)
-    if not still:
+    ended = set(state["names"]) - set(seen["names"])
+    state["names"] = sorted(ended.union(seen["names"]))
+    dead = still(before, seen["turns"]) + ["{0}, which ended".format(name) for name in sorted(ended)]
+    if not dead:
         state.update(failures=0, silence=0)
         # What moves only once between two restarts is no recovery.
         if before:
@@ -172,13 +182,18 @@ def watch(state, seen, limits):
     state["failures"] += 1
     state["silence"] += passed
     allowed = FROZEN_SECONDS * 2 ** min(state.get("restarts", 0), DOUBLINGS)
-    line = "failed {0} of {1}, frozen for {2:.0f} s of {3:.0f} s: {4}".format(
-        state["failures"], limits.failures, state["silence"], allowed, ", ".join(still)
+    line = "failed {0} of {1}, standing still for {2:.0f} s of {3:.0f} s: {4}".format(
+        state["failures"], limits.failures, state["silence"], allowed, ", ".join(dead)
     )
     if state["failures"] < limits.failures or state["silence"] < allowed:
         return "none", line, state
     state.update(failures=0, silence=0, restarts=state.get("restarts", 0) + 1)
     return "restart", line, state
+
+
+def still(before, now):
+    """The processes that had no turn between two looks."""
+    return sorted(process for process, turns in now.items() if before.get(process) == turns)
 
 
 def _next(state, seen, limits):
@@ -336,11 +351,11 @@ def docker(*arguments, seconds=None):
 
 def container(name):
     """One that runs or is paused, STOPPED, or None if Docker does not answer."""
-    form = "{{.State.Status}} {{.State.Pid}} {{.State.StartedAt}}"
+    form = "{{.State.Status}} {{.State.Pid}} {{.State.StartedAt}} {{.Image}}"
     status, said = docker("container", "inspect", "--format", form, name)
-    if status == 0 and len(said.split()) == 3:
-        state, pid, started = said.split()
-        return Container(started, int(pid), born(int(pid))) if state in ("running", "paused") else STOPPED
+    if status == 0 and len(said.split()) == 4:
+        state, pid, started, image = said.split()
+        return Container(started, int(pid), born(int(pid)), image) if state in ("running", "paused") else STOPPED
     return STOPPED if "no such container" in said.lower() else None
 
 
@@ -348,7 +363,8 @@ def known(name, state):
     """What Docker says of a container, for the state machine, and the container as it was last seen if Docker says nothing."""
     found = container(name)
     if found is None:
-        return None, Container(state.get("container") or "", state.get("pid") or 0, state.get("born"))
+        about = (state.get(name) for name in ("born", "image"))
+        return None, Container(state.get("container") or "", state.get("pid") or 0, *about)
     return found.running, found
 
 
@@ -365,25 +381,36 @@ def born(pid):
 
 
 def turns(pid):
-    """How often and how long a process has had a processor: the same twice means not at all in between. None if there is no such one."""
+    """How often and how long the threads of a process had a processor: the same twice means not at all in between. None if there is none."""
     fields = stat(pid)
     if not fields:
         return None
-    switches = re.findall(r"ctxt_switches:\s+(\d+)", read("/proc/{0}/status".format(pid)))
-    return [*switches, fields[11], fields[12]]
+    threads = [read(path) for path in glob.glob("/proc/{0}/task/*/status".format(pid))]
+    switches = sum(int(count) for text in threads for count in re.findall(r"ctxt_switches:\s+(\d+)", text))
+    return [switches, fields[11], fields[12]]
 
 
-def children(pid, names):
-    """The processes of these names that a process has started: their turns by name."""
-    found = {}
-    if not any(names):
-        return found
+def processes(pid, names=()):
+    """The turns of a process, of the ranks below it and of those with one of these names, each by its name and number."""
+    parents, called = {}, {}
     for path in glob.glob("/proc/[0-9]*/stat"):
         line = read(path)
-        name, fields = line.partition("(")[2].rpartition(")")[0], line.rpartition(")")[2].split()
-        if name in names and fields and int(fields[1]) == pid:
-            found[name] = turns(int(line.split(None, 1)[0]))
+        fields = line.rpartition(")")[2].split()
+        if fields:
+            each = int(line.split(None, 1)[0])
+            parents[each], called[each] = int(fields[1]), line.partition("(")[2].rpartition(")")[0]
+    looked_at = [each for each, name in called.items() if name in names or name.startswith(RANKS)]
+    below = [each for each in looked_at if pid in _ancestors(each, parents)]
+    found = {"{0} ({1})".format(called.get(each, ""), each): turns(each) for each in [pid, *below]}
     return {name: value for name, value in found.items() if value}
+
+
+def _ancestors(pid, parents):
+    found = set()
+    while pid in parents and parents[pid] not in found:
+        pid = parents[pid]
+        found.add(pid)
+    return found
 
 
 def causes():
@@ -432,8 +459,9 @@ def look(options, state, limits):
             seen["causes"] = causes()
         timeout = options.timeout
         if state.get("failures"):
-            # A request that is taken back loses its place in the queue, so the next ones wait longer.
-            timeout = min(max(timeout, (limits.silence - state["silence"]) / 2), ASK_MOST)
+            # A request that is taken back loses its place in the queue, so the next ones wait longer: until there is something to decide.
+            until = FROZEN_SECONDS if state["silence"] < FROZEN_SECONDS else limits.silence
+            timeout = min(max(timeout, until - state["silence"]), ASK_MOST)
         key = read(options.key).strip() if options.key else ""
         seen["answer"], seen["detail"] = ask(options.url, options.model, key, timeout)
         seen["counters"] = counters(options.url, COUNTERS_SECONDS)
@@ -441,7 +469,7 @@ def look(options, state, limits):
         if options.cluster and state.get("served") and seen["answer"] == "silent" and dumb:
             seen["lost"] = lost_ranks(options.cluster)
     seen["waiting"] = "start-vllm.sh" in read("/proc/{0}/cmdline".format(found.pid)) or len(members) < options.followers
-    seen["turns"] = turns(found.pid)
+    seen["turns"] = processes(found.pid) if found.running else {}
     seen.update(now=clock(), took=clock() - began)
     return seen, found, members
 
@@ -454,10 +482,17 @@ def restart(found, names):
     if status == 0:
         return
     print("Docker did not: {0}".format(said or "no end within {0} s".format(RESTART_SECONDS)), flush=True)
+    end(names[-1], found)
+
+
+def end(name, found):
+    """End the main process of a container at once, for Docker's restart policy. Returns whether there was one."""
     # The number may be another process's by now.
-    if found.pid and found.born and born(found.pid) == found.born:
-        print("ending process {0}; Docker starts its container anew".format(found.pid), flush=True)
-        os.kill(found.pid, signal.SIGKILL)
+    if not (found.pid and found.born and born(found.pid) == found.born):
+        return False
+    print("ending process {0}; Docker starts {1} anew".format(found.pid, name), flush=True)
+    os.kill(found.pid, signal.SIGKILL)
+    return True
 
 
 def keep(path, state):
@@ -473,18 +508,21 @@ def keep(path, state):
 
 def watch_step(options, described, before):
     """One look at a container of which no token can be asked, and what follows. Returns its new state."""
-    name, _colon, processes = described.partition(":")
+    name, _colon, names = described.partition(":")
     running, found = known(name, before)
-    moving = {}
-    if found.running:
-        own = turns(found.pid)
-        moving = dict(children(found.pid, processes.split(",")), **({name: own} if own else {}))
-    action, line, state = watch(before, {"now": clock(), "container": running, "turns": moving}, options.limits)
-    state.update(pid=found.pid, born=found.born)
+    moving = processes(found.pid, names.split(",")) if found.running else {}
+    there = [each for each in names.split(",") if any(process.startswith(each + " (") for process in moving)]
+    seen = {"now": clock(), "container": running, "turns": moving, "names": there if names else []}
+    action, line, state = watch(before, seen, options.limits)
+    state.update(pid=found.pid, born=found.born, image=found.image)
     tell(before, state, name, line)
     if action == "restart":
         # One that somebody stopped stays stopped.
-        restart(found, [name] + [each for each in options.above if (container(each) or STOPPED).running])
+        above = [each for each in options.above if (container(each) or STOPPED).running]
+        # Not gently: asked to end, Ray lets its head drain the node, and the head asks the next raylet on this port when this one is silent.
+        left = above if end(name, found) else [name, *above]
+        if left:
+            restart(found, left)
     return state
 
 
@@ -492,7 +530,7 @@ def serve_step(options, before):
     """The same for the server."""
     seen, found, members = look(options, before, options.limits)
     action, line, state = decide(before, seen, options.limits)
-    state.update(pid=found.pid, born=found.born)
+    state.update(pid=found.pid, born=found.born, image=found.image)
     if seen["answer"] == "token":
         state["members"] = members
         if not before.get("served") or before.get("container") != state["container"]:
@@ -505,6 +543,10 @@ def serve_step(options, before):
         restart(found, [*below, "llm-vllm"])
         state["members"] = {}
     return state
+
+
+def kinds_of(states):
+    return {state.get("kind") for state in states.values() if isinstance(state, dict)}
 
 
 def tell(before, state, name, line):
@@ -524,7 +566,10 @@ def main():
     parser.add_argument("--start-seconds", type=float, help="instead of the computed time")
     parser.add_argument("--state", default="/run/llm-probe/state.json", help="file, on a tmpfs")
     parser.add_argument(
-        "--watch", action="append", default=[], help="CONTAINER:PROCESS,..., which are dead when they do not move"
+        "--watch",
+        action="append",
+        default=[],
+        help="CONTAINER:PROCESS,..., beginnings of names; it is dead when one of them, or its main process, does not move",
     )
     parser.add_argument("--above", action="append", default=[], help="container that is restarted with a watched one")
     parser.add_argument("--url", help="of the server, on the head")
@@ -555,13 +600,16 @@ def main():
         return 0
     end, complaint = clock() + RUN_SECONDS, ""
     while True:
-        began = clock()
+        began, kinds_before = clock(), kinds_of(states)
         _start, options.limits = limits_of(options, measured)
         for described in options.watch:
             name = described.partition(":")[0]
             states[name] = watch_step(options, described, states.get(name, {}))
         if options.url:
             states["llm-vllm"] = serve_step(options, states.get("llm-vllm", {}))
+            # For who compares it with what the start took.
+            expected = options.start_seconds or start_seconds(options.weights, measured.get("bytes_per_second"))
+            states["llm-vllm"]["start_expected"] = expected
             learned = states["llm-vllm"].get("start_seconds")
             if learned and learned != measured.get("start_seconds"):
                 measured["start_seconds"] = learned
@@ -572,7 +620,8 @@ def main():
         if problem and problem != complaint:
             print("the state was not kept: {0}".format(problem), flush=True)
         complaint = problem
-        again = any(state.get("kind") in ("failed", "loading") for state in states.values() if isinstance(state, dict))
+        # What moved since the last look may only have been the probe's own request, which was taken and then stands still.
+        again = kinds_of(states) & {"failed", "loading"} or "busy" in kinds_of(states) - kinds_before
         if clock() > end or not (again or problem):
             return 0
         time.sleep(max(AGAIN_SECONDS - (clock() - began), 0))

@@ -7,6 +7,9 @@ set -euo pipefail
 gpus=$1
 shift
 
+# A user without a name in the image has no home there, and caches belong into one.
+mkdir -p ~ || true # a full disk prevents no start
+
 # A server that ends again and again soon after it began starts later each time. Docker's own pauses begin anew once a container has run for
 # 10 s, and loading a model takes longer. The file is the container's: a new one, with other settings, starts at once, and so does one that
 # somebody restarts during the pause.

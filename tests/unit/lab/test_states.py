@@ -107,14 +107,24 @@ def test_without_space_the_playbooks_run_on_bare_hosts(
     monkeypatch.setattr(states.hosts, "ensure_key", lambda: None)
     monkeypatch.setattr(states.hosts, "ensure_networks", lambda *_: None)
     monkeypatch.setattr(lab, "_free_gib", lambda: 7.0)
+    monkeypatch.setattr(lab, "prune", lambda: done.append("prune"))
     monkeypatch.setattr(lab, "_bare", lambda: done.append("bare"))
     monkeypatch.setattr(lab, "_play", lambda state: done.append(state.name))
     lab.restore("loaded")
-    assert done == ["bare", "prepared", "loaded"]
+    assert done == ["prune", "bare", "prepared", "loaded"]
     said = capsys.readouterr().out
     assert "no space to keep prepared and loaded" in said
     assert "7.0 GiB are free" in said
     assert "lab state prune" in said
+
+
+def test_stale_states_make_room_where_there_is_too_little(lab: States, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = [14.9, 30.0]
+    monkeypatch.setattr(lab, "_free_gib", lambda: free[0])
+    monkeypatch.setattr(lab, "prune", lambda: free.pop(0))
+    assert lab.make_room(9.9) == 14.9  # and 5 GiB of reserve: enough
+    assert lab.make_room(10) == 30.0
+    assert free == [30.0]
 
 
 def test_a_state_whose_sources_change_while_it_is_made_is_not_kept(
@@ -125,6 +135,28 @@ def test_a_state_whose_sources_change_while_it_is_made_is_not_kept(
     monkeypatch.setattr(lab, "_keep", lambda *_: pytest.fail("it was kept"))
     lab._restore(STATES["prepared"])
     assert "is not kept" in capsys.readouterr().out
+
+
+def test_hosts_that_another_way_brought_there_are_kept_once(lab: States, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[str] = []
+    monkeypatch.setattr(lab, "_free_gib", lambda: 100.0)
+    monkeypatch.setattr(lab, "_keep", lambda snapshot, seconds, boot: kept.append(f"{snapshot.name} {boot}"))
+    lab.keep("serving")
+    assert kept == [f"{names(lab)['serving']} False"]
+    monkeypatch.setattr(lab, "_kept", lambda snapshot: True)
+    lab.keep("serving")
+    assert len(kept) == 1
+
+
+def test_hosts_are_not_kept_where_there_is_no_space(
+    lab: States, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # All that was put on them since they were bare, in this case: 3 x (0.5 + 2.6 + 0.2) GiB.
+    monkeypatch.setattr(lab, "_free_gib", lambda: 14.0)
+    monkeypatch.setattr(lab, "prune", lambda: None)
+    monkeypatch.setattr(lab, "_keep", lambda *_: pytest.fail("they were kept"))
+    lab.keep("serving")
+    assert "it takes 9.9 GiB, and 14.0 GiB are free" in capsys.readouterr().out
 
 
 def test_the_offline_guide_takes_the_way_of_the_states() -> None:

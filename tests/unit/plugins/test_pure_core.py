@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 UTILS = Path(__file__).parents[3] / "plugins/plugin_utils"
-# noxfile.py runs the tests of the planner with one release of Ansible only.
-PURE = ["planner", "network", "preflight", "install", "deployment"]
+# noxfile.py runs the tests of these with one release of Ansible only.
+PURE = ["planner", "network", "preflight", "install", "deployment", "monitoring"]
 
 
 def imported(path: Path) -> set[str]:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
+import contextlib
+import json
 import os
+import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support import programs
 
 FILE = Path(__file__).parents[3] / "roles/vllm/files/middleware/llm_api_paths.py"
 KEY = "correct-horse"
 
 
 def program() -> Any:
-    spec = importlib.util.spec_from_file_location("llm_api_paths", FILE)
-    if spec is None or spec.loader is None:
-        raise FileNotFoundError(FILE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return programs.load("vllm/files/middleware/llm_api_paths.py")
 
 
 async def vllm(scope: Any, _receive: Any, send: Any) -> None:
@@ -157,3 +157,169 @@ def test_a_server_without_a_key_leaves_requests_as_they_are(monkeypatch: pytest.
 def test_without_a_key_the_request_stays_without_one() -> None:
     assert asked("/v1/models")[0]["keys"] == []
     assert asked("/v1/models", headers=bearer(KEY, "Basic"))[0]["keys"] == []
+
+
+# -- whether a gateway may send requests ------------------------------------------------------------------------------
+def ready(folder: Path, content: Any = None, *, drained: bool = False) -> int:
+    """The status of /ready with this state of the probe; without content there is none."""
+    if content is not None:
+        (folder / "state.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    if drained:
+        (folder / "drained").touch()
+    application = program().ApiPaths(vllm, os.environ["SECRETS"], str(folder))
+    return int(application.ready()[0])
+
+
+def state(kind: str, age: float = 0) -> dict[str, Any]:
+    return {"form": 1, "llm-vllm": {"kind": kind, "now": time.clock_gettime(time.CLOCK_BOOTTIME) - age}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        *((word, 200) for word in ("serving", "busy", "refused")),
+        *((word, 503) for word in ("failed", "loading", "waiting", "crashing", "stopped", "unknown")),
+    ],
+)
+def test_ready_is_what_the_probe_says(kind: str, expected: int, tmp_path: Path) -> None:
+    assert ready(tmp_path, state(kind)) == expected
+    assert ready(tmp_path, state(kind), drained=True) == 404
+
+
+@pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", '{"llm-vllm": 1}', '{"llm-vllm": {"kind": "serving"}}'])
+def test_a_state_that_says_nothing_is_none(content: str | None, tmp_path: Path) -> None:
+    assert ready(tmp_path, content) == 503
+
+
+def test_an_old_word_counts_for_nothing(tmp_path: Path) -> None:
+    assert ready(tmp_path, state("serving", age=170)) == 200
+    assert ready(tmp_path, state("serving", age=190)) == 503
+
+
+def test_ready_needs_no_key_and_is_no_path_of_vllm() -> None:
+    sent = asked("/ready")
+    assert sent[0]["status"] == 503, "there is no probe here"
+    assert b"unknown" in sent[1]["body"]
+    assert status("/ready/more") == 404
+
+
+def test_the_words_of_the_probe_are_those_that_it_says() -> None:
+    text = (FILE.parents[1] / "llm-probe.py").read_text()
+    for word in program().WELL:
+        assert re.search(rf'"{word}[":]', text), word
+
+
+def test_the_key_of_the_gateway_counts_like_any_other() -> None:
+    Path(os.environ["SECRETS"], "vllm_api_key.gateway").write_text("of-the-gateway\n")
+    assert status("/tokenize", headers=bearer("of-the-gateway")) == 200
+    assert asked("/v1/completions", headers=bearer("of-the-gateway"))[0]["keys"] == [f"Bearer {KEY}".encode()]
+    assert status("/tokenize", headers=bearer("of-nobody")) == 401
+
+
+# -- what the gateway's keys cost -------------------------------------------------------------------------------------
+STREAM = [("content-type", "text/event-stream; charset=utf-8")]
+PLAIN = [("content-type", "application/json")]
+
+
+def counted(
+    parts: list[bytes], headers: Any = PLAIN, *, status: int = 200, gone: bool = False, asking: Any = None
+) -> dict[str, int] | None:
+    """What /usage says after one request whose answer came in these parts, and what its client was sent."""
+    Path(os.environ["SECRETS"], "vllm_api_key.gateway").write_text("of-the-gateway\n")
+    gateway = bearer("of-the-gateway")
+    sent: list[dict[str, Any]] = []
+
+    async def answering(_scope: Any, _receive: Any, send: Any) -> None:
+        encoded = [(name.encode(), value.encode()) for name, value in headers]
+        await send({"type": "http.response.start", "status": status, "headers": encoded})
+        for number, part in enumerate(parts, 1):
+            await send({"type": "http.response.body", "body": part, "more_body": number < len(parts) or gone})
+        if gone:
+            raise ConnectionResetError
+
+    async def send(event: dict[str, Any]) -> None:
+        sent.append(event)
+
+    app = program().ApiPaths(answering, os.environ["SECRETS"])
+    scope = {
+        "type": "http",
+        "path": "/v1/completions",
+        "method": "POST",
+        "headers": asking or [(b"x-llm-key", b"alice"), *gateway],
+    }
+    with contextlib.suppress(ConnectionResetError):
+        asyncio.run(app(scope, None, send))
+    answer = list(sent)
+    sent.clear()
+    asyncio.run(app({"type": "http", "path": "/usage", "method": "GET", "headers": gateway}, None, send))
+    said = json.loads(sent[1]["body"])
+    assert said["process"] == app.process
+    assert b"".join(event.get("body", b"") for event in answer) == b"".join(parts), "the client gets all of it"
+    found: dict[str, int] | None = said["keys"].get("alice")
+    return found
+
+
+def cost(prompt: int, completion: int, estimated: int = 0) -> dict[str, int]:
+    return {"requests": 1, "prompt_tokens": prompt, "completion_tokens": completion, "estimated": estimated}
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"choices": [], "usage": {"prompt_tokens": 7, "total_tokens": 10, "completion_tokens": 3}}, cost(7, 3)),
+        (
+            {"usage": {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}},
+            cost(7, 3),
+        ),
+        ({"data": [{"embedding": [0.5] * 9999}], "usage": {"prompt_tokens": 9, "total_tokens": 9}}, cost(9, 0)),
+        ({"object": "response", "usage": {"input_tokens": 4, "output_tokens": 6}}, cost(4, 6)),
+        # What a model says of its own cost is a text.
+        (
+            {"text": 'the "usage": {"completion_tokens": 999}', "usage": {"prompt_tokens": 1, "completion_tokens": 2}},
+            cost(1, 2),
+        ),
+        (
+            {"usage": {"prompt_tokens": 1, "completion_tokens": 2}, "text": '"usage":{"completion_tokens":999}'},
+            cost(1, 2),
+        ),
+        ({"choices": []}, cost(0, 0, 1)),
+        ({"usage": None}, cost(0, 0, 1)),
+    ],
+)
+def test_an_answer_s_tokens_are_counted_for_the_key(said: dict[str, Any], expected: dict[str, int]) -> None:
+    for text in (json.dumps(said), json.dumps(said, separators=(",", ":"))):
+        assert counted([text.encode()]) == expected
+        assert counted([text[:20].encode(), text[20:].encode()]) == expected
+
+
+def chunk(**more: Any) -> bytes:
+    return b"data: " + json.dumps({"choices": [{"text": "x"}], **more}).encode() + b"\n\n"
+
+
+def test_a_stream_s_tokens_are_what_it_says_else_its_events() -> None:
+    last = chunk(choices=[], usage={"prompt_tokens": 5, "completion_tokens": 3})
+    done = b"data: [DONE]\n\n"
+    assert counted([chunk(), chunk(), last, done], STREAM) == cost(5, 3)
+    assert counted([chunk(), chunk() + chunk(), done], STREAM) == cost(0, 3, 1)
+    running = [chunk(usage={"prompt_tokens": 5, "completion_tokens": number}) for number in (1, 2)]
+    assert counted(running, STREAM, gone=True) == cost(5, 2), "its client is gone"
+    assert counted([chunk(), chunk()], STREAM, gone=True) == cost(0, 2, 1)
+
+
+def test_what_was_refused_or_came_from_elsewhere_costs_nobody_anything() -> None:
+    body = [json.dumps({"usage": {"prompt_tokens": 7, "completion_tokens": 3}}).encode()]
+    assert counted(body) == cost(7, 3)
+    assert counted(body, status=400) is None
+    name = (b"x-llm-key", b"alice")
+    assert counted(body, asking=[name, *bearer(KEY)]) is None, (
+        "who has the deployment's own key can name no key of the gateway"
+    )
+    assert counted(body, asking=[name]) is None
+    assert counted(body, asking=bearer("of-the-gateway")) is None
+
+
+@pytest.mark.parametrize("key", ["", KEY, "of-the-gateway-x"])
+def test_only_the_gateway_reads_what_keys_cost(key: str, tmp_path: Path) -> None:
+    (tmp_path / "vllm_api_key.gateway").write_text("of-the-gateway\n")
+    assert status("/usage", headers=bearer(key)) == 404
+    assert status("/usage", headers=bearer("of-the-gateway")) == 200

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-ROLES = Path(__file__).parents[3] / "roles"
+from tests.support.roles import ROLES, tasks_of
+
 FILES = sorted([*ROLES.glob("*/tasks/*.yml"), *ROLES.glob("*/handlers/*.yml")])
 UNITS = sorted(path for path in ROLES.glob("*/templates/*.service.j2"))
 # As its publisher has it: an engine with many containers may take long, and systemd tells when it is up.
 WITHOUT_LIMIT = {"docker.service.j2"}
-
-
-def tasks(entries: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:
-    for entry in entries or []:
-        yield entry
-        for part in ("block", "rescue", "always"):
-            yield from tasks(entry.get(part))
 
 
 def asks_docker(task: dict[str, Any]) -> bool:
@@ -31,7 +23,7 @@ def asks_docker(task: dict[str, Any]) -> bool:
 
 
 def test_every_question_to_docker_has_a_limit() -> None:
-    asking = [(path, task) for path in FILES for task in tasks(yaml.safe_load(path.read_text())) if asks_docker(task)]
+    asking = [(path, task) for path in FILES for task in tasks_of(path) if asks_docker(task)]
     assert len(asking) > 8
     assert [f"{path.relative_to(ROLES)}: {task['name']}" for path, task in asking if "timeout" not in task] == []
     assert all(30 <= task["timeout"] <= 600 for _path, task in asking)

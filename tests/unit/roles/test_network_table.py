@@ -21,9 +21,10 @@ TEMPLATES = Path(__file__).parents[3] / "roles/network/templates"
 CANNOT = why_not("nft")
 pytestmark = pytest.mark.skipif(bool(CANNOT), reason=CANNOT)
 
-SSH, API, GCS, METRICS, MONITOR, DASHBOARD, STORE, BRICK = 22, 8000, 6379, 6385, 44217, 44227, 43411, 49152
+SSH, API, EXPORTER, GCS, METRICS = 22, 8000, 9100, 6379, 6385
+MONITOR, DASHBOARD, STORE, BRICK = 44217, 44227, 43411, 49152
 # The store is a rank's TCPStore, which listens on every address; the brick is of a GlusterFS that was there before.
-PORTS = (SSH, API, GCS, METRICS, MONITOR, DASHBOARD, STORE, BRICK)
+PORTS = (SSH, API, EXPORTER, GCS, METRICS, MONITOR, DASHBOARD, STORE, BRICK)
 MANAGED, MANAGED6, CLUSTER, CLUSTER6 = "192.0.2.1", "2001:db8:2::1", "198.51.100.1", "2001:db8:51::1"
 STRANGER, STRANGER6, CLIENT, COLLECTOR, NEIGHBOUR = (
     *("192.0.2.50", "2001:db8:2::50"),
@@ -103,7 +104,7 @@ def test_who_comes_in_through_the_table(host: str) -> None:
     allowed = {
         **{stranger: {SSH, BRICK} for stranger in (STRANGER, STRANGER6, NEIGHBOUR)},
         CLIENT: {SSH, BRICK, API},
-        COLLECTOR: {SSH, BRICK, METRICS},
+        COLLECTOR: {SSH, BRICK, API, EXPORTER, METRICS},
         **{member: set(PORTS) for member in (MEMBER, MEMBER6)},
     }
     for network, doors in (("mgmt", FROM_MANAGEMENT), ("data", FROM_CLUSTER)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import itertools
 import os
 import signal
@@ -18,12 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-FILE = Path(__file__).parents[3] / "roles/vllm/files/llm-probe.py"
-spec = importlib.util.spec_from_file_location("llm_probe", FILE)
-assert spec is not None
-assert spec.loader is not None
-probe = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(probe)
+from tests.support import programs
+
+probe = programs.load("vllm/files/llm-probe.py")
 
 LIMITS = probe.Limits(failures=3, grace=200.0, silence=35.0, gap=70.0)
 # A server that has the probe's request and says nothing, with counters that stand still.
@@ -34,11 +30,12 @@ SEEN = {
     "answer": "silent",
     "detail": "no whole answer within 10 s",
     "counters": {"prompt_tokens_total": 7.0, "num_requests_running": 1.0},
-    "turns": None,
+    "turns": {},
     "lost": "",
     "causes": [],
 }
 TOKEN = {"answer": "token"}
+STILL = {"vllm (1)": [0]}
 REFUSING = {"answer": "error", "detail": "Connection refused", "counters": None, "took": 0.1}
 
 
@@ -56,7 +53,7 @@ class Server:
         if seen.pop("moves", False):
             seen["counters"] = {"prompt_tokens_total": 7.0, "kv_cache_usage_perc": self.moves / 1e6}
         action, line, self.state = probe.decide(
-            self.state, {**SEEN, "turns": [str(self.moves)], **seen, "now": self.now}, self.limits
+            self.state, {**SEEN, "turns": {"vllm (1)": [self.moves]}, **seen, "now": self.now}, self.limits
         )
         self.lines.append(line)
         return str(action)
@@ -79,7 +76,7 @@ def serving(**limits: Any) -> Server:
 # -- what counts as alive ---------------------------------------------------------------------------------------------
 def test_a_token_is_life_whatever_else_was_seen() -> None:
     server = serving()
-    odd = {"counters": None, "turns": ["0"], "lost": "node2", "waiting": True}
+    odd = {"counters": None, "turns": STILL, "lost": "node2", "waiting": True}
     assert {server.look(**TOKEN, **odd) for _look in range(100)} == {"none"}
     assert server.lines[-1] == "serving"
 
@@ -96,7 +93,7 @@ def test_who_computes_is_never_restarted(answers: list[str]) -> None:
 def test_an_answer_below_500_is_never_a_reason(looks: int, passed: float) -> None:
     """The key was rotated, or the model renamed: the server is well."""
     server = serving()
-    refused = {"answer": "refused", "detail": "answered 401", "turns": ["0"], "lost": "node2"}
+    refused = {"answer": "refused", "detail": "answered 401", "turns": STILL, "lost": "node2"}
     assert server.until_restart(passed, most=looks, **refused) is None
     assert server.lines[-1].startswith("refused: answered 401")
 
@@ -164,8 +161,8 @@ def test_the_silence_that_is_allowed_follows_from_a_start() -> None:
         options = type("options", (), {"start_seconds": None, "weights": "/nowhere", "failures": 3, "interval": 10})
         return float(probe.limits_of(options, measured)[1].silence)
 
-    assert silence(start_seconds=10.0) == probe.SILENCE_LEAST
-    assert silence(start_seconds=100.0) == probe.SILENCE_SECONDS + 50
+    assert silence(start_seconds=10.0) == probe.SILENCE_LEAST == 30
+    assert silence(start_seconds=100.0) == probe.SILENCE_SECONDS + 50 == 60
     assert silence(start_seconds=5000.0) == probe.SILENCE_MOST
 
 
@@ -178,12 +175,18 @@ def test_a_member_that_died_needs_one_failure() -> None:
     assert server.until_restart(5, lost="node2") == 2 * probe.ERROR_SECONDS - SEEN["took"] + 5
 
 
-def test_a_frozen_main_process_needs_no_counters() -> None:
+def test_a_frozen_process_needs_no_counters() -> None:
+    """One of several is enough, and two looks see it."""
     server = serving()
-    server.look(turns=["7"], counters=None)
-    seconds = server.until_restart(10, turns=["7"], counters=None)
-    assert seconds is not None
-    assert seconds <= probe.ERROR_SECONDS
+    assert server.look(turns={"vllm (1)": [1], "VLLM::EngineCor (2)": [7]}, counters=None) == "none"
+    assert server.look(turns={"vllm (1)": [2], "VLLM::EngineCor (2)": [7]}, counters=None) == "restart"
+    assert server.lines[-1] == "failed 2 of 2, silent for 20 s of 20 s: frozen: VLLM::EngineCor (2)"
+
+
+def test_a_process_that_is_new_is_not_frozen() -> None:
+    """It has had as many turns as the one before it."""
+    server = serving(failures=1)
+    assert [server.look(turns={f"VLLM::Worker ({pid})": [7]}, counters=None) for pid in range(20)] == ["none"] * 20
 
 
 def test_docker_that_does_not_answer_hides_nothing() -> None:
@@ -280,6 +283,7 @@ class Member:
     def look(self, passed: float = 5.0, container: str | None = "first", **turns: int) -> str:
         self.now += passed
         seen = {"now": self.now, "container": container, "turns": {name: [turn] for name, turn in turns.items()}}
+        seen["names"] = [name for name in turns if name == "raylet"]
         action, line, self.state = probe.watch(self.state, seen, LIMITS._replace(gap=20.0))
         self.lines.append(line)
         return str(action)
@@ -289,7 +293,17 @@ def test_one_process_that_stands_still_is_enough() -> None:
     member = Member()
     actions = [member.look(raylet=1, main=turn) for turn in range(6)]
     assert actions == ["none", "none", "none", "none", "restart", "none"]
-    assert member.lines[5] == "failed 4 of 3, frozen for 20 s of 20 s: raylet"
+    assert member.lines[5] == "failed 4 of 3, standing still for 20 s of 20 s: raylet"
+
+
+def test_a_process_that_has_to_stay_and_ended_is_missed() -> None:
+    """Ray's container outlives a raylet that ended in good order. A rank comes and goes with the server that uses it."""
+    member = Member()
+    there = [member.look(main=1), member.look(main=2, raylet=2, rank=2), member.look(main=3, raylet=3)]
+    assert there == ["none"] * 3
+    assert [member.look(main=turn) for turn in range(4, 9)] == ["none", "none", "none", "restart", "none"]
+    assert member.lines[7] == "failed 4 of 3, standing still for 20 s of 20 s: raylet, which ended"
+    assert [member.look(main=turn, container="second") for turn in range(20)] == ["none"] * 20
 
 
 @given(st.lists(st.floats(0, 1e5), max_size=60))
@@ -370,8 +384,10 @@ def test_a_stopped_process_gets_no_turn() -> None:
             assert moves()
             assert probe.born(process.pid) == born
             name = Path(f"/proc/{process.pid}/comm").read_text().strip()
-            assert list(probe.children(os.getpid(), [name])) == [name]
-            assert probe.children(os.getpid(), [""]) == {}
+            called = f"{name} ({process.pid})"
+            assert called in probe.processes(os.getppid(), [name])  # not only children
+            assert list(probe.processes(process.pid)) == [called]
+            assert called not in probe.processes(os.getpid(), ["other"])
         finally:
             process.kill()
     assert probe.turns(process.pid) is None

@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 FILES = Path(__file__).parents[3] / "roles/vllm/files"
+FORM = 2
 # A second stands for about a minute.
 DRIVER = f"""
 import importlib.util, sys
@@ -40,7 +41,7 @@ echo "$@" >>calls
 [ -e hangs ] && exec sleep 60
 case $1 in
   container) [ -e stopped-$5 ] && echo "Error response from daemon: No such container: $5" && exit 1; cat container ;;
-  restart) echo "running $(cat pid) after the restart $(wc -l <calls)" | tr ' ' - | sed 's/-/ /;s/-/ /' >container ;;
+  restart) echo "running $(cat pid) after the restart $(wc -l <calls)" | tr ' ' - | sed 's/-/ /;s/-/ /;s/$/ sha256:1/' >container ;;
   exec) cat exec ;;
   logs) cat logs ;;
 esac
@@ -137,7 +138,7 @@ class Host:
         self.measured.write_text(json.dumps({"bytes_per_second": 1e9, "start_seconds": 1}))
 
     def container(self, started: str) -> None:
-        (self.folder / "container").write_text(f"running {self.main.pid} {started}\n")
+        (self.folder / "container").write_text(f"running {self.main.pid} {started} sha256:1\n")
 
     def calls(self, verb: str) -> list[str]:
         return [line for line in (self.folder / "calls").read_text().splitlines() if line.startswith(verb)]
@@ -146,8 +147,8 @@ class Host:
         """It has served, as the container that runs."""
         about = {"container": "first", "served": True, "failures": 0, "silence": 0, "loading": 0, "starts": 0}
         counted = {"prompt_tokens_total": 7.0, "generation_tokens_total": 10.0}
-        known = {**about, "causes": [], "counters": counted, "turns": None, **state}
-        self.state.write_text(json.dumps({"form": 1, "llm-vllm": known}))
+        known = {**about, "causes": [], "counters": counted, "turns": {}, **state}
+        self.state.write_text(json.dumps({"form": FORM, "llm-vllm": known}))
 
     @contextlib.contextmanager
     def probe(self, *more: str, environment: dict[str, str] | None = None, **numbers: Any) -> Iterator[Any]:
@@ -171,6 +172,11 @@ class Host:
             assert process.returncode == 0, said
         return said
 
+    def hears(self, url: str, *more: str, **settings: Any) -> str:
+        """What it says of a server that answers, however slowly this machine runs."""
+        patience = {"ASK_MOST": 20, "COUNTERS_SECONDS": 20, "DOCKER_SECONDS": 20, "RUN_SECONDS": 40}
+        return self.runs("--url", url, "--model", "tiny", "--timeout", "20", *more, **patience, **settings)
+
     def restarts(self, *more: str, **settings: Any) -> tuple[list[str], float]:
         """What it restarts first, and after how many seconds."""
         began = time.monotonic()
@@ -182,6 +188,15 @@ class Host:
             said = process.communicate(timeout=30)[0]
         (call, *_more) = self.calls("restart") or [f"restart -t 2 nothing: {said}"]
         return call.split()[3:], took
+
+
+def wait_for(condition: Callable[[], Any]) -> Any:
+    """What the condition says, once that is something."""
+    deadline = time.monotonic() + 30
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
 
 
 @pytest.fixture
@@ -201,7 +216,7 @@ def server(url: str, *more: str) -> list[str]:
 # -- what is left alone -----------------------------------------------------------------------------------------------
 def test_who_generates_a_token_serves(host: Host) -> None:
     with serving(TOKEN) as (url, asked):
-        said = host.runs(*server(url, "--key", str(host.folder / "key")))
+        said = host.hears(url, "--key", str(host.folder / "key"))
     assert said == "llm-vllm: serving, 0 s after the start\n"
     assert asked == [("/v1/completions", "Bearer secret"), ("/metrics", None)]
     assert host.calls("restart") == []
@@ -214,7 +229,7 @@ def test_who_generates_a_token_serves(host: Host) -> None:
 def test_what_answers_below_500_is_left_alone(host: Host, code: int) -> None:
     host.keeps()
     with serving(says("no", code)) as (url, _asked):
-        said = host.runs(*server(url))
+        said = host.hears(url)
     assert said == f"llm-vllm: refused: {url} answered {code}; the server answers, so it is left alone\n"
     assert host.calls("restart") == []
 
@@ -224,7 +239,7 @@ def test_the_key_goes_to_nobody_else(host: Host) -> None:
     host.keeps()
     with serving(TOKEN) as (elsewhere, others), serving(says("", 302, Location=f"{elsewhere}/")) as (url, asked):
         proxies = dict.fromkeys(("http_proxy", "HTTP_PROXY", "ALL_PROXY", "https_proxy"), elsewhere)
-        said = host.runs(*server(url, "--key", str(host.folder / "key")), environment=proxies)
+        said = host.hears(url, "--key", str(host.folder / "key"), environment=proxies)
         command = [sys.executable, str(FILES / "ask.py"), url, "tiny", "Hello", "1", str(host.folder / "key")]
         done = subprocess.run(
             command, env={**os.environ, **proxies}, capture_output=True, text=True, timeout=60, check=False
@@ -247,9 +262,38 @@ def test_who_computes_for_others_is_busy(host: Host) -> None:
     with serving(hangs, fills) as (url, _asked):
         for _run in range(4):
             host.runs(*server(url))
-    assert len(looks) == 4
+    assert len(looks) == 5, "it looks again at once only the first time"
     assert host.calls("restart") == []
     assert json.loads(host.state.read_text())["llm-vllm"]["kind"] == "busy"
+
+
+def test_what_takes_the_request_and_then_stands_still_is_looked_at_again_at_once(host: Host) -> None:
+    """As an engine does one of whose ranks is frozen: the request is counted, and nothing follows."""
+    host.keeps(counters={"prompt_tokens_total": 6.0, "generation_tokens_total": 10.0})
+    with serving(hangs) as (url, _asked):
+        assert host.restarts(*server(url))[0] == ["llm-vllm"]
+
+
+@pytest.mark.parametrize("name", ["VLLM::EngineCore", "VLLM::Worker_TP0"])
+def test_a_process_below_the_server_that_is_stopped_is_seen_sooner_than_silence(host: Host, name: str) -> None:
+    """The main one goes on."""
+    host.keeps()
+    below = f"import time; open('/proc/self/comm', 'w').write('{name}')\nwhile True: time.sleep(0.01)"
+    program = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {below!r}])"
+    with subprocess.Popen([sys.executable, "-c", program]) as main, serving(hangs) as (url, _asked):
+        try:
+            host.main.kill()
+            host.main = main
+            host.container("first")
+            child = int(wait_for(lambda: Path(f"/proc/{main.pid}/task/{main.pid}/children").read_text()))
+            wait_for(lambda: Path(f"/proc/{child}/comm").read_text() == name[:15] + "\n")
+            os.kill(child, signal.SIGSTOP)
+            names, seconds = host.restarts(*server(url), SILENCE_MOST=60, SILENCE_LEAST=60)
+            os.kill(child, signal.SIGKILL)
+        finally:
+            main.kill()
+    assert names == ["llm-vllm"]
+    assert seconds < 30
 
 
 @pytest.mark.parametrize("counters", [hangs, drips, says("process_cpu_seconds_total 1\n"), says("no", 500)])
@@ -264,7 +308,7 @@ def test_counters_that_do_not_come_are_no_proof(host: Host, counters: Answer) ->
 def test_what_loads_and_what_was_stopped_is_left_alone(host: Host) -> None:
     said = host.runs(*server("http://127.0.0.1:9"))
     assert said == "llm-vllm: loading: 0 s of at most 600 s\n"
-    (host.folder / "container").write_text("exited 0 first\n")
+    (host.folder / "container").write_text("exited 0 first sha256:1\n")
     assert "stopped" in host.runs(*server("http://127.0.0.1:9"))
     (host.folder / "stopped-llm-vllm").touch()
     host.runs(*server("http://127.0.0.1:9"))
@@ -330,7 +374,7 @@ def test_a_disk_that_takes_nothing_prevents_no_restart(host: Host) -> None:
 def test_a_docker_that_hangs_does_not_stop_the_probe(host: Host) -> None:
     """Its restart is tried, and then the process itself is ended, for Docker's restart policy."""
     with serving(TOKEN) as (url, _asked):
-        host.runs(*server(url))
+        host.hears(url)
     (host.folder / "hangs").touch()
     with serving(hangs) as (url, _asked):
         said = host.runs(*server(url), DOCKER_SECONDS=0.2, RESTART_SECONDS=0.2, RUN_SECONDS=8)
@@ -383,7 +427,7 @@ def test_a_follower_that_starts_anew_was_lost(host: Host) -> None:
             return socket.create_connection(meeting.getsockname(), source_address=("127.0.0.2", 0))
 
         with connect():
-            assert "serving" in host.runs(*server(url, *follows))
+            assert "serving" in host.hears(url, *follows)
         with connect(), serving(hangs) as (dead, _others):
             names, seconds = host.restarts(*server(dead, *follows), SILENCE_MOST=60, SILENCE_LEAST=60)
     assert names == ["llm-vllm"]
@@ -391,19 +435,45 @@ def test_a_follower_that_starts_anew_was_lost(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("above", "stopped", "names"),
-    [([], [], ["llm-ray"]), (["llm-vllm"], [], ["llm-ray", "llm-vllm"]), (["llm-vllm"], ["llm-vllm"], ["llm-ray"])],
+    ("above", "stopped", "restarted"),
+    [([], [], []), (["llm-vllm"], [], ["restart -t 2 llm-vllm"]), (["llm-vllm"], ["llm-vllm"], [])],
 )
-def test_a_frozen_member_is_restarted_by_its_own_host(
-    host: Host, above: list[str], stopped: list[str], names: list[str]
+def test_a_frozen_member_is_ended_by_its_own_host(
+    host: Host, above: list[str], stopped: list[str], restarted: list[str]
 ) -> None:
+    """At once, for Docker to start it anew: a gentle end would drain the node that comes after it."""
     arguments = ["--watch", "llm-ray:raylet,gcs_server", *(f"--above={name}" for name in above)]
     for name in stopped:
         (host.folder / f"stopped-{name}").touch()
     assert host.runs(*arguments) == "llm-ray: running\n"
     host.main.send_signal(signal.SIGSTOP)
     assert host.runs(*arguments) == ""  # it moved since the last look
-    assert host.restarts(*arguments)[0] == names
+    with host.probe(*arguments, RUN_SECONDS=30):
+        assert host.main.wait(20) == -signal.SIGKILL
+        if restarted:
+            wait_for(lambda: host.calls("restart"))
+    assert host.calls("restart") == restarted
+
+
+def test_ray_without_its_raylet_is_ended_too(host: Host) -> None:
+    raylet = "import time; open('/proc/self/comm', 'w').write('raylet')\nwhile True: time.sleep(0.01)"
+    program = f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', {raylet!r}])\nwhile True: time.sleep(0.01)"
+    with subprocess.Popen([sys.executable, "-c", program]) as main:
+        try:
+            host.main.kill()
+            host.main = main
+            host.container("first")
+            child = int(wait_for(lambda: Path(f"/proc/{main.pid}/task/{main.pid}/children").read_text()))
+            wait_for(lambda: Path(f"/proc/{child}/comm").read_text() == "raylet\n")
+            watched = ["--watch", "llm-ray:raylet,gcs_server"]
+            assert host.runs(*watched) == "llm-ray: running\n"
+            os.kill(child, signal.SIGKILL)
+            said = host.runs(*watched)
+            assert main.wait(20) == -signal.SIGKILL
+        finally:
+            main.kill()
+    assert "standing still" in said
+    assert f"raylet, which ended\nending process {main.pid}; Docker starts llm-ray anew\n" in said
 
 
 # -- what it leaves for people ----------------------------------------------------------------------------------------
@@ -433,17 +503,27 @@ def test_it_tells_how_long_a_start_may_take(host: Host) -> None:
     assert json.loads(host.measured.read_text())["bytes_per_second"] > 0
 
 
+def test_it_keeps_how_long_a_start_should_take(host: Host) -> None:
+    """By weights and disk, whatever was learned: who compares it with what a start took wants to hear of a slow one."""
+    host.measured.write_text(json.dumps({"bytes_per_second": 1e9, "start_seconds": 4000}))
+    with serving(TOKEN) as (url, _asked):
+        assert "serving" in host.hears(url)
+    kept = json.loads(host.state.read_text())["llm-vllm"]
+    assert kept["start_expected"] == pytest.approx(300, abs=1)
+    assert kept["image"] == "sha256:1"
+
+
 @pytest.mark.parametrize("odd", ['{"form": 0, "llm-vllm": {"container": "first"}}', "[]", "{", "\x00"])
 def test_a_state_of_another_form_is_not_read(host: Host, odd: str) -> None:
     host.state.write_text(odd)
     with serving(TOKEN) as (url, _asked):
-        assert "serving" in host.runs(*server(url))
+        assert "serving" in host.hears(url)
 
 
 def test_the_last_word_on_a_container_that_left_the_plan_is_dropped(host: Host) -> None:
-    host.state.write_text(json.dumps({"form": 1, "llm-ray": {"kind": "failed"}, "measured": {"start_seconds": 3}}))
+    host.state.write_text(json.dumps({"form": FORM, "llm-ray": {"kind": "failed"}, "measured": {"start_seconds": 3}}))
     with serving(TOKEN) as (url, _asked):
-        host.runs(*server(url))
+        host.hears(url)
     state = json.loads(host.state.read_text())
     assert sorted(state) == ["form", "llm-vllm", "measured"]
     assert state["llm-vllm"]["kind"] == "serving"

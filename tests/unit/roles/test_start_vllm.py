@@ -94,6 +94,12 @@ def test_a_full_disk_prevents_no_start(tmp_path: Path) -> None:
     assert start(tmp_path, LLM_STARTS_FILE="/dev/full") == ("started\n", [])
     (tmp_path / "file").touch()
     assert start(tmp_path, LLM_STARTS_FILE=str(tmp_path / "file/starts")) == ("started\n", [])
+    assert start(tmp_path, HOME=str(tmp_path / "file/home"))[0] == "started\n"
+
+
+def test_a_user_without_a_home_gets_one(tmp_path: Path) -> None:
+    assert start(tmp_path, HOME=str(tmp_path / "var/home"))[0] == "started\n"
+    assert (tmp_path / "var/home").is_dir()
 
 
 def test_one_that_pauses_can_be_stopped(tmp_path: Path) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import os
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import Deployment
 
+from tests.support.deployments import host, plan
 from tests.support.tasks import ROOT, decision, run_tasks
 
 SLOW = """
@@ -50,6 +57,77 @@ def test_on_the_way_to_the_service_it_is_left_out(tmp_path: Path) -> None:
     assert status == 0, said
     assert calls == ["container", "image"]
     assert "b are not part of this run" in said
+
+
+def test_the_file_of_options_says_what_was_decided(tmp_path: Path) -> None:
+    """It is one option a line, in the order of the command line, so that a difference shows what changed."""
+    written = yaml.safe_load((ROOT / "roles/vllm/vars/main.yml").read_text())["_vllm_option_file"]
+    known = {"llm_decision": decision("mp", vllm_version="0.20.0", vllm_served_model_name="yes" + "s" * 100)}
+    config = known["llm_decision"]["hosts"]["a"]["vllm"]["config"]
+    config["content"] |= {
+        "revision": "2026-01-01",
+        "compilation-config": '{"a":[1]}',
+        "cudagraph-capture-sizes": [1, 2],
+    }
+    shown = "{{ %s | b64encode }}" % written["content"].strip("{} ")
+    status, said, _calls = run_tasks(tmp_path, "common", "lost.yml", "", known, shown)
+    assert status == 0, said
+    text = base64.b64decode(re.findall(r'"msg": "([^"]+)"', said)[-1]).decode()
+    assert yaml.safe_load(text) == config["content"]
+    assert [line.partition(":")[0] for line in text.splitlines() if line[0] not in " -"] == list(config["content"])
+
+
+def write_files(folder: Path, section: dict[str, Any], *options: str) -> tuple[str, str]:
+    """What the task that writes files says of a host in this folder: the whole output, and the recap. The programs are left out."""
+    tasks = yaml.safe_load((ROOT / "roles/vllm/tasks/server.yml").read_text())
+    (found,) = (task for task in tasks if task["name"].startswith("Server | Write its programs"))
+    variables = yaml.safe_load((ROOT / "roles/vllm/vars/main.yml").read_text())
+    (folder / "decision.json").write_text(json.dumps({"vllm": section}))
+    # A decision is data, as what a module returns: Ansible fills in nothing of it.
+    expression = "{{ lookup('ansible.builtin.file', playbook_dir ~ '/decision.json') | from_json }}"
+    known = {"name": "Read what was decided", "ansible.builtin.set_fact": {"_llm": expression}}
+    handler = {"name": "Vllm | Files of the server changed", "ansible.builtin.debug": {"msg": "restarted"}}
+    variables |= {"ansible_python_interpreter": "{{ ansible_playbook_python }}", "_vllm_program_files": []}
+    play = {"hosts": "localhost", "gather_facts": False, "vars": variables}
+    play |= {"tasks": [known, found], "handlers": [handler]}
+    (folder / "play.yml").write_text(yaml.safe_dump([play]))
+    done = subprocess.run(
+        ["ansible-playbook", folder / "play.yml", "-i", "localhost,", "-c", "local", *options],
+        cwd=ROOT,
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout, done.stdout.splitlines()[-2]
+
+
+def test_only_a_real_change_restarts_the_server_and_diff_shows_it(tmp_path: Path) -> None:
+    (tmp_path / "scripts/files").mkdir(parents=True)
+
+    def section(length: int, template: str) -> dict[str, Any]:
+        one = host(1, vllm_version="0.20.0", llm_host_dir=str(tmp_path))
+        planned = plan("uni", 1, max_model_len=length)
+        made = Deployment("d", "gpu1", ["gpu1"], planned, "image", {"gpu1": one}, {"chat_template.jinja": template})
+        found: dict[str, Any] = made.of("gpu1").sections()["vllm"]
+        return found
+
+    said, recap = write_files(tmp_path, section(2048, "{{ messages }}{% if x %}{% endif %}"))
+    assert "changed=1" in recap
+    assert "restarted" in said
+    template = tmp_path / "scripts/files/chat_template.jinja"
+    assert template.read_text() == "{{ messages }}{% if x %}{% endif %}", "it is not Ansible's to fill in"
+    assert yaml.safe_load((tmp_path / "scripts/vllm.yaml").read_text())["max-model-len"] == 2048
+    said, recap = write_files(tmp_path, section(2048, "{{ messages }}{% if x %}{% endif %}"))
+    assert "changed=0" in recap
+    assert "restarted" not in said
+    said, recap = write_files(tmp_path, section(4096, ""), "--check", "--diff")
+    assert "-max-model-len: 2048\n+max-model-len: 4096\n" in said
+    assert template.exists()
+    said, recap = write_files(tmp_path, section(4096, ""))
+    assert "restarted" in said
+    assert not template.exists()
 
 
 def test_its_environment_comes_as_docker_reads_it(tmp_path: Path) -> None:

@@ -17,6 +17,11 @@ Traits
   mlp_keeps   the MLP's code holds gate_up while down_proj runs (its names are not reused)
   norm_copies tensors of the hidden size that norms out of place leave alive
   tied        default of tie_word_embeddings
+  ties_since  first release that keeps one table for a tied model; before it there are two
+  scales_since
+              first release whose model hands rope_scaling on (null: none does); others ignore it
+  embeds_first_since, head_last_since
+              first release in which only the first stage of a pipeline holds the embedding, and only the last the head (null: every stage has its own)
 """
 
 from __future__ import annotations
@@ -36,6 +41,10 @@ DEFAULTS: dict[str, Any] = {
     "mlp": "gated",
     "positions": "rope",
     "tied": False,
+    "ties_since": "0.0",
+    "scales_since": "0.0",
+    "embeds_first_since": "0.0",
+    "head_last_since": "0.0",
     "mlp_keeps": False,
     "norm_copies": 0,
     "attention": "gqa",
@@ -46,6 +55,9 @@ DEFAULTS: dict[str, Any] = {
 ARCHITECTURES: dict[str, dict[str, Any]] = {
     "LlamaForCausalLM": {
         "pp": "0.5.1",
+        "ties_since": "0.4.3",
+        "embeds_first_since": "0.5.3",
+        "head_last_since": "0.5.3",
         "qkv_bias": "config:attention_bias:false",
         "o_bias": "config:attention_bias:false",
         "mlp_bias": "config:mlp_bias:false",
@@ -68,7 +80,15 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "DeciLMForCausalLM": {"base": "LlamaForCausalLM"},
     "GraniteForCausalLM": {"base": "LlamaForCausalLM", "since": "0.6.0", "tied": True},
     "TeleChat2ForCausalLM": {"base": "LlamaForCausalLM", "since": "0.6.5"},
-    "Qwen2ForCausalLM": {"pp": "0.5.1", "qkv_bias": "config:qkv_bias:true", "mlp_keeps": True},
+    "Qwen2ForCausalLM": {
+        "pp": "0.5.4",
+        "ties_since": "0.4.0",
+        "scales_since": "0.4.3",
+        "embeds_first_since": "0.6.3",
+        "head_last_since": "0.6.6",
+        "qkv_bias": "config:qkv_bias:true",
+        "mlp_keeps": True,
+    },
     "Qwen3ForCausalLM": {
         "since": "0.8.4",
         "qkv_bias": "config:attention_bias:false",
@@ -79,12 +99,16 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "QWenLMHeadModel": {
         "mlp_keeps": True,
         "qkv_bias": True,
-        "pp": "0.5.1",
+        "pp": "0.5.4",
+        "embeds_first_since": None,
+        "head_last_since": None,
         "layout": "qwen1",
     },
     "Qwen2MoeForCausalLM": {
         "since": "0.4.0",
-        "pp": "0.5.1",
+        "pp": "0.5.4",
+        "embeds_first_since": None,
+        "head_last_since": None,
         "qkv_bias": "config:qkv_bias:true",
         "layout": "moe",
         "mlp_keeps": True,
@@ -92,12 +116,20 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     },
     "Qwen3MoeForCausalLM": {
         "since": "0.8.4",
+        "embeds_first_since": None,
+        "head_last_since": None,
         "qkv_bias": "config:attention_bias:false",
         "qk_norm": "head",
         "layout": "moe",
         "mlp_keeps": True,
     },
-    "MixtralForCausalLM": {"pp": "0.5.1", "layout": "moe_all"},
+    "MixtralForCausalLM": {
+        "pp": "0.5.3",
+        "scales_since": None,
+        "embeds_first_since": None,
+        "head_last_since": None,
+        "layout": "moe_all",
+    },
     "PhiMoEForCausalLM": {
         "since": "0.5.5",
         "layout": "moe_all",
@@ -106,8 +138,22 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "norm_bias": True,
         "lm_head_bias": "config:lm_head_bias:false",
     },
-    "DeepseekForCausalLM": {"mlp_keeps": True, "layout": "moe", "since": "0.0"},
-    "DeepseekV2ForCausalLM": {"mlp_keeps": True, "since": "0.5.1", "pp": "0.5.1", "attention": "mla", "layout": "moe"},
+    "DeepseekForCausalLM": {
+        "mlp_keeps": True,
+        "layout": "moe",
+        "since": "0.0",
+        "embeds_first_since": None,
+        "head_last_since": None,
+    },
+    "DeepseekV2ForCausalLM": {
+        "mlp_keeps": True,
+        "since": "0.5.1",
+        "pp": "0.5.4",
+        "embeds_first_since": "0.5.4",
+        "head_last_since": "0.8.0",
+        "attention": "mla",
+        "layout": "moe",
+    },
     "DeepseekV3ForCausalLM": {"base": "DeepseekV2ForCausalLM", "since": "0.6.6", "pp": "0.6.6", "router_bias": "noaux"},
     "DeepseekV32ForCausalLM": {"base": "DeepseekV3ForCausalLM", "since": "0.11.0", "indexer": True},
     "KimiK2ForCausalLM": {"base": "DeepseekV3ForCausalLM"},

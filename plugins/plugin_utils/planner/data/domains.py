@@ -44,6 +44,8 @@ guided_decoding_backend 0.4.1 outlines lm-format-enforcer
 guided_decoding_backend 0.6.5 +xgrammar
 guided_decoding_backend 0.8.0 *
 guided_decoding_backend 0.8.3 auto guidance lm-format-enforcer outlines xgrammar
+guided_decoding_backend 0.8.5 auto guidance xgrammar
+guided_decoding_backend 0.9.0 auto guidance lm-format-enforcer outlines xgrammar
 kv_cache_dtype 0.3.0 auto fp8_e5m2
 kv_cache_dtype 0.4.1 auto fp8
 kv_cache_dtype 0.4.3 +fp8_e5m2 +fp8_e4m3

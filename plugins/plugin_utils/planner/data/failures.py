@@ -201,7 +201,7 @@ FAILURES: tuple[tuple[str, str], ...] = (
     ),
     (
         "ready_timeout",
-        r"Timed out waiting for engine core|VLLM_ENGINE_READY_TIMEOUT_S|Engine core.*did not (?:respond|start)|RPCServer process died before",
+        r"Timed out waiting for engine(?: core|s to send)|VLLM_ENGINE_READY_TIMEOUT_S|Engine core.*did not (?:respond|start)|RPCServer process died before",
     ),
     (
         "xid",

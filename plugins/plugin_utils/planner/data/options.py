@@ -104,11 +104,11 @@ aggregate_engine_logging bool 0.11.2 0.10.2 - -
 all2all_backend str 0.11.2 0.10.2 - -
 allow_credentials bool 0.3.0 - - -
 allow_deprecated_quantization bool 0.14.1 0.12.0 - -
-allowed_headers list 0.3.0 - - -
+allowed_headers json 0.3.0 - - -
 allowed_local_media_path str 0.6.4.post1 0.6.3.post1 - -
 allowed_media_domains list 0.11.2 0.10.2 - -
-allowed_methods list 0.3.0 - - -
-allowed_origins list 0.3.0 - - -
+allowed_methods json 0.3.0 - - -
+allowed_origins json 0.3.0 - - -
 anthropic_disabled_thinking_effort str 0.33.0 0.28.0 - -
 async_scheduling bool 0.10.0 0.9.2 - -
 attention_config json 0.14.1 0.12.0 - -
@@ -160,7 +160,7 @@ dp_sync_interval int 0.33.0 0.28.0 - -
 ec_manager_config json 0.28.0 0.25.1 - -
 ec_transfer_config json 0.11.2 0.10.2 - -
 elastic_ep_max_dp_size int 0.33.0 0.28.0 - -
-enable_auto_tool_choice bool 0.6.6.post1 0.5.4 - -
+enable_auto_tool_choice bool 0.6.0 0.5.5 - -
 enable_batch_sharded_sampling bool 0.33.0 0.28.0 - -
 enable_bf16x3_router_gemm bool 0.28.0 0.25.1 0.28.0 0.33.0
 enable_cumem_allocator bool 0.22.0 0.19.1 - -
@@ -192,7 +192,7 @@ enable_per_request_metrics bool 0.25.1 0.22.0 - -
 enable_prompt_adapter bool 0.5.3.post1 0.5.1 0.10.0 0.10.2
 enable_prompt_embeds bool 0.9.2 0.8.5.post1 - -
 enable_prompt_tokens_details bool 0.6.6.post1 0.5.4 - -
-enable_reasoning bool 0.7.3 0.7.0 0.9.2 0.10.0
+enable_reasoning bool 0.7.1 0.6.6 0.9.2 0.10.0
 enable_request_id_headers bool 0.6.6.post1 0.5.4 - -
 enable_return_routed_experts bool 0.14.1 0.12.0 - -
 enable_scale_out bool 0.33.0 0.28.0 - -
@@ -263,7 +263,7 @@ long_prefill_token_threshold int 0.7.3 0.7.0 - -
 long_prefill_token_threshold_adaptive bool 0.33.0 0.28.0 - -
 lora_dtype str 0.3.0 - - -
 lora_extra_vocab_size int 0.3.0 - 0.11.2 0.12.0
-lora_modules list 0.4.2 0.3.0 - -
+lora_modules list 0.3.3 0.3.0 - -
 lora_target_modules list 0.19.1 0.16.0 - -
 mamba_backend str 0.22.0 0.19.1 - -
 mamba_block_size int 0.11.2 0.10.2 - -
@@ -345,7 +345,7 @@ quantization_config json 0.22.0 0.19.1 - -
 quantization_param_path str 0.4.1 0.4.0.post1 0.6.6.post1 0.7.0
 reasoning_config json 0.19.1 0.16.0 - -
 reasoning_effort_map json 0.33.0 0.28.0 - -
-reasoning_parser str 0.7.3 0.7.0 - -
+reasoning_parser str 0.7.1 0.6.6 - -
 reasoning_parser_plugin str 0.11.2 0.10.2 - -
 renderer_num_workers int 0.19.1 0.16.0 - -
 replayssm_buffer_len int 0.28.0 0.25.1 - -
@@ -397,8 +397,8 @@ tokenizer_pool_size int 0.4.0.post1 0.3.3 0.9.2 0.10.0
 tokenizer_pool_type str 0.4.0.post1 0.3.3 0.9.2 0.10.0
 tokenizer_revision str 0.3.0 - - -
 tokens_only bool 0.11.2 0.10.2 - -
-tool_call_parser str 0.6.6.post1 0.5.4 - -
-tool_parser_plugin str 0.6.6.post1 0.5.4 - -
+tool_call_parser str 0.6.0 0.5.5 - -
+tool_parser_plugin str 0.6.3.post1 0.6.1.post2 - -
 tool_server str 0.10.2 0.9.2 - -
 tool_strict_level str 0.33.0 0.28.0 - -
 trust_request_chat_template bool 0.11.2 0.10.2 - -
@@ -455,7 +455,8 @@ DESCRIPTIVE: tuple[str, ...] = (
 )
 
 # Boolean options whose default is on, by release: switching them off has to be written.
-ON_BY_DEFAULT: dict[str, str] = {"enable_chunked_prefill": "0.8.0", "enable_prefix_caching": "0.8.0"}
+# Chunked prefill comes on above 32,768 tokens in V0 since 0.5.3 (vllm/engine/arg_utils.py).
+ON_BY_DEFAULT: dict[str, str] = {"enable_chunked_prefill": "0.5.3", "enable_prefix_caching": "0.8.0"}
 
 # How "off" is written: `--option=False` (vLLM's StoreBoolean) before this release, `--no-option` from it on.
 NO_FORM_SINCE: dict[str, str] = {"enable_prefix_caching": "0.6.5", "": "0.8.5"}

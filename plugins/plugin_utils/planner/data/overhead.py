@@ -31,3 +31,6 @@ PIPELINE = 0.06
 # each captured token and element of the MLP on a rank.
 GRAPH_PER_LAYER = {"V0": 0.0008, "V1": 0.00031}
 GRAPH_BYTES = 2.3
+# The same for a layer of V0 whose experts are quantised to fp8 by blocks. DeepSeek-R1 in 4 stages of 8 ranks takes 10 GiB on each H100
+# (huggingface/open-r1, pull request 43): 35 sizes, 16 layers, and each size once for every stage.
+GRAPH_PER_BLOCK_FP8_LAYER = 0.0045

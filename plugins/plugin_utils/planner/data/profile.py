@@ -49,6 +49,29 @@ SAMPLER: dict[str, list[tuple[str, tuple[int, bool]]]] = {
 MOE_BUFFERS: list[tuple[str, str]] = [("0.2.7", "separate"), ("0.8.4", "shared"), ("0.13.0", "workspace")]
 MOE_CHUNK: list[tuple[str, int]] = [("0.2.7", 65536), ("0.8.0", 32768), ("0.13.0", 2**30)]
 
+# Releases whose plain AWQ kernel holds as many partial sums of its result as it packs weights into a word, whatever the number of tokens
+# (pack_factor is split_k_iters of csrc/quantization/awq/gemm_kernels.cu). From 0.3.0 on more than 255 tokens go through a dequantised
+# weight (apply_weights in vllm/model_executor/layers/quantization/awq.py).
+AWQ_PARTIAL_SUMS: list[tuple[str, int]] = [("0.2.7", 8), ("0.3.0", 0)]
+
+# Mixtral's experts run one after the other over all tokens, each whole on one rank, unless the release has fused ones for the method: its
+# names here, null for all (vllm/model_executor/models/mixtral.py of 0.2.7; later mixtral_quant.py, which get_model_architecture in
+# vllm/model_executor/model_loader takes for every other method).
+MIXTRAL_FUSED: list[tuple[str, frozenset[str] | None]] = [
+    ("0.2.7", frozenset()),
+    ("0.3.0", frozenset({"none"})),
+    ("0.4.1", frozenset({"none", "fp8"})),
+    ("0.6.0", frozenset({"none", "fp8", "compressed-tensors"})),
+    ("0.6.1", frozenset({"none", "fp8", "compressed-tensors", "gptq_marlin"})),
+    ("0.6.3", frozenset({"none", "fp8", "compressed-tensors", "gptq_marlin", "awq_marlin"})),
+    ("0.9.0", frozenset({"none", "fp8", "compressed-tensors", "gptq_marlin", "awq_marlin", "quark"})),
+    ("0.10.0", frozenset({"none", "fp8", "compressed-tensors", "gptq_marlin", "awq_marlin", "quark", "bitsandbytes"})),
+    ("0.10.2", None),
+]
+
+# Experts in turn are in every stage of a pipeline before this release, whatever its list of models says (mixtral_quant.py).
+MIXTRAL_IN_TURN_PIPELINES_SINCE = "0.6.3"
+
 # MLA: the profile run allocates what the decompression of the chunked context would take.
 MLA_CONTEXT_IMITATED: list[tuple[str, bool]] = [("0.2.7", False), ("0.8.0", True)]
 

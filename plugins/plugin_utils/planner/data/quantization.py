@@ -140,6 +140,35 @@ ONE_CLASS: dict[str, str] = {"gptq": "0.22.0", "awq": "0.24.0"}
 # These take GPTQ for BitBLAS on a GPU that Marlin does not serve, without looking whether the library is there. It is in no image.
 BITBLAS = ("0.8.5", "0.9.1")
 
+# The release from which a method serves the experts of a model whose experts run all at once (get_quant_method of its class for FusedMoE), null
+# for never; a method that is not named always did. Mixtral's experts ran one by one where they were not served (profile.MIXTRAL_FUSED).
+EXPERTS_SINCE: dict[str, str | None] = {
+    "compressed-tensors": "0.6.0",
+    "gptq_marlin": "0.6.1",
+    "awq_marlin": "0.6.3",
+    "gguf": "0.8.0",
+    "modelopt": "0.9.0",
+    "auto-round": "0.9.0",
+    "awq": "0.9.2",
+    "bitsandbytes": "0.10.0",
+    "gptq": "0.10.1",
+    "rtn": "0.10.1",
+    **dict.fromkeys(
+        (
+            "aqlm",
+            "bitblas",
+            "deepspeedfp",
+            "fbgemm_fp8",
+            "gptq_bitblas",
+            "gptq_marlin_24",
+            "hqq",
+            "marlin",
+            "qqq",
+            "squeezellm",
+        )
+    ),
+}
+
 # Bits of the weights that the plain kernels take (Marlin's are above).
 WIDTHS: dict[str, tuple[int, ...]] = {"gptq": (2, 3, 4, 8), "awq": (4,)}
 # Releases that count the weights of GPTQ with three bits by 10 in a word of 32 bits, and find no layer aligned (quantization/utils/gptq_utils.py).

@@ -14,6 +14,12 @@ GIB = 1024**3
 ENGINE: list[tuple[str, str]] = [("0.2.7", "V0"), ("0.8.0", "V1")]
 V1_LOWEST_CAPABILITY: list[tuple[str, tuple[int, int]]] = [("0.2.7", (8, 0)), ("0.10.2", (0, 0))]
 V0_LAST = "0.10.2"
+# Executors with which V1 runs a pipeline, null the one that the release chooses; with others V0 runs (the same function as below).
+V1_PIPELINE_EXECUTORS: list[tuple[str, tuple[str | None, ...]]] = [
+    ("0.8.0", ("ray",)),
+    ("0.9.0", ("ray", "mp", "external_launcher")),
+    ("0.9.2", (None, "ray", "mp", "external_launcher", "uni")),
+]
 # Options that V1 lacked, with their defaults and the last release that then runs V0 (_is_v1_supported_oracle in vllm/engine/arg_utils.py).
 V1_LACKS: dict[str, tuple[object, str]] = {
     "disable_async_output_proc": (False, "0.10.2"),
@@ -67,20 +73,12 @@ V0_BATCHED_TOKENS: list[tuple[str, tuple[int | None, int]]] = [
 # V0: chunked prefill comes on by itself above this context.
 V0_AUTO_CHUNKED_ABOVE: list[tuple[str, int | None]] = [("0.2.7", None), ("0.5.3", 32768)]
 V0_SEQS = 256
-# What the V0 engine's attention kernels cannot do on a GPU of capability [from, below): both features read earlier keys with a Triton kernel
-# that Volta cannot run. Hardware table of docs/source/features/compatibility_matrix.md in 0.6.3 to 0.8.5, which names the issues
-# 2729 and 3687 of vllm-project/vllm; 8024, 5533 and 3944 are the same. FlexAttention and Triton of V1 do not have the limit.
-V0_ATTENTION_LACKS: tuple[tuple[tuple[int, int], tuple[int, int], tuple[str, ...]], ...] = (
-    ((0, 0), (7, 5), ("enable_chunked_prefill", "enable_prefix_caching")),
-)
 # Prefix caching when nothing is said, by engine.
 PREFIX_CACHING: dict[str, bool] = {"V0": False, "V1": True}
 
 # Models whose code refuses a sliding window whatever config.json says of its layers, and later one that holds for some layers only
-# (vllm/model_executor/models/qwen2.py), and the releases
-# whose backend below compute capability 8.0, FlexAttention, has none (vllm/v1/attention/backends/flex_attention.py).
+# (vllm/model_executor/models/qwen2.py).
 QWEN_WITHOUT_WINDOW = ("0.4.3", "0.8.5.post1")
-FLEX_WITHOUT_WINDOW = ("0.10.2", "0.10.2")
 
 # How a release learns its own address (get_ip in vllm/utils.py): by the route to 8.8.8.8, which takes a default route (to 0.3.0); by the route to
 # dns.google, a name that the container's hosts file can give an address of the cluster (0.3.1 to 0.3.3); from HOST_IP (0.4.0, 0.4.1); from
@@ -88,9 +86,6 @@ FLEX_WITHOUT_WINDOW = ("0.10.2", "0.10.2")
 ADDRESS_BY_NAME_SINCE = "0.3.1"
 HOST_IP_SINCE, VLLM_HOST_IP_SINCE = "0.4.0", "0.4.2"
 ADDRESS_NAME = "dns.google"
-
-# No attention backend of these takes kv_cache_dtype bfloat16, although the parser does (seen on 9.0 with 0.12.0).
-KV_BFLOAT16_UNSERVED = ("0.11.1", "0.12.0")
 
 # bitsandbytes (vllm/config.py, verify_with_parallel_config): the last release that refuses several ranks, and those that refuse CUDA graphs.
 BITSANDBYTES_ALONE_LAST = "0.6.2"
@@ -102,6 +97,8 @@ V1_TIERS: list[tuple[str, list[tuple[float, int, int]]]] = [
 ]
 # The same for the LLM class (offline use; `usage: offline`).
 V1_TIERS_OFFLINE: list[tuple[str, list[tuple[float, int, int]]]] = [("0.2.7", [(0, 8192, 256), (70, 16384, 1024)])]
+# The default number of sequences is not above the batched tokens that are asked for.
+V1_SEQS_WITHIN_BATCH: list[tuple[str, bool]] = [("0.2.7", False), ("0.10.1", True)]
 V1_TIERS_SMALL_NAMES: list[tuple[str, tuple[str, ...]]] = [
     ("0.2.7", ()),
     ("0.9.0", ("A100",)),
@@ -119,8 +116,18 @@ AUTO_EXECUTOR: list[tuple[str, str]] = [
     ("0.11.1", "mp_only"),
 ]
 EXECUTOR_OPTION_SINCE = "0.4.3"
-MP_SINCE = "0.4.3"
 MP_NODES_SINCE = "0.11.1"
+# Since when the image is known to serve other users than root: Python and its packages are readable to them, the group of root may write where
+# caches lie (docker/Dockerfile of 0.28.0; https://github.com/vllm-project/vllm/pull/40275; not verified for 0.20 to 0.27).
+# Before: 0.4.1 and 0.4.2 load libnccl from /root (docs/source/serving/deploying_with_docker.rst), Python of 0.8.0 and 0.8.1 lies in /root
+# (https://github.com/vllm-project/vllm/issues/15174), and in later ones /root/.local/bin is in PATH, where another user gets "permission
+# denied" for a program that is not there (https://github.com/vllm-project/vllm/pull/28741).
+OTHER_USERS_SINCE = "0.28.0"
+# From this compute capability on FlashInfer makes links for kernels of TensorRT-LLM in the folder of its package flashinfer_cubin, which belongs to
+# root in the image and which no variable replaces (ensure_symlink in flashinfer/jit/cubin_loader.py, gen_trtllm_gen_fused_moe_sm100_module in
+# flashinfer/jit/fused_moe.py; https://github.com/flashinfer-ai/flashinfer/issues/2834 and /2976, both open). Kernels for older GPUs are made in
+# the user's cache.
+OTHER_USERS_BELOW_CAPABILITY = (10, 0)
 # The last release whose image holds Ray (requirements/cuda.txt and docker/Dockerfile of the examined releases).
 RAY_IN_IMAGE_LAST = "0.17.1"
 
@@ -143,8 +150,16 @@ MLA_LATENT: list[tuple[str, bool]] = [("0.2.7", False), ("0.7.1", True)]
 # when it is not quantised and as 16-bit copies when it is.
 MLA_ABSORBED: list[tuple[str, str]] = [("0.2.7", "none"), ("0.7.1", "absorbed"), ("0.8.0", "views")]
 
-# fp8 KV cache.
-FP8_KV_SINCE = "0.3.0"
+# Methods whose checkpoints may scale keys and values, and since when: they exclude fp8_e5m2 (vllm/attention/layer.py, and the class for Attention
+# in vllm/model_executor/layers/quantization).
+SCALED_CACHE_METHODS: dict[str, str] = {
+    "fp8": "0.4.3",
+    "compressed-tensors": "0.5.3",
+    "modelopt": "0.6.1",
+    "quark": "0.7.0",
+    "ptpc_fp8": "0.7.2",
+    "petit_nvfp4": "0.10.1",
+}
 # FlashAttention 3 (Hopper) reads fp8 keys and values only beside bfloat16: a float16 start dies in its warm-up. Measured on 0.25.1.
 FP8_KV_WANTS_BFLOAT16: list[tuple[str, bool]] = [("0.2.7", False), ("0.25.0", True)]
 FLASH_ATTENTION_3 = ((9, 0), (10, 0))  # compute capabilities from, below
@@ -210,3 +225,23 @@ HYBRID_GROUPS: list[tuple[str, bool]] = [("0.2.7", False), ("0.9.1", True)]
 TOKENS_FROM_CONCURRENCY: list[tuple[str, bool]] = [("0.2.7", False), ("0.22.0", True)]
 # Head size to which DeepSeek's keys and values were padded before the latent cache.
 MLA_PADDED_HEAD = 256
+
+# Options from a YAML file: `vllm serve MODEL --config FILE` (FlexibleArgumentParser._pull_args_from_config and load_config_file in vllm/utils.py,
+# vllm/utils/__init__.py and, from 0.11.1, vllm/utils/argparse_utils.py; 0.6.6 to 0.33.0 read; run in 0.11.1, 0.12.0, 0.13.0, 0.14.0, 0.16.0,
+# 0.17.0, 0.20.0, 0.25.0, 0.32.0 and 0.33.0, which make the same words of the planner's files). `serve` has it since 0.6.0, but images
+# start as `vllm serve` from 0.11.1 on. Their former entry point, the api_server module, has no such option: it puts the file's words behind the
+# first word of the command line and so tears an option from its value (repaired by 0.11.1).
+# What the file says comes before the command line's words, whose values win. True is the switch. False is left out instead of switching off
+# (0.25.0; no longer so in 0.33.0: https://github.com/vllm-project/vllm/pull/51573). A list is all its items behind one option (from 0.10.2). A mapping
+# becomes Python's text of it, which is no JSON (0.11.1 and 0.12.0), or JSON (0.16.0). Nothing (null) becomes the text "None".
+CONFIG_FILE_SINCE = "0.11.1"
+
+# `vllm bench serve`: vLLM's benchmark of a running server as part of its package (https://github.com/vllm-project/vllm/pull/13993, whose options
+# for latency and throughput came with https://github.com/vllm-project/vllm/pull/16508 before 0.8.5). Before, it was a script of the repository.
+BENCHMARK_SINCE = "0.8.5"
+
+# A draft model: --speculative-model and --num-speculative-tokens up to 0.8.2, whose log says that only --speculative-config will be read from the
+# next release on (vllm/engine/arg_utils.py of 0.8.2 and 0.8.4).
+SPECULATIVE_CONFIG_SINCE = "0.8.3"
+# --reasoning-parser needs --enable-reasoning as well (0.7.1 and 0.8.5.post1 read); 0.9.2 calls that option deprecated and does without.
+ENABLE_REASONING_LAST = "0.8.5.post1"

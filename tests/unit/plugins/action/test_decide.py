@@ -16,8 +16,9 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.task import Task
 from ansible.template import trust_as_template
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.action import decide, network_connectivity, report
+from ansible_collections.baremetal.llm.plugins.action import decide, network_connectivity, record, report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import code_digest, digest, with_secrets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network import addresses
 
 from tests.support.connectivity import good
 from tests.support.deployments import facts
@@ -78,7 +79,7 @@ def run(
         "ansible_play_hosts": list(playing),
         "ansible_play_hosts_all": list(playing),
         "ansible_forks": 5,
-        "groups": {"all": list(variables)},
+        "groups": {"all": list(variables), **({"llm_gateway": ["gate"]} if "gate" in variables else {})},
     }
     result: dict[str, Any] = action.run(task_vars=task_vars)
     assert not result.get("changed")
@@ -171,6 +172,27 @@ def test_a_second_controller_adopts_and_has_nothing_to_do(variables: Variables, 
     assert kept(variables) == ({} if check_mode else expected)
 
 
+def test_a_record_has_the_digests_that_the_decision_compared(variables: Variables) -> None:
+    first = decided(variables)
+    asked = {host: found["asked"] for host, found in first["hosts"].items()}
+    assert {each["collection"] for each in asked.values()} == {code_digest()}
+    handed: list[dict[str, Any]] = []
+
+    def module(module_args: dict[str, Any], **_more: Any) -> dict[str, Any]:
+        handed.append(module_args)
+        return {"changed": False, "recorded": True}
+
+    first["hosts"]["gpu2"]["asked"]["collection"] = "that of the decision"
+    for each in variables.values():
+        each["llm_decision"] = first
+    run(record, variables, "gpu2", {"role": "network", "records_dir": "/records"}, module=module)
+    (arguments,) = handed
+    assert (arguments["made_from"], arguments["collection"]) == (asked["gpu2"]["network"], "that of the decision")
+    unknown = {"role": "docker", "records_dir": "/records"}
+    assert run(record, variables, "gpu2", unknown, module=module)["recorded"] is False, "nobody asked for it"
+    assert len(handed) == 1
+
+
 def test_differences_are_refused_together_and_change_nothing(variables: Variables) -> None:
     decided(variables)
     before = kept(variables)
@@ -194,6 +216,59 @@ def test_a_secret_that_is_not_asked_for_is_not_made(variables: Variables) -> Non
         variables[host] |= {"ray_token_enabled": False, "vllm_api_key": "s3t"}
     assert decided(variables)["secrets"] == []
     assert kept(variables) == {}
+
+
+# -- the gateway ------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def gated(variables: Variables) -> Variables:
+    """The same with a gateway that is no host of a deployment."""
+    said = {name: variables["localhost"][name] for name in ("llm_report_dir", "llm_secrets_dir")}
+    variables["gate"] = {**said, "gateway_keys": [{"name": "alice"}], "ansible_host": "192.0.2.9"}
+    return variables
+
+
+def test_a_gateway_is_decided_for_with_the_addresses_of_the_heads(gated: Variables) -> None:
+    found = decided(gated)
+    section = found["gateways"]["gate"]
+    (model,) = section["models"]
+    assert [each["address"] for each in model["replicas"]] == ["10.0.0.1"]
+    assert section["needed"]
+    assert [each["code"] for each in section["work"]] == ["work_no_record"]
+    names = {"gateway_key_alice", "gateway_own_key", "gateway_replica_key", "gateway_ca.crt", "gateway_ca.key"}
+    assert names | {"gateway_gate.crt", "gateway_gate.key"} <= set(kept(gated))
+    for name in ("gateway_key_alice", "gateway_own_key", "gateway_replica_key", "gateway_ca.key", "gateway_gate.key"):
+        assert kept(gated)[name] not in json.dumps(found)
+        assert Path(gated["gate"]["llm_secrets_dir"], name).stat().st_mode & 0o077 == 0
+    assert "gate" not in found["hosts"]
+
+
+def test_a_gateway_whose_record_holds_has_nothing_to_do(gated: Variables) -> None:
+    asked = decided(gated)["gateways"]["gate"]["asked"]["gateway"]
+    record = {"digest": asked, "collection": decide.code_digest(), "differs": []}
+    gated["gate"]["ansible_facts"] = {"llm_records": {"gateway": record}}
+    assert not decided(gated)["gateways"]["gate"]["needed"]
+    gated["gate"]["gateway_keys"] = [{"name": "alice"}, {"name": "bob"}]
+    assert [each["code"] for each in decided(gated)["gateways"]["gate"]["work"]] == ["work_other_settings"]
+    gated["gate"]["gateway_keys"] = [{"name": "alice"}]
+    gated["localhost"]["llm_full_check"] = True
+    assert decided(gated)["gateways"]["gate"]["needed"]
+
+
+def test_a_gateway_in_check_mode_keeps_no_secret(gated: Variables) -> None:
+    assert decided(gated, check_mode=True)["gateways"]["gate"]["needed"]
+    assert kept(gated) == {}
+
+
+def test_a_gateway_that_is_refused_ends_the_run(gated: Variables) -> None:
+    gated["gate"]["gateway_keys"] = [{"name": "alice", "key": "short"}]
+    with pytest.raises(AnsibleActionFail, match="alice is too short"):
+        decided(gated)
+
+
+def test_before_the_heads_are_known_there_is_no_gateway(gated: Variables) -> None:
+    for host in ("gpu1", "gpu2"):
+        del gated[host]["llm_interface"]
+    assert decided(gated)["gateways"] == {}
 
 
 def test_a_plan_is_made_once_in_a_run(variables: Variables) -> None:
@@ -240,9 +315,9 @@ def test_reports_that_cannot_be_written(variables: Variables, tmp_path: Path) ->
 
 
 def test_a_name_that_means_nothing_has_no_address() -> None:
-    assert decide.addresses_of("no-such-host.invalid") == []
-    assert decide.addresses_of("." * 300) == []
-    assert decide.addresses_of("192.0.2.1") == ["192.0.2.1"]
+    assert addresses.resolved("no-such-host.invalid") == []
+    assert addresses.resolved("." * 300) == []
+    assert addresses.resolved("192.0.2.1") == ["192.0.2.1"]
 
 
 # -- network_connectivity ---------------------------------------------------------------------------------------------

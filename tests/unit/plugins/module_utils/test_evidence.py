@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +238,48 @@ def test_of_the_settings_of_a_container_those_count_that_are_given(monkeypatch: 
     assert made != seen(Dns=[], Privileged=True, PidsLimit=65536, LogConfig={"Type": "json-file"})
     assert made != seen(Dns=[], Privileged=False, PidsLimit=0, LogConfig={"Type": "json-file"})
     assert made != seen(Dns=["::1"], Privileged=False, PidsLimit=65536, LogConfig={"Type": "json-file"})
+
+
+def test_since_when_a_process_runs_is_counted_from_the_boot() -> None:
+    before = time.monotonic()
+    with subprocess.Popen(["sleep", "60"]) as process:
+        born = evidence._born(process.pid)
+        process.kill()
+    assert born is not None
+    assert before - 0.02 <= born <= time.monotonic()
+    assert evidence._born(process.pid) is None
+
+
+def test_a_process_that_is_older_than_its_files_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a run leaves it that is ended between the file and the restart."""
+    booted = time.time() - time.monotonic()
+    since = {"llm-vllm": time.time() - 100, "docker.service": time.time() - 100}
+    running = True
+
+    def engine(_question: str) -> Any:
+        return {"State": {"Running": running, "Pid": 7 if running else 0}}
+
+    class Systemd(NoPrograms):
+        def answer(self, name: str, *arguments: str) -> str:
+            microseconds = int((since["docker.service"] - booted) * 1e6)
+            return f"MainPID={7 if running else 0}\nExecMainStartTimestampMonotonic={microseconds if running else 0}\n"
+
+    monkeypatch.setattr(evidence, "ask_engine", engine)
+    monkeypatch.setattr(evidence, "_born", lambda _pid: since["llm-vllm"] - booted)
+    host = evidence.Host(Systemd(), {})  # type: ignore[arg-type]
+    file, missing = tmp_path / "file", tmp_path / "missing"
+    file.touch()
+    subjects = {"started": {name: [str(file), str(missing)] for name in since}}
+    before = evidence.collect(subjects, host)
+
+    def differ(age: float) -> list[str]:
+        os.utime(file, (time.time(), time.time() - age))
+        return evidence.differences(before, evidence.collect(subjects, host, before))
+
+    assert differ(101) == []
+    assert differ(99) == ["started docker.service", "started llm-vllm"]
+    since["llm-vllm"] = time.time() - 10
+    assert differ(50) == ["started docker.service"], "the container has read it"
+    assert differ(-1000) == [], "the clock was set back: that says nothing"
+    running = False
+    assert differ(1) == [], "what does not run has read nothing"

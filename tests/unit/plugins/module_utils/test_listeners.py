@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -65,6 +66,26 @@ def test_ports_of_others(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connectivity, "_deployment", lambda container, engine: "tiny" if container == OURS else "")
     # 42000 is the kernel's, as those of NFS are
     assert listeners.foreign_ports(32768, 49152, str(proc)) == [42000, 45000, 49152]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_of_a_silent_engine_its_files_say_what_is_ours(
+    proc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    """Its containers go on. Of a host without an engine, whatever holds its processes, nothing is ours."""
+    monkeypatch.setattr(connectivity, "DAEMON_JSON", str(tmp_path / "daemon.json"))
+    engine = str(tmp_path / "engine")
+    assert listeners.foreign_ports(32768, 49152, str(proc), engine) == [40000, 42000, 45000, 49152]
+    (tmp_path / "daemon.json").write_text(json.dumps({"data-root": str(tmp_path / "docker")}))
+    for container, labels in ((OURS, {connectivity.LABEL: "tiny"}), (THEIRS, {})):
+        (tmp_path / "docker/containers" / container).mkdir(parents=True)
+        (tmp_path / "docker/containers" / container / "config.v2.json").write_text(
+            json.dumps({"ID": container, "Config": {"Labels": labels}})
+        )
+    with socket.socket(socket.AF_UNIX) as silent:
+        if ended:
+            silent.bind(engine)  # as one that was killed leaves it
+        assert listeners.foreign_ports(32768, 49152, str(proc), engine) == [42000, 45000, 49152]
 
 
 def test_the_listener_that_an_interrupted_proof_left_is_none_of_others(tmp_path: Path) -> None:

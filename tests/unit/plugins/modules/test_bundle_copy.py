@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,20 @@ def test_what_others_have_left_stays_until_room_is_short(tmp_path: Path) -> None
     assert (answer["failed"], answer["code"]) == (True, "no_room")
     assert answer["values"]["needed"] == "1048576.0 TiB"
     assert not other.exists()
+
+
+def test_others_may_read_what_arrived_whatever_the_host_lets_files_be_by_default(tmp_path: Path) -> None:
+    dest, there = tmp_path / "models", file("lab--tiny/config.json", b"{}")
+    before = os.umask(0o077)
+    try:
+        arriving = ask(dest, "check", there)["arriving"]
+        Path(arriving[there["path"]]).write_bytes(b"{}")
+        ask(dest, "commit", there)
+    finally:
+        os.umask(before)
+    modes = [path.stat().st_mode & 0o777 for path in (dest, dest / "lab--tiny", dest / there["path"])]
+    assert modes == [0o755, 0o755, 0o644]
+    assert (dest / ".incoming").stat().st_mode & 0o777 == 0o700
 
 
 def test_one_wrong_file_does_not_hold_up_the_others(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_all_in_one_go(tmp_path: Path, check_mode: bool) -> None:
 
 
 def test_this_machine_has_a_network() -> None:
-    found = gather.network("/sys", "/proc")
+    found = gather.network("/sys")
     assert "lo" in [interface["name"] for interface in found["llm_nics_found"]]
 
 
@@ -102,6 +102,18 @@ def test_what_earlier_runs_decided(tmp_path: Path, text: str, state: dict[str, A
     assert gather.network_state(str(path)) == {}
     path.write_text(text)
     assert gather.network_state(str(path)) == state
+
+
+def test_what_the_probe_says(tmp_path: Path) -> None:
+    said = {"kind": "crashing", "said": "crashing: 3 starts", "starts": 3, "causes": ["ValueError: no"]}
+    path = tmp_path / "state.json"
+    for text in ("", "{", "[]", '{"form": 2}', '{"llm-vllm": {"kind": "loading"}}'):
+        path.write_text(text)
+        assert gather.probe_state(str(path)) == {}
+    path.write_text(json.dumps({"form": 2, "llm-vllm": {**said, "counters": {"tokens": 1}}}))
+    assert gather.probe_state(str(path)) == said
+    path.unlink()
+    assert gather.probe_state(str(path)) == {}
 
 
 def test_disks_and_the_state_that_a_task_names(tmp_path: Path) -> None:

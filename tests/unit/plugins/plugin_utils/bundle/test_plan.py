@@ -137,6 +137,15 @@ def test_a_firewall_and_what_is_named_besides() -> None:
     assert of(plan({"a": {}, "b": more}), "os_packages")[0]["packages"][-2:] == ["nftables", "ufw"]
 
 
+def test_a_gateway_needs_haproxy() -> None:
+    grouped = {"groups": {"llm_gateway": ["elsewhere"]}}
+    assert "haproxy" in of(plan({"a": grouped}), "os_packages")[0]["packages"]
+    assert "keepalived" not in of(plan({"a": grouped}), "os_packages")[0]["packages"]
+    pair = {"groups": {"llm_gateway": ["elsewhere", "a"]}}
+    assert {"haproxy", "keepalived"} <= set(of(plan({"a": pair}), "os_packages")[0]["packages"])
+    assert "haproxy" not in of(plan({"a": {"groups": {"llm_gateway": []}}}), "os_packages")[0]["packages"]
+
+
 def test_each_generation_gets_its_driver() -> None:
     drivers = of(plan({"a": {}, "b": {"llm_gpus": [H100]}}), "driver")
     assert sorted(item["fields"]["branch"] for item in drivers) == ["570", "580"]

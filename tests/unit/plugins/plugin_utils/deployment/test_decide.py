@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.connectivity import good
-from tests.support.deployments import host
+from tests.support.deployments import host, refused
 
 FAST, SLOW = "10.0.0.0/24", "192.168.0.0/24"
 DATA = Path(__file__).resolve().parents[5] / "tests/data/models"
@@ -77,7 +77,7 @@ def strings(value: Any) -> list[str]:
 # -- what is decided --------------------------------------------------------------------------------------------------
 def test_all_that_roles_read_is_there_before_the_network_is_verified() -> None:
     decided = answer(hosts())
-    assert (decided["error"], decided["networks"]) == ("", {})
+    assert (refused(decided), decided["networks"]) == ("", {})
     assert list(decided["plans"]) == ["pair"]
     for name, sections in decided["hosts"].items():
         assert (sections["deployment"], sections["head"]) == ("pair", "gpu1")
@@ -151,6 +151,13 @@ def test_what_past_starts_measured_is_told_to_the_planner() -> None:
     assert answer(hosts(), observations=[observed])["plans"]["pair"]["past"]["observations"] == 1
 
 
+def test_a_user_of_the_containers_who_is_not_root_with_a_port_for_root_is_refused() -> None:
+    assert "llm_container_uid: 5, vllm_port: 443" in refused(answer(hosts(llm_container_uid=5, vllm_port=443)))
+    decided = answer(hosts(vllm_port=443))
+    assert refused(decided) == ""
+    assert {section["ray"]["container"]["user"] for section in decided["hosts"].values()} == {"0:0"}
+
+
 # -- what is left out -------------------------------------------------------------------------------------------------
 TWO: dict[str, Any] = {**PAIR, "other": {"hosts": ["gpu3"], "head": "gpu3"}}
 
@@ -195,7 +202,7 @@ def test_a_plan_is_made_once() -> None:
     kept = {"pair": {**first["pair"], "mark": "of an earlier decision"}}
     changed = hosts(vllm_dtype="bfloat16")  # would be refused
     decided = answer(changed, plans=kept)
-    assert decided["error"] == ""
+    assert refused(decided) == ""
     assert decided["plans"]["pair"]["mark"] == "of an earlier decision"
     assert decided["plans"]["pair"]["settings"] == first["pair"]["settings"]
 
@@ -221,9 +228,9 @@ def test_every_plan_that_cannot_start_is_named(language: str, parts: tuple[str, 
     decided = answer(variables, deployments, language=language)
     for name in ("pair", "other"):
         for part in (*parts, "dtype_not_supported"):
-            assert part.format(name) in decided["error"]
+            assert part.format(name) in refused(decided)
         assert not decided["plans"][name]["ok"]
-    assert "group_vars/good.yml" not in decided["error"]
+    assert "group_vars/good.yml" not in refused(decided)
     # What can start is decided all the same.
     assert list(decided["hosts"]) == ["gpu4"]
 
@@ -261,10 +268,10 @@ def test_a_narrow_plan_has_to_be_asked_for(accepted: Any, language: str, parts: 
     )
     assert decided["plans"]["alone"]["verdict"] == "starts_narrowly"
     if accepted in (True, "yes"):
-        assert decided["error"] == ""
+        assert refused(decided) == ""
     else:
         for part in (*parts, "group_vars/alone.yml"):
-            assert part in decided["error"]
+            assert part in refused(decided)
 
 
 def test_a_host_that_nobody_has_seen_is_named() -> None:
@@ -275,23 +282,23 @@ def test_a_host_that_nobody_has_seen_is_named() -> None:
     bundle = Bundle()
     sources = Sources(bundle.records, bundle.config)
     decided = decide(Question(deployments, variables, ["gpu1", "gpu3"]), sources)
-    assert "The GPUs of gpu2 are not known" in decided["error"]
-    assert "deployment pair" in decided["error"]
+    assert "The GPUs of gpu2 are not known" in refused(decided)
+    assert "deployment pair" in refused(decided)
     assert list(decided["plans"]) == ["alone"]
     variables["gpu2"]["llm_gpus"] = [{"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}]
-    assert decide(Question(deployments, variables, ["gpu3"]), sources)["error"] == ""
+    assert refused(decide(Question(deployments, variables, ["gpu3"]), sources)) == ""
 
 
 def test_the_head_gets_ranks_where_any_plan_gives_it_some() -> None:
     variables = {f"gpu{n}": host(n, 1 if n == 1 else 2, vllm_max_model_len=2048) for n in (1, 2, 3)}
     deployments = {"pair": {"hosts": list(variables), "head": "gpu1"}}
     decided = answer(variables, deployments)
-    assert not decided["error"]
+    assert not refused(decided)
     assert decided["plans"]["pair"]["nodes"][0]["host"] == "gpu1"
     # Of two GPUs for each stage, the head has one.
     for each in variables.values():
         each["vllm_tensor_parallel_size"] = 2
-    error = answer(variables, deployments)["error"]
+    error = refused(answer(variables, deployments))
     for part in ("gives its head gpu1 no GPU", "vllm_tensor_parallel_size: 2", "group_vars/pair.yml", "gpu2, gpu3"):
         assert part in error
 
@@ -372,7 +379,7 @@ def test_a_decision_is_sound_and_has_no_secret_when_it_is_written(inventory: Any
     decided = answer(variables, deployments, playing)
     assert json.loads(json.dumps(decided)) == decided
     assert not [text for text in strings(without_secrets(decided)) if "s3cret" in text]
-    assert bool(decided["error"]) == any(not plan["ok"] for plan in decided["plans"].values())
+    assert bool(refused(decided)) == any(not plan["ok"] for plan in decided["plans"].values())
     for name, plan in decided["plans"].items():
         if not plan["ok"]:
             continue
@@ -409,19 +416,19 @@ def test_a_ray_that_knows_no_token_is_told_and_needs_the_firewall(version: str, 
     decided = with_ray(version, language)
     warnings = [text for text in decided["plans"]["pair"]["predicted"]["warnings"] if version in text]
     assert len(warnings) == (0 if known else 1)
-    assert decided["error"] == ""
-    error = with_ray(version, language, llm_firewall_enabled=False)["error"]
+    assert refused(decided) == ""
+    error = refused(with_ray(version, language, llm_firewall_enabled=False), language)
     assert bool(error) is not known
     if not known:
         for part in (version, "gpu1", "gpu2", "ray_token_enabled: false"):
             assert part in error
     # Somebody who knows that there is no token, and keeps others away in another way.
-    assert with_ray(version, llm_firewall_enabled=False, ray_token_enabled=False)["error"] == ""
+    assert refused(with_ray(version, llm_firewall_enabled=False, ray_token_enabled=False)) == ""
 
 
 def test_of_a_ray_that_nobody_knows_nothing_is_said() -> None:
     decided = with_ray("", llm_firewall_enabled=False)
-    assert decided["error"] == ""
+    assert refused(decided) == ""
     assert not [text for text in decided["plans"]["pair"]["predicted"]["warnings"] if "Ray" in text]
 
 
@@ -429,4 +436,4 @@ def test_without_ray_no_token_is_missed() -> None:
     variables = hosts(1, llm_firewall_enabled=False)
     bundle = Bundle("2.43.0")
     alone = {"alone": {"hosts": ["gpu1"], "head": "gpu1"}}
-    assert decide(Question(alone, variables, []), Sources(bundle.records, bundle.config))["error"] == ""
+    assert refused(decide(Question(alone, variables, []), Sources(bundle.records, bundle.config))) == ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch im
 )
 
 from tests.support.deployments import INFINIBAND, host, plan
+
+ROOT = Path(__file__).resolve().parents[5]
 
 
 def deployment(executor: str = "ray", ranks: tuple[int, ...] = (1, 1), **more: Any) -> Deployment:
@@ -76,14 +80,35 @@ def test_who_asks_for_rdma_gets_its_devices(settings: dict[str, Any], devices: l
 def test_little_is_left_of_the_rights_of_root() -> None:
     sections = member().sections()
     for container in (sections["ray"]["container"], sections["vllm"]["container"]):
+        assert container["user"] == "0:0"
         assert container["security_opts"] == ["no-new-privileges"]
         assert (container["cap_drop"], container["capabilities"]) == (["ALL"], ["DAC_OVERRIDE"])
     command = sections["vllm"]["collective"]["command"]
-    assert {"--security-opt=no-new-privileges", "--cap-drop=ALL", "--cap-add=DAC_OVERRIDE"} <= set(command)
+    assert {"--user=0:0", "--security-opt=no-new-privileges", "--cap-drop=ALL", "--cap-add=DAC_OVERRIDE"} <= set(
+        command
+    )
     assert "--privileged" not in command
     asked = member(ray_capabilities=["SYS_NICE"], vllm_port=443).sections()
     assert asked["ray"]["container"]["capabilities"] == ["SYS_NICE"]
     assert asked["vllm"]["container"]["capabilities"] == ["NET_BIND_SERVICE", "SYS_NICE"]
+
+
+@pytest.mark.parametrize("executor", ["ray", "mp"])
+def test_another_user_has_no_capability_and_a_home_and_a_temporary_folder_of_its_own(executor: str) -> None:
+    sections = member(executor=executor, vllm_version="0.32.0").sections()
+    assert sections["tmp"] == {"path": "/opt/llm/tmp-70000", "uid": 70000}
+    for container in (sections["ray"]["container"], sections["vllm"]["container"]):
+        assert (container["user"], container["cap_drop"], container["capabilities"]) == ("70000:0", ["ALL"], [])
+        assert "/opt/llm/tmp-70000:/tmp" in container["volumes"]
+        assert {name: container["environment"][name] for name in ("HOME", "USER", "LOGNAME")} == {
+            "HOME": "/var/tmp/llm",
+            "USER": "llm",
+            "LOGNAME": "llm",
+        }
+    command = sections["vllm"]["collective"]["command"]
+    assert "--user=70000:0" in command
+    assert not [option for option in command if option.startswith("--cap-add")]
+    assert not {"HOME", "USER", "LOGNAME"} & set(member().environment), "root has those of the image"
 
 
 @pytest.mark.parametrize("executor", ["ray", "mp"])
@@ -138,6 +163,14 @@ def test_what_the_inventory_sets_in_the_environment_wins_and_is_text() -> None:
     }
 
 
+def test_a_node_of_ray_notices_soon_that_its_head_is_another() -> None:
+    name = "RAY_raylet_liveness_self_check_interval_ms"
+    for each in ("gpu1", "gpu2"):
+        assert member(each).sections()["ray"]["container"]["environment"][name] == "5000"
+    slower = member(ray_environment={name: 60000}).sections()["ray"]["container"]["environment"]
+    assert slower[name] == "60000"
+
+
 def test_ray_may_watch_the_memory() -> None:
     assert "RAY_memory_monitor_refresh_ms" not in member(ray_memory_monitor_enabled="yes").environment
 
@@ -187,6 +220,26 @@ def test_old_releases_learn_their_address_without_a_default_route(
         assert member(vllm_version=version).sections()[section]["container"]["etc_hosts"].get("dns.google") == named
 
 
+def answers() -> list[list[str]]:
+    """What the wheels' own code answered, by release."""
+    lines = (ROOT / "tests" / "data" / "vllm" / "own_address.tsv").read_text(encoding="utf-8").splitlines()
+    return [line.split("\t") for line in lines if not line.startswith("#")]
+
+
+@pytest.mark.parametrize(("version", "alone", "with_host_ip", "with_vllm_host_ip"), answers())
+def test_what_a_release_is_given_is_what_its_own_code_takes(
+    version: str, alone: str, with_host_ip: str, with_vllm_host_ip: str
+) -> None:
+    worker = member("gpu2", vllm_version=version)
+    named = "dns.google" in worker.sections()["ray"]["container"]["etc_hosts"]
+    taken = {
+        "name": alone == "10.0.0.2" and named,
+        "HOST_IP": with_host_ip == worker.environment.get("HOST_IP"),
+        "VLLM_HOST_IP": with_vllm_host_ip == worker.environment.get("VLLM_HOST_IP"),
+    }
+    assert any(taken.values()) is (version != "0.3.0")  # it needs a default route, and the plan says so
+
+
 def test_a_release_without_its_own_all_reduce_is_not_told_to_leave_it() -> None:
     found = {"llm_gpu_p2p": {"0": {"1": False}, "1": {"0": False}}}
     for version, told in (("0.2.7", False), ("0.3.0", True)):
@@ -201,7 +254,26 @@ def test_what_containers_see_of_the_host() -> None:
     # A head's server sees the folder: keys change while it runs.
     both = "/data/secrets:/run/secrets:ro"
     assert sections["ray"]["container"]["volumes"] == [*common, token]
-    assert sections["vllm"]["container"]["volumes"] == [*common, both]
+    assert sections["vllm"]["container"]["volumes"] == [*common, both, "/run/llm-probe:/run/llm-probe:ro"]
+
+
+def test_a_file_of_options_lies_where_its_release_reads_it() -> None:
+    """In the folder of the scripts, which the container sees."""
+    old, new = (
+        member(vllm_version=version, llm_host_dir="/data").sections()["vllm"] for version in ("0.11.0", "0.11.1")
+    )
+    assert old["config"] == {"path": "/data/scripts/vllm.yaml", "content": {}}
+    assert "--config" not in old["container"]["command"]
+    assert new["config"]["path"] == "/data/scripts/vllm.yaml"
+    assert new["config"]["content"]["served-model-name"] == "lab/tiny"
+    command = new["container"]["command"]
+    assert command[command.index("--config") + 1] == "/llm/vllm.yaml"
+    assert "/data/scripts:/llm:ro" in new["container"]["volumes"]
+    # A container with other options is another one, though its command is the same.
+    longer = member(vllm_version="0.11.1", vllm_port=8001, llm_host_dir="/data").sections()["vllm"]
+    again = member(vllm_version="0.11.1", llm_host_dir="/data").sections()["vllm"]
+    assert longer["container"]["command"] == new["container"]["command"]
+    assert (longer["reads"] == new["reads"], again["reads"] == new["reads"]) == (False, True)
 
 
 @pytest.mark.parametrize(("locked", "limits"), [(True, ["nofile:1:2", "memlock:-1:-1"]), ("no", ["nofile:1:2"])])
@@ -317,11 +389,15 @@ def test_vllm_on_several_hosts_without_ray() -> None:
     assert head["container"]["entrypoint"] == ["/bin/bash", "/llm/start-vllm.sh", "0"]
     assert worker["container"]["entrypoint"] == ["python3", "/llm/follow_head.py", "10.0.0.1", "29600"]
     for rank, section in enumerate((head, worker)):
-        given = values(section["container"]["command"])
-        assert (given["--nnodes"], given["--node-rank"]) == ("2", str(rank))
-        assert (given["--master-addr"], given["--master-port"]) == ("10.0.0.1", "29600")
-        assert given["--served-model-name"] == "tiny"
-        assert ("--headless" in given) is (section is worker)
+        assert section["container"]["command"] == [
+            *("vllm", "serve", "/opt/llm/models/lab--tiny", "--config", "/llm/vllm.yaml")
+        ]
+        assert section["config"]["path"] == "/opt/llm/scripts/vllm.yaml"
+        given = section["config"]["content"]
+        assert (given["nnodes"], given["node-rank"]) == (2, rank)
+        assert (given["master-addr"], given["master-port"]) == ("10.0.0.1", 29600)
+        assert given["served-model-name"] == "tiny"
+        assert ("headless" in given) is (section is worker)
         assert section["container"]["pid_mode"] == ""
     # Only the head answers, so only it has the key.
     assert not [volume for volume in worker["container"]["volumes"] if "vllm_api_key" in volume]
@@ -427,7 +503,7 @@ def test_the_all_reduce_has_no_secret_on_its_command_line() -> None:
     assert found["program"] == "/opt/llm/collective.py"
     assert found["command"] == [
         *("docker", "run", "--rm", "--name=llm-collective", "--runtime=nvidia", "--network=host", "--ipc=host"),
-        *("--env-file=/dev/stdin", "--volume=/opt/llm/collective.py:/llm-collective.py:ro"),
+        *("--user=0:0", "--env-file=/dev/stdin", "--volume=/opt/llm/collective.py:/llm-collective.py:ro"),
         *("--security-opt=no-new-privileges", "--cap-drop=ALL", "--cap-add=DAC_OVERRIDE"),
         *("--ulimit=nofile=1048576:1048576", "--ulimit=memlock=-1:-1"),
         *("--add-host=gpu1.rank:::ffff:10.0.0.1", "--add-host=gpu2.rank:::ffff:10.0.0.2"),
@@ -460,6 +536,46 @@ def test_what_the_slowest_link_claims(ranks: tuple[int, ...], speeds: Any, fabri
         made.variables[name]["ansible_facts"]["llm_gpu_fabric"] = fabric
     found = made.of("gpu1").sections()["vllm"]["collective"]
     assert (found["link_mbps"], found["link"]) == expected
+
+
+# -- the benchmark ----------------------------------------------------------------------------------------------------
+def test_the_benchmark_finds_server_model_and_key() -> None:
+    found = member(executor="mp", vllm_version="0.11.0").sections()["vllm"]["benchmark"]
+    assert not found["problem"]
+    assert found["command"] == [
+        *("docker", "run", "--rm", "--interactive", "--name=llm-benchmark", "--network=host", "--user=0:0"),
+        *("--runtime=nvidia", "--env=NVIDIA_VISIBLE_DEVICES=all", "--env=NVIDIA_DRIVER_CAPABILITIES=utility"),
+        *("--cap-drop=ALL", "--security-opt=no-new-privileges", "--env=HOME=/tmp", "--env=HF_HUB_OFFLINE=1"),
+        *("--memory=8g", "--pids-limit=65536"),
+        *("--volume=/opt/llm/secrets:/run/secrets:ro", "--volume=/opt/llm/models:/opt/llm/models:ro"),
+        *("--entrypoint=/bin/bash", "image:1", "-s", "--", "1800"),
+        *("--base-url=http://10.0.0.1:8000", "--model=lab/tiny", "--tokenizer=/opt/llm/models/lab--tiny"),
+        *("--dataset-name=random", "--random-input-len=512", "--random-output-len=128", "--ignore-eos"),
+        *("--num-prompts=64", "--max-concurrency=8", "--percentile-metrics=ttft,itl", "--metric-percentiles=99"),
+        "--disable-tqdm",
+    ]
+
+
+def test_the_benchmark_has_no_key_where_there_is_none() -> None:
+    command = member(vllm_api_key_enabled=False).sections()["vllm"]["benchmark"]["command"]
+    assert not [word for word in command if "secrets" in word]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"vllm_version": "0.8.4"}, ["0.8.4", "0.8.5 or newer"]),
+        ({"vllm_options": {"runner": "pooling"}}, ["generates no text", "pooling"]),
+        ({"vllm_benchmark_output_tokens": 1537}, ["2048 tokens", "value:   2049", "at most 2048 together"]),
+    ],
+    ids=["an old release", "embeddings", "longer than the context"],
+)
+def test_the_benchmark_is_refused(more: dict[str, Any], said: list[str]) -> None:
+    made = deployment("mp", **{"vllm_version": "0.11.0", **more})
+    made = dataclasses.replace(made, plan={**made.plan, "settings": {"max_model_len": 2048}})
+    problem = made.of("gpu1").sections()["vllm"]["benchmark"]["problem"]
+    for part in [*said, "group_vars/tiny.yml"]:
+        assert part in problem, problem
 
 
 def test_sections_are_plain_data() -> None:

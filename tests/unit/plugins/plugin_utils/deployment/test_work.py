@@ -17,7 +17,7 @@ HOSTS = ["gpu1", "gpu2", "gpu3"]
 
 
 def asked(**changed: str) -> dict[str, str]:
-    return {role: changed.get(role, "same") for role in ROLES}
+    return {work.CODE: CODE, **{role: changed.get(role, "same") for role in ROLES}}
 
 
 def records(**changed: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -27,7 +27,7 @@ def records(**changed: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def to_do(of_gpu1: dict[str, dict[str, Any]], asked_of_gpu1: dict[str, str] | None = None) -> dict[str, list[str]]:
     """The hosts by stage, with these records on the first host and perfect ones on the others."""
     wanted = {host: asked() for host in HOSTS} | {"gpu1": asked_of_gpu1 or asked()}
-    found = work.to_do(DEPLOYMENTS, wanted, {host: records() for host in HOSTS} | {"gpu1": of_gpu1}, CODE)
+    found = work.to_do(DEPLOYMENTS, wanted, {host: records() for host in HOSTS} | {"gpu1": of_gpu1})
     return {stage: sorted(hosts) for stage, hosts in found.items() if hosts}
 
 
@@ -59,7 +59,7 @@ def test_what_differs_on_a_host_concerns_later_stages_and_its_deployment(
 
 def test_a_lost_host_is_a_reason_for_its_deployment() -> None:
     wanted, there = {host: asked() for host in HOSTS}, {host: records() for host in HOSTS}
-    found = work.to_do({"pair": ["gpu1"], "single": ["gpu3"]}, wanted, there, CODE, {"pair": ["gpu2"]})
+    found = work.to_do({"pair": ["gpu1"], "single": ["gpu3"]}, wanted, there, {"pair": ["gpu2"]})
     reason = [{"role": "gpu2", "code": "work_lost", "what": ""}]
     assert {stage: hosts for stage, hosts in found.items() if hosts} == {
         "network": {"gpu1": reason},
@@ -68,12 +68,12 @@ def test_a_lost_host_is_a_reason_for_its_deployment() -> None:
 
 
 def test_the_reasons_are_named() -> None:
-    found = work.differs(asked(), records(docker={"differs": ["units docker.service"]}), "prepare", CODE)
+    found = work.differs(asked(), records(docker={"differs": ["units docker.service"]}), "prepare")
     assert found == [{"role": "docker", "code": "work_differs", "what": "units docker.service"}]
     codes = [
-        work.differs(asked(ray="other"), records(), "serve", CODE),
-        work.differs(asked(), records(ray={"collection": ""}), "serve", CODE),
-        work.differs({}, records(), "images", CODE),
+        work.differs(asked(ray="other"), records(), "serve"),
+        work.differs(asked(), records(ray={"collection": ""}), "serve"),
+        work.differs({}, records(), "images"),
     ]
     assert [entry["code"] for (entry,) in codes] == ["work_other_settings", "work_other_collection", "work_no_record"]
 
@@ -138,14 +138,15 @@ def test_what_the_bundle_holds_concerns_who_gets_it() -> None:
 def test_a_value_that_only_the_role_can_evaluate_counts_as_not_there() -> None:
     class Lazy(dict[str, Any]):
         def __getitem__(self, name: str) -> Any:
-            if name == "docker_packages":
-                raise KeyError("_docker_plan")
+            if name == "images_references":
+                raise KeyError("_llm_image")
             return super().__getitem__(name)
 
+    assert work.variables_of({"vllm_benchmark_requests": 8}, ["vllm_benchmark_requests"]) == {}
     assert work.variables_of(
-        Lazy(docker_packages="{{ _docker_plan }}", docker_version="1"), ["docker_packages", "docker_version"]
+        Lazy(images_references="{{ _llm_image }}", docker_version="1"), ["images_references", "docker_version"]
     ) == {
-        "docker_packages": None,
+        "images_references": None,
         "docker_version": "1",
     }
 
@@ -171,6 +172,9 @@ def test_a_section_concerns_its_role_and_secrets_those_who_write_them() -> None:
     assert differing(decided(vllm={"needed": True, "collective": {"possible": True, "link_mbps": 40}})) == set(), (
         "only reported"
     )
+    assert differing(decided(vllm={**section()["vllm"], "benchmark": {"problem": "too long"}})) == set(), (
+        "only asked for"
+    )
     assert differing(decided({"api_key": "other"})) == {"ray", "vllm"}
 
 
@@ -186,6 +190,22 @@ def test_hosts_are_left_out_of_the_pattern_of_a_play() -> None:
     assert work.left_out(HOSTS, found, whole, work.EARLY_STAGES)["lock"] == ":!gpu1:!gpu2:!gpu3"
     for walk in ({"llm_full_check": True}, {"ansible_run_tags": ["docker"]}, {"ansible_skip_tags": ["ray"]}):
         assert set(work.left_out(HOSTS, found, {**whole, **walk}).values()) == {""}
+
+
+@pytest.mark.parametrize(
+    ("stage", "left_out", "node", "pattern"),
+    [
+        ("serve", {}, "", "llm_deployments"),
+        ("serve", {"serve": ":!gpu2", "prepare": ":!gpu3"}, "", "llm_deployments:!gpu2"),
+        ("prepare", {"prepare": ":!gpu2"}, "gpu2", "gpu2:!gpu2"),
+        ("models", {}, "gpu2", "gpu2"),
+        ("network", {}, "gpu2", "llm_deployments"),
+        ("serve", {}, "gpu2", "llm_deployments"),
+        (work.LOCK, {"lock": ":!gpu1"}, "gpu2", "llm_deployments:!gpu1"),
+    ],
+)
+def test_the_pattern_of_a_stage(stage: str, left_out: dict[str, str], node: str, pattern: str) -> None:
+    assert work.stage_hosts(stage, left_out, node) == pattern
 
 
 def test_the_digest_of_the_collection_is_that_of_its_roles_and_plugins(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.filter.install_problems import install_problems as as_filter
 from ansible_collections.baremetal.llm.plugins.filter.refusal import refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import install_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import render
 
 GOOD: dict[str, Any] = {
     "prefix": "docker_",
@@ -45,7 +45,6 @@ MOVED = {"old_root": "/var/lib/docker", "new_root": "/data", "held": 3}
 )
 def test_what_works(changed: dict[str, Any]) -> None:
     assert install_problems({**GOOD, **changed}) == []
-    assert as_filter({**GOOD, **changed}) == ""
 
 
 @pytest.mark.parametrize(
@@ -69,12 +68,12 @@ def test_what_works(changed: dict[str, Any]) -> None:
 def test_what_does_not(changed: dict[str, Any], codes: list[str], lang: str) -> None:
     found = install_problems({**GOOD, **changed}, lang)
     assert [entry["code"] for entry in found] == codes
-    text = as_filter({**GOOD, **changed}, lang)
+    text = render(found, lang)
     assert all(entry["what"] in text and entry["allowed"] in text and "gpu01" in entry["what"] for entry in found)
 
 
 def test_the_way_out_is_told() -> None:
-    text = as_filter({**GOOD, **MOVED})
+    text = render(install_problems({**GOOD, **MOVED}))
     assert "docker_data_root_change_enabled: true" in text
     assert "rsync -aHAX /var/lib/docker/ /data/" in text
 
@@ -86,5 +85,3 @@ def test_a_refusal_from_the_catalogue() -> None:
     assert "gpu01" in refusal("engine_wrong_version", "zh", host="gpu01", found="2", wanted="1")
     with pytest.raises(AnsibleFilterError, match="no 'nonsense'"):
         refusal("nonsense")
-    with pytest.raises(AnsibleFilterError, match="wants a mapping"):
-        as_filter([])

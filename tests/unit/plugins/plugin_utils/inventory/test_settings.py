@@ -31,5 +31,11 @@ def test_the_hosts_of_a_deployment_have_one_setting(inventory: Inventory) -> Non
     assert entry["value"] == "gpu01: 8000; gpu02: 8001"
 
 
+def test_the_containers_of_a_deployment_have_one_user(inventory: Inventory) -> None:
+    """Ray's node and vLLM share folders and memory."""
+    inventory.set("gpu02", llm_container_uid=2000)
+    assert (inventory.only()["code"], inventory.only()["value"]) == ("settings_differ", "gpu01: (not set); gpu02: 2000")
+
+
 def test_deployments_may_have_the_same_port(inventory: Inventory) -> None:
     assert inventory.set(vllm_port=8000).problems() == []

@@ -84,9 +84,6 @@ def test_foreign_names_can_be_listed(inventory: Inventory, listed: list[str]) ->
     assert inventory.codes() != []
     inventory.set("gpu03", llm_foreign_variables=listed)
     assert inventory.problems() == []
-    inventory.hosts["gpu03"].pop("llm_foreign_variables")
-    inventory.more = {"foreign": listed}
-    assert inventory.problems() == []
 
 
 def test_other_machines_of_the_inventory_are_not_ours(inventory: Inventory) -> None:
@@ -120,6 +117,8 @@ def test_other_machines_of_the_inventory_are_not_ours(inventory: Inventory) -> N
         ("vllm_tensor_parallel_size", 0, "out_of_range"),
         ("vllm_max_model_len", -1, "out_of_range"),
         ("vllm_start_timeout_seconds", -1, "out_of_range"),
+        ("llm_container_uid", -1, "out_of_range"),
+        ("llm_container_uid", "root", "wrong_type"),
         ("vllm_executor", "dask", "not_a_choice"),
         ("vllm_executor", "Ray", "not_a_choice_near"),
         ("vllm_enforce_eager", "perhaps", "wrong_type"),
@@ -135,7 +134,25 @@ def test_other_machines_of_the_inventory_are_not_ours(inventory: Inventory) -> N
             ("vllm_options", {"host": to}, "option_never_ready")
             for to in ("127.0.0.1", "127.1.2.3", "::1", "LOCALHOST")
         ),
+        *(
+            ("vllm_options", {key: "x"}, "option_is_secret")
+            for key in ("hf_token", "--hf-token", "ssl_keyfile_password")
+        ),
         ("vllm_options", {"--max-model-len": 4}, "option_has_variable"),
+        *(
+            ("vllm_options", {key: "x"}, "option_of_the_plan")
+            for key in ("config", "--nnodes", "node-rank", "master_addr")
+        ),
+        ("vllm_options", {"api_key": "x"}, "option_has_variable"),
+        ("vllm_options", {"lora_modules": ["a=/b"]}, "option_has_variable"),
+        ("vllm_options", {"speculative_model": "/b"}, "option_has_variable"),
+        *(
+            ("vllm_extra_volumes", [volume], "volume_malformed")
+            for volume in ("/a", "a:/b", "/a:b", "/a:/b:rw", "/a:/llm", "/a:/llm/x", "/a:/run/secrets/x", "/a:/tmp")
+        ),
+        ("vllm_lora_adapters", [{"name": "a=b", "model": "org/a"}], "adapter_name_malformed"),
+        ("vllm_lora_adapters", [{"name": "a"}], "missing_key"),
+        ("vllm_options", {"hf_token": "x"}, "option_is_secret"),
         ("models_checks", "a,b", "wrong_type"),
         ("models_checks", ["a"], "wrong_type"),
         ("models_checks", [{"name": "a", "cuont": 1}], "unknown_key"),
@@ -228,6 +245,7 @@ def test_a_secret_is_never_shown(inventory: Inventory) -> None:
     [
         {"vllm_options": {"api_key": "hunter2"}},
         {"vllm_options": {"ssl-keyfile-password": "hunter2"}},
+        {"vllm_options": {"hf_token": "hunter2"}},
         {"vllm_environment": {"HF_TOKEN": ["hunter2"]}},
         {"vllm_environment": [{"HF_TOKEN": "hunter2"}]},
         {"vllm_huggingface_credentials": "hunter2"},

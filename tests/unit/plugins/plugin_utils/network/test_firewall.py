@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 from typing import Any
 
 import pytest
@@ -67,7 +68,7 @@ def test_members_with_every_address_that_they_have() -> None:
 
 
 def test_the_api_from_the_networks_of_the_hosts_unless_said() -> None:
-    found = rules()["clients"]
+    found = firewall_rules("gpu01", ["gpu01", "gpu02"], {"clients": []}, HOSTS)["clients"]
     assert found["ports"] == ["8000"]
     assert found["v4"] == ["10.0.0.0/24", "192.168.0.0/24"]
     said = rules(llm_firewall_api_sources=["203.0.113.0/24"])["clients"]["v4"]
@@ -76,11 +77,32 @@ def test_the_api_from_the_networks_of_the_hosts_unless_said() -> None:
     assert "10.0.0.9" in said  # the gateway
 
 
+def test_where_there_is_a_gateway_clients_come_to_it_alone() -> None:
+    found = rules()["clients"]["v4"]
+    assert {"10.0.0.1", "10.0.0.9"} <= set(found), "members and the gateway"
+    assert not any("/24" in source for source in found)
+
+
+def test_an_address_that_gateways_share_is_nobody_s_in_the_rules() -> None:
+    """It moves, and each move would be other rules."""
+    nics = [{"name": "eth1", "addresses": ["10.0.0.1/24", "10.0.0.50/32"]}]
+    assert "10.0.0.50" in rules(facts={"llm_nics_found": nics})["members"]["v4"]
+    found = rules(facts={"llm_nics_found": nics}, gateway_virtual_address="10.0.0.50")
+    assert "10.0.0.50" not in json.dumps(found)
+
+
 def test_metrics_for_those_who_watch() -> None:
     found = rules()["collectors"]
-    assert found["ports"] == ["6385"]
+    assert found["ports"] == ["6385", "9100"]
     assert "172.16.0.5" in found["v4"]
     assert "172.16.0.5" not in rules()["members"]["v4"]
+    assert "172.16.0.5" in rules()["clients"]["v4"], "vLLM has its metrics on the port of the API"
+
+
+def test_an_exporter_of_somebody_else_stays_as_it_is() -> None:
+    found = firewall_rules("gpu01", ["gpu01", "gpu02"], {"collectors": []}, HOSTS)
+    assert "9100" not in found["closed"]
+    assert found["collectors"]["ports"] == ["6385"]
 
 
 def test_only_the_executor_s_ports() -> None:
@@ -193,7 +215,7 @@ def test_sources_never_overlap(sources: list[str]) -> None:
 
 
 def test_ufw_lets_in_first_and_closes_last() -> None:
-    found = ufw_rules(rules())
+    found = ufw_rules(rules(llm_firewall_api_sources=["10.0.0.0/24"]))
     assert {"rule": "allow", "from": "10.0.0.0/24", "ports": "8000"} in found
     assert {"rule": "deny", "from": "any", "ports": "6379-6385"} in found
     assert {"rule": "deny", "from": "any", "ports": "8265"} in found  # the dashboard, wherever it listens
@@ -278,7 +300,10 @@ def test_the_zones_of_the_interfaces() -> None:
 
 
 def test_firewalld_only_lets_in() -> None:
-    found = [entry["rule"] for entry in firewalld_rules({**rules(), "zones": ["public"]})]
+    found = [
+        entry["rule"]
+        for entry in firewalld_rules({**rules(llm_firewall_api_sources=["10.0.0.0/24"]), "zones": ["public"]})
+    ]
     assert 'rule family="ipv4" source address="10.0.0.0/24" port port="8000" protocol="tcp" accept' in found
     assert all(text.endswith("accept") for text in found)
     assert any('family="ipv6"' in text for text in found)

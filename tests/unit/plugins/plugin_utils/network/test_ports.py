@@ -9,6 +9,7 @@ import pytest
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import (
     CLIENTS,
+    COLLECTORS,
     ITSELF,
     PORTS,
     Port,
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 ROLES = Path(__file__).parents[5] / "roles"
 DEFAULTS = {
     name: value
-    for role in ("ray", "vllm")
+    for role in ("ray", "vllm", "monitoring")
     for name, value in yaml.safe_load((ROLES / role / "defaults/main.yml").read_text()).items()
 }
 
@@ -51,6 +52,13 @@ def test_variables_move_ports() -> None:
     assert (ports["ray_min_worker_port"].first, ports["ray_min_worker_port"].last) == (10002, 10050)
     assert "vllm_master_port" not in ports
     assert "ray_port" not in {port.variable for port in deployment_ports({}, "mp")}
+
+
+def test_an_exporter_is_ours_where_something_collects() -> None:
+    moved = {"monitoring_exporter_port": 9200}
+    assert "exporter" not in {port.name for port in deployment_ports(moved, "mp")}
+    (port,) = [port for port in deployment_ports(moved, "mp", watched=True) if port.name == "exporter"]
+    assert (port.first, port.last, port.reached_by) == (9200, 9200, COLLECTORS)
 
 
 def test_a_clash_is_named() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import Option, in_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import (
     MIDDLEWARE,
@@ -21,6 +23,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
     releases,
     resolve_release,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 ROLE = Path(__file__).parents[5] / "roles/vllm"
 
@@ -34,6 +38,7 @@ SERVICE = {
     "master_port": 29509,
     "addresses": {"a": "10.0.0.1", "b": "10.0.0.2"},
     "ray_address": "10.0.0.1:6379",
+    "config_file": "/llm/vllm.yaml",
 }
 SETTINGS: dict[str, Any] = {"tensor_parallel_size": 2, "pipeline_parallel_size": 2, "max_model_len": 2048}
 COMMON = ["vllm", "serve", "/models/lab--tiny", "--host", "0.0.0.0", "--port", "8001", "--served-model-name", "tiny"]
@@ -42,9 +47,101 @@ ANSWERING = ["--middleware", "llm_api_paths.ApiPaths"]
 OFFLINE = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 
 
+def as_vllm_reads(config: dict[str, Any]) -> list[str]:
+    """The command line that vLLM makes of the one that names a file, as of 0.11.1: the oldest release with the fewest kinds of values.
+
+    Compared with the parsers of the releases that data/version_changes.py names, which make the same of these files.
+    """
+    place = config["argv"].index("--config")
+    assert config["argv"][place + 1] == config["path"]
+    words: list[str] = []
+    for name, value in yaml.safe_load(yaml.safe_dump(config["content"], sort_keys=False)).items():
+        assert value is True or type(value) in (int, float, str, list)
+        values = value if isinstance(value, list) else [] if value is True else [value]
+        words += ["--" + name, *map(str, values)]
+    return [*config["argv"][:place], *words, *config["argv"][place + 2 :]]
+
+
+def options_of(argv: list[str]) -> list[tuple[str, ...]]:
+    """The options of a command line, each with its words; those of one name in their order."""
+    found: list[list[str]] = []
+    for word in argv:
+        if word.startswith("--") or not found:
+            found.append([])
+        found[-1].append(word)
+    return sorted(map(tuple, found), key=lambda option: option[0])
+
+
 def test_one_host_runs_it_alone() -> None:
-    started = launch({"max_model_len": 2048}, "0.20.0", "uni", ALONE, SERVICE)
-    assert started == {"a": {"argv": [*COMMON, "--max-model-len", "2048", *ANSWERING], "environment": OFFLINE}}
+    started = launch({"max_model_len": 2048}, "0.11.0", "uni", ALONE, SERVICE)
+    module = ["python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "/models/lab--tiny"]
+    argv = [*module, *COMMON[3:], "--max-model-len", "2048", *ANSWERING]
+    assert started == {"a": {"argv": argv, "environment": OFFLINE}}
+
+
+def test_newer_releases_read_their_options_from_a_file() -> None:
+    (started,) = launch({"max_model_len": 2048}, "0.20.0", "uni", ALONE, SERVICE).values()
+    assert started == {
+        "argv": [*COMMON, "--max-model-len", "2048", *ANSWERING],
+        "environment": OFFLINE,
+        "config": {
+            "argv": ["vllm", "serve", "/models/lab--tiny", "--config", "/llm/vllm.yaml"],
+            "path": "/llm/vllm.yaml",
+            "content": {
+                "host": "0.0.0.0",
+                "port": 8001,
+                "served-model-name": "tiny",
+                "max-model-len": 2048,
+                "middleware": "llm_api_paths.ApiPaths",
+            },
+        },
+    }
+
+
+READ_OTHERWISE = {
+    "enable_prefix_caching": False,  # an entry that is false would be left out
+    "enforce_eager": True,
+    "compilation_config": {"mode": 3, "cudagraph_capture_sizes": [1, 2]},  # a mapping would be Python's text of it
+    "allowed_origins": ["*"],
+    "max_model_len": "4k",
+    "gpu_memory_utilization": 0.875,
+    "seed": "1_000",
+    "revision": "2026-01-01",
+    "tokenizer": "1e3",
+    "load_format": "auto",
+    "code_revision": "null",
+    "served_model_name": "yes",
+    "chat_template": "{{ a }}: b\n# c",
+    "middleware": ["mine.One"],
+}
+
+
+@pytest.mark.parametrize("version", releases())
+@pytest.mark.parametrize("nodes", [ALONE, APART])
+def test_the_file_says_what_the_command_line_says(version: str, nodes: Any) -> None:
+    known = {
+        name: value for name, value in READ_OTHERWISE.items() if unknown_option(name, resolve_release(version)) is None
+    }
+    executor = "mp" if nodes is APART and release_key(version) >= release_key("0.11.1") else "ray"
+    for host, started in launch(known, version, executor, nodes, SERVICE).items():
+        assert ("config" in started) is (release_key(version) >= release_key("0.11.1"))
+        if "config" not in started:
+            continue
+        assert known.keys() == READ_OTHERWISE.keys()
+        assert options_of(as_vllm_reads(started["config"])) == options_of(started["argv"])
+        content = started["config"]["content"]
+        assert content["no-enable-prefix-caching"] is True
+        assert (content["max-model-len"], content["gpu-memory-utilization"], content["seed"]) == ("4k", 0.875, "1_000")
+        # Given twice, it cannot stand in a mapping.
+        assert ("--middleware" in started["config"]["argv"]) is (host == "a")
+
+
+@given(st.text())
+def test_a_value_is_read_as_it_was_written(value: str) -> None:
+    content, others = in_file([Option("--x", (value,)), Option("--y", (value, "1", "1.50", "nan"))])
+    read = yaml.safe_load(yaml.safe_dump(content, sort_keys=False))
+    assert others == []
+    assert [str(read["x"]), *map(str, read["y"])] == [value, value, "1", "1.50", "nan"]
 
 
 def test_several_processes_of_one_host_need_no_meeting() -> None:
@@ -54,8 +151,9 @@ def test_several_processes_of_one_host_need_no_meeting() -> None:
 
 def test_with_ray_only_the_head_runs_it() -> None:
     started = launch(SETTINGS, "0.20.0", "ray", APART, SERVICE)
-    environment = {**OFFLINE, "RAY_ADDRESS": "10.0.0.1:6379"}
-    assert started == {"a": {"argv": [*COMMON, *SIZES, *ANSWERING], "environment": environment}}
+    assert list(started) == ["a"]
+    assert started["a"]["argv"] == [*COMMON, *SIZES, *ANSWERING]
+    assert started["a"]["environment"] == {**OFFLINE, "RAY_ADDRESS": "10.0.0.1:6379"}
 
 
 def test_without_ray_each_host_with_ranks_runs_it_and_the_head_answers() -> None:

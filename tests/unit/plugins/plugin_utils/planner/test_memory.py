@@ -154,6 +154,89 @@ def test_fp8_keys_and_values_on_hopper_want_bfloat16(
     assert (error or {}).get("code") == expected
 
 
+AWQ = {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}}
+
+
+def _mixtral(version: str, gpu: dict[str, Any], config: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    asked: dict[str, Any] = {
+        "vllm_version": version,
+        "dtype": "half",
+        "tensor_parallel_size": 2,
+        "enforce_eager": True,
+        **settings,
+    }
+    predicted: dict[str, Any] = predict_start({**config, **AWQ}, [gpu] * asked["tensor_parallel_size"], asked)
+    return predicted
+
+
+def test_partial_sums_of_awq_decide_whether_mixtral_starts(model: Model) -> None:
+    """Issue 2382 of vllm-project/vllm: with 0.2.7 two A10 run out of memory in the profile run, and two A100 start with half of theirs."""
+    config = model("mistralai__Mixtral-8x7B-v0.1")
+    a10 = {"name": "NVIDIA A10", "memory_mib": 23028, "compute_capability": "8.6"}
+    a100 = {"name": "NVIDIA A100 80GB PCIe", "memory_mib": 81920, "compute_capability": "8.0"}
+    died = _mixtral("0.2.7", a10, config)
+    assert died["error"]["code"] == "no_cache_blocks"
+    assert died["change"]
+    assert _mixtral("0.2.7", a100, config, gpu_memory_utilization=0.5)["ok"]
+    # The peak: w1's result, w3's, and 8 partial sums of it, each of 32768 tokens and 14336 columns; 1.6 is what the allocator holds beyond.
+    columns = 32768 * 14336 * 2 / 1024**3
+    peak = died["ranks"][0]["activation_gib"] / 1.6
+    assert 10 * columns < peak < 11.5 * columns
+    # From 0.3.0 on the weight is dequantised for so many tokens.
+    assert _mixtral("0.3.0", a10, config)["ranks"][0]["activation_gib"] < died["ranks"][0]["activation_gib"] / 2
+
+
+def test_experts_in_turn_are_whole_on_a_rank(model: Model) -> None:
+    """Mixtral's quantised experts up to 0.10.1 ignore how tensors are split, unless Marlin serves them all at once."""
+    config = model("mistralai__Mixtral-8x7B-v0.1")
+    a100 = {"name": "NVIDIA A100 80GB PCIe", "memory_mib": 81920, "compute_capability": "8.0"}
+    peaks = {
+        (name, tp): _mixtral(
+            "0.6.6.post1", a100, config, quantization=name, max_model_len=8192, tensor_parallel_size=tp
+        )
+        for name in ("awq", "awq_marlin")
+        for tp in (2, 4)
+    }
+    held = {key: one["ranks"][0]["activation_gib"] for key, one in peaks.items()}
+    assert held["awq", 4] == held["awq", 2]
+    assert held["awq_marlin", 4] < held["awq", 4] < held["awq_marlin", 2]
+
+
+def _r1(model: Model, gpu: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    asked = {"vllm_version": "0.7.3", "tensor_parallel_size": 8, "pipeline_parallel_size": 4, "nodes": 8}
+    asked |= {"distributed_executor_backend": "ray", "max_model_len": 16384}
+    predicted: dict[str, Any] = predict_start(model("deepseek-ai__DeepSeek-R1"), [gpu] * 32, {**asked, **settings})
+    return predicted
+
+
+def test_graphs_of_deepseek_in_stages(model: Model) -> None:
+    """10 GiB of each H100 (pull request 43 of huggingface/open-r1), so 48 GB start only without graphs (issue 15598 of vllm-project/vllm)."""
+    h100 = {"name": "NVIDIA H100 80GB HBM3", "memory_mib": 81559, "compute_capability": "9.0"}
+    l40s = {"name": "NVIDIA L40S", "memory_mib": 46068, "compute_capability": "8.9"}
+    assert _r1(model, h100)["ranks"][-1]["cudagraph_gib"] == pytest.approx(10, abs=0.5)
+    assert _r1(model, l40s)["error"]["code"] == "out_of_memory_cudagraph"
+    assert _r1(model, l40s, enforce_eager=True)["ok"]
+
+
+def test_v0_captures_graphs_for_every_stage(model: Model) -> None:
+    gpu = {"name": "NVIDIA A100 80GB PCIe", "memory_mib": 81920, "compute_capability": "8.0"}
+    graphs = {}
+    for pp in (1, 2):
+        asked = {"vllm_version": "0.6.6.post1", "pipeline_parallel_size": pp, "max_model_len": 4096}
+        graphs[pp] = predict_start(model("meta-llama__Llama-3.1-8B"), [gpu] * pp, asked)["ranks"][0]["cudagraph_gib"]
+    assert graphs[2] == pytest.approx(graphs[1], rel=0.01)  # half of the layers, twice
+
+
+@pytest.mark.parametrize(("version", "engine"), [("0.10.2", "V1"), ("0.8.5.post1", "V0"), ("0.6.4.post1", "V0")])
+def test_a_budget_of_the_whole_gpu_starts_nothing(model: Model, version: str, engine: str) -> None:
+    gpu = {"name": "NVIDIA A100 80GB PCIe", "memory_mib": 81920, "compute_capability": "8.0"}
+    asked = {"vllm_version": version, "engine": engine, "max_model_len": 4096, "gpu_memory_utilization": 1.0}
+    predicted = predict_start(model("meta-llama__Llama-3.1-8B"), [gpu], asked)
+    assert predicted["error"]["code"] == "free_memory_below_utilization"
+    assert predicted["change"] == {"gpu_memory_utilization": None}
+    assert predict_start(model("meta-llama__Llama-3.1-8B"), [gpu], {**asked, "gpu_memory_utilization": 0.98})["ok"]
+
+
 def test_releases() -> None:
     assert release_key("0.8.5.post1") > release_key("0.8.5") > release_key("0.8.4")
     assert resolve_release("0.8.5").examined == "0.8.5.post1"

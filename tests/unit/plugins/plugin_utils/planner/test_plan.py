@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.engine_log import parse_engine_log
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.observations import observation
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 
 Model = Callable[[str], dict[str, Any]]
@@ -136,7 +135,7 @@ def test_a_plan_learns(model: Model, v100: dict[str, Any]) -> None:
     first = plan_deployment(config, hosts(v100, 1), request)
     kv = first["predicted"]["ranks"][0]["kv_cache_gib"]
     truth = {"ranks": [{"kv_cache_gib": kv - 1.0}], "kv_cache_tokens": 1000}
-    past = [observation(v100, config, "0.8.5.post1", first["predicted"], truth)]
+    past = [{**request, "gpu": v100, "model": config, "prediction": first["predicted"], "truth": truth}]
     second = plan_deployment(config, hosts(v100, 1), dict(request, observations=past))
     assert second["predicted"]["ranks"][0]["kv_cache_gib"] == pytest.approx(kv - 1.0, abs=0.01)
     assert second["past"]["observations"] == 1
@@ -239,3 +238,27 @@ def test_the_decisive_reason_comes_first(model: Model, v100: dict[str, Any]) -> 
     assert not plan["ok"]
     assert plan["predicted"]["error"]["code"] == "no_cache_blocks"
     assert "a GPTQ 4-bit checkpoint" in plan["predicted"]["error"]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("0.5.1", None),
+        ("0.5.4", "--enable-chunked-prefill=False"),
+        ("0.7.3", "--enable-chunked-prefill=False"),
+        ("0.8.5.post1", "--no-enable-chunked-prefill"),
+    ],
+)
+def test_chunked_prefill_is_off_on_the_command_line_where_a_release_turns_it_on(
+    model: Model, version: str, said: str | None
+) -> None:
+    """Above 32,768 tokens V0 turns it on by itself since 0.5.3, and kills a V100 with it."""
+    v100 = {"name": "Tesla V100-SXM2-32GB", "memory_mib": 32768, "compute_capability": "7.0"}
+    plan = plan_deployment(
+        model("meta-llama__Llama-3.1-8B") | {"rope_scaling": None},
+        [{"host": "gpu01", "gpus": [v100] * 4}],
+        {"vllm_version": version, "max_model_len": 65536},
+    )
+    assert plan["ok"]
+    (started,) = plan["launch"].values()
+    assert [word for word in started["argv"] if "chunked-prefill" in word] == ([said] if said else [])

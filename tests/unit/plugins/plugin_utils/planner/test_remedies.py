@@ -21,7 +21,7 @@ Model = Callable[[str], dict[str, Any]]
 
 # PLANNER_CASES=10000 asks for more of them.
 CASES = int(os.environ.get("PLANNER_CASES", "300"))
-GPUS = [("7.0", 16384), ("7.0", 32768), ("7.5", 15360), ("8.0", 40960), ("8.0", 81920), ("9.0", 81559)]
+GPUS = [("6.1", 24576), ("7.0", 16384), ("7.0", 32768), ("7.5", 15360), ("8.0", 40960), ("8.0", 81920), ("9.0", 81559)]
 MODELS = (
     "Qwen__Qwen2-0.5B",
     "Qwen__Qwen2.5-7B-Instruct",
@@ -29,13 +29,14 @@ MODELS = (
     "meta-llama__Llama-3.1-8B",
     "Qwen__Qwen3-30B-A3B",
     "mistralai__Mixtral-8x7B-v0.1",
+    "deepseek-ai__DeepSeek-V2-Lite-Chat",
 )
 OPTIONS: dict[str, list[Any]] = {
     "dtype": ["auto", "half", "bfloat16", "float32", "fp16"],
     "max_model_len": [512, 4096, 32768, 131072, 10**6, "4k"],
     "max_num_seqs": [1, 16, 256, 4096],
     "max_num_batched_tokens": [64, 2048, 8192, 131072],
-    "gpu_memory_utilization": [0.3, 0.9, 0.98],
+    "gpu_memory_utilization": [0.3, 0.9, 0.98, 1.0],
     "quantization": ["gptq", "awq", "fp8", "bitsandbytes", "nonsense"],
     "kv_cache_dtype": ["fp8", "fp8_e5m2", "int3"],
     "load_format": ["dummy", "xyz", "bitsandbytes"],
@@ -51,6 +52,8 @@ OPTIONS: dict[str, list[Any]] = {
     "num_scheduler_steps": [8],
     "tensor_parallel_size": [1, 2, 3, 4, 8],
     "pipeline_parallel_size": [1, 2, 3],
+    "decode_context_parallel_size": [2],
+    "rope_scaling": [{"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}],
     "enable_prometheus": [True],
     "swap_space": [4],
 }

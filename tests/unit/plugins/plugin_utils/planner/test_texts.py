@@ -8,9 +8,11 @@ import json
 import re
 import string
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import TEXTS, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failures import FAILURES
@@ -25,6 +27,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_html, plan_report, plan_table
 
 Model = Callable[[str], dict[str, Any]]
+ROOT = Path(__file__).resolve().parents[5]
 
 
 def test_arguments() -> None:
@@ -47,6 +50,8 @@ def test_arguments() -> None:
     assert vllm_arguments({"model": "/models/x"}, "0.8.5.post1") == ["--model", "/models/x"]
     assert vllm_arguments({"model": "/models/x"}, "0.12.0") == ["/models/x"]
     assert vllm_arguments({"served_model_name": ["a", "b"]}, "0.8.5.post1") == ["--served-model-name", "a", "b"]
+    for version in ("0.3.0", "0.33.0"):  # read with json.loads, other than lists of the engine
+        assert vllm_arguments({"allowed_origins": ["https://a"]}, version) == ["--allowed-origins", '["https://a"]']
     assert vllm_arguments({"compilation_config": {"level": 3}}, "0.8.5.post1") == [
         "--compilation-config",
         '{"level":3}',
@@ -65,7 +70,7 @@ def test_arguments() -> None:
         ({"enable_prometheus": True}, "0.8.5.post1", "no vLLM release ever had"),
         ({"max_modle_len": 1}, "0.8.5.post1", "did you mean max_model_len"),
         ({"tensor_parallel_size": True}, "0.8.5.post1", "takes a value"),
-        ({"reasoning_parser": "x"}, "0.3.0", "0.7.3"),
+        ({"reasoning_parser": "x"}, "0.3.0", "0.7.1"),
     ],
 )
 def test_unknown_options(options: dict[str, Any], version: str, said: str) -> None:
@@ -135,6 +140,55 @@ LOGS = {
     # vllm/distributed/device_communicators/custom_all_reduce.py of 0.5.4
     "custom_all_reduce_off": "WARNING custom_all_reduce.py:118] Custom allreduce is disabled because it's not supported on more than two "
     "PCIe-only GPUs. To silence this warning, specify disable_custom_all_reduce=True explicitly.",
+    # torch/_inductor/scheduler.py
+    "gpu_too_old": "RuntimeError: Found Tesla P100-PCIE-16GB which is too old to be supported by the triton GPU compiler, which is used as the "
+    "backend. Triton only supports devices of CUDA Capability >= 7.0, but your device is of CUDA capability 6.0",
+    # CUDA's error 222 (cudaErrorUnsupportedPtxVersion)
+    "ptx_toolchain": "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
+    # nvidia-smi after an update of the driver
+    "driver_mismatch": "Failed to initialize NVML: Driver/library version mismatch",
+    # vllm/config.py of 0.8.5.post1
+    "no_gpu_in_container": "RuntimeError: Failed to infer device type, please set the environment variable `VLLM_LOGGING_LEVEL=DEBUG`",
+    # vllm/config/__init__.py of 0.10.2
+    "float16_refused": "ValueError: The model type 'gemma2' does not support float16. Reason: Numerical instability.",
+    # vllm/config.py of 0.8.5.post1
+    "quantization_unsupported": "ValueError: The quantization method awq is not supported for the current GPU. Minimum capability: 75. "
+    "Current capability: 70.",
+    # vllm/model_executor/models/registry.py of 0.8.5.post1
+    "architecture_unsupported": "ValueError: Model architectures ['Qwen3NextForCausalLM'] are not supported for now. Supported architectures: []",
+    # vllm/config.py of 0.8.5.post1
+    "pp_unsupported": "NotImplementedError: Pipeline parallelism is not supported for this model. Supported models implement the `SupportsPP`",
+    # vllm/v1/worker/gpu_worker.py of 0.10.2
+    "memory_profiling": "AssertionError: Error in memory profiling. Initial free memory 38.9 GiB, current free memory 39.2 GiB.",
+    # vllm/executor/ray_utils.py of 0.8.5.post1
+    "ray_no_resources": "ValueError: The number of required GPUs exceeds the total number of available GPUs in the placement group.",
+    # ray/_private/utils.py
+    "ray_version_mismatch": "RuntimeError: Version mismatch: The cluster was started with:",
+    "ray_missing": "ModuleNotFoundError: No module named 'ray'",
+    # torch/csrc/distributed/c10d/NCCLUtils.hpp
+    "nccl": "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:268, unhandled system error (run with NCCL_DEBUG=INFO for details)",
+    # gloo/transport/tcp/pair.cc, as torch hands it on
+    "gloo": "RuntimeError: Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error",
+    # torch/utils/data/_utils/signal_handling.py
+    "shared_memory": "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
+    # CUDA's error 217 (cudaErrorPeerAccessUnsupported)
+    "peer_access": "RuntimeError: CUDA error: peer access is not supported between these two devices",
+    # the errno of Linux, as Python prints it
+    "port_in_use": "OSError: [Errno 98] Address already in use",
+    # vllm/envs.py of 0.10.2
+    "vllm_port_is_uri": "ValueError: VLLM_PORT 'tcp://10.96.12.7:8000' appears to be a URI. This may be caused by a Kubernetes service discovery",
+    # vllm/model_executor/model_loader/default_loader.py of 0.12.0
+    "model_missing": "RuntimeError: Cannot find any model weights with `/models/Qwen2.5-7B`",
+    # safetensors/src/tensor.rs
+    "corrupt_weights": "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
+    # transformers/dynamic_module_utils.py
+    "remote_code": "ValueError: The repository contains custom code. Please pass the argument `trust_remote_code=True` to allow custom code to be run.",
+    # vllm/v1/engine/core_client.py of 0.17.0
+    "ready_timeout": "TimeoutError: Timed out waiting for engine core processes to start. This is often caused by slow weight loading",
+    # NVIDIA's list of Xid errors
+    "xid": "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+    # mm/oom_kill.c of Linux
+    "host_out_of_memory": "Out of memory: Killed process 4711 (python3) total-vm:98304000kB, anon-rss:65536000kB",
     "no_kernel_image": "RuntimeError: CUDA error: no kernel image is available for execution on the device",
     "unknown_option": "api_server.py: error: unrecognized arguments: --enable-prometheus",
     "driver_too_old_for_image": "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.4, please update your driver",
@@ -167,6 +221,19 @@ def test_the_root_comes_before_what_follows_from_it() -> None:
     order = ("engine_dead", "engine_failed_to_start", "worker_died", "no_kernel_image", "gpu_too_old_for_torch")
     log = "\n".join(LOGS[code] for code in order)
     assert [finding["code"] for finding in diagnose_log(log)] == list(reversed(order))
+
+
+def test_every_failure_has_an_excerpt_and_a_remedy_that_names_a_variable() -> None:
+    """In both languages, and the variables are those of the roles."""
+    variables: set[str] = set()
+    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
+            variables.update(entry.get("options") or {})
+    assert {code for code, _ in FAILURES} == set(LOGS)
+    for code, _ in FAILURES:
+        for lang in ("en", "zh"):
+            named = set(re.findall(r"[a-z]+(?:_[a-z0-9]+)+", TEXTS[lang][f"failure_{code}_remedy"]))
+            assert named & variables, (code, lang)
 
 
 def test_every_failure_has_a_cause_and_a_remedy() -> None:

@@ -193,3 +193,111 @@ def test_sizes(model: Model) -> None:
     assert valid_tp_sizes(model("Qwen__Qwen2.5-7B-Instruct"), 8, "0.8.5.post1", "awq") == [1, 2, 4]
     assert valid_pp_sizes(model("Qwen__Qwen2.5-14B"), 3, "0.5.0") == [1]
     assert valid_pp_sizes(model("Qwen__Qwen2.5-14B"), 3, "0.8.5.post1") == [1, 2, 3]
+
+
+A100 = {"name": "NVIDIA A100-SXM4-80GB", "memory_mib": 81920, "compute_capability": "8.0"}
+GPTQ_SECTION = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
+AWQ_SECTION = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
+YARN = {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}}
+FOUND_BY_FRESH_VERDICTS: list[tuple[str, dict[str, Any], int, dict[str, Any], str, dict[str, Any]]] = [
+    # model, what its config.json has else, GPUs, settings, the code, what starts instead
+    (
+        "Qwen__Qwen3-30B-A3B",
+        {"quantization_config": GPTQ_SECTION},
+        1,
+        {"vllm_version": "0.8.5.post1", "quantization": "gptq", "dtype": "half"},
+        "quantization_not_supported",
+        {"quantization": None},
+    ),
+    (
+        "Qwen__Qwen2.5-7B-Instruct",
+        {},
+        2,
+        {"vllm_version": "0.5.3.post1", "pipeline_parallel_size": 2},
+        "pp_not_supported",
+        {"pipeline_parallel_size": None},
+    ),
+    (
+        "mistralai__Mixtral-8x7B-v0.1",
+        {"quantization_config": AWQ_SECTION},
+        2,
+        {"vllm_version": "0.5.4", "pipeline_parallel_size": 2, "quantization": "awq", "dtype": "half"},
+        "pp_not_supported",
+        {"pipeline_parallel_size": None},
+    ),
+    (
+        "Qwen__Qwen2.5-7B-Instruct",
+        YARN,
+        1,
+        {"vllm_version": "0.4.2", "max_model_len": 40000, "dtype": "half"},
+        "architecture_not_supported",
+        {"max_model_len": 32768},
+    ),
+    (
+        "Qwen__Qwen2.5-7B-Instruct",
+        {},
+        2,
+        {"vllm_version": "0.10.2", "tensor_parallel_size": 2, "decode_context_parallel_size": 3},
+        "options_conflict",
+        {"decode_context_parallel_size": None},
+    ),
+    (
+        "Qwen__Qwen2.5-7B-Instruct",
+        {},
+        4,
+        {"vllm_version": "0.12.0", "tensor_parallel_size": 4, "decode_context_parallel_size": 2},
+        "options_conflict",
+        {"decode_context_parallel_size": None},
+    ),
+    (
+        "Qwen__Qwen2.5-7B-Instruct",
+        {},
+        1,
+        {"vllm_version": "0.8.5.post1", "max_num_batched_tokens": 512},
+        "batched_tokens_too_few",
+        {"max_num_seqs": 512},
+    ),
+    (
+        "Qwen__Qwen2.5-7B-Instruct",
+        {"quantization_config": {"quant_method": "fp8", "activation_scheme": "dynamic"}},
+        4,
+        {"vllm_version": "0.8.5.post1", "pipeline_parallel_size": 4, "max_num_batched_tokens": 256},
+        "batched_tokens_too_few",
+        {"max_num_batched_tokens": None},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "overrides", "count", "settings", "code", "change"), FOUND_BY_FRESH_VERDICTS)
+def test_what_fresh_verdicts_showed(
+    model: Model,
+    name: str,
+    overrides: dict[str, Any],
+    count: int,
+    settings: dict[str, Any],
+    code: str,
+    change: dict[str, Any],
+) -> None:
+    asked = {"max_model_len": 4096, **settings}
+    predicted = predict_start({**model(name), **overrides}, [A100] * count, asked)
+    assert predicted["error"]["code"] == code
+    assert predicted["change"] == change
+
+
+def test_quantised_experts_run_on_a_v100_with_the_method_that_has_kernels(model: Model) -> None:
+    v100 = {"name": "Tesla V100-SXM2-32GB", "memory_mib": 32768, "compute_capability": "7.0"}
+    config = {**model("Qwen__Qwen3-30B-A3B"), "quantization_config": GPTQ_SECTION}
+    asked = {"vllm_version": "0.8.5.post1", "quantization": "gptq", "dtype": "half", "max_model_len": 4096}
+    predicted = predict_start(config, [v100], asked)
+    assert predicted["change"] == {"quantization": "moe_wna16"}
+    assert predict_start(config, [v100], {**asked, "quantization": "moe_wna16"})["ok"]
+
+
+def test_old_releases_keep_two_tables_of_a_tied_model(model: Model) -> None:
+    """0.3.3 builds Qwen2 with a head of its own, whatever tie_word_embeddings says."""
+    config = model("Qwen__Qwen2-0.5B")
+    held = {
+        version: predict_start(config, [A100], {"vllm_version": version, "dtype": "half"})["ranks"][0]["weights_gib"]
+        for version in ("0.3.3", "0.4.0.post1")
+    }
+    assert held["0.3.3"] - held["0.4.0.post1"] == pytest.approx(151936 * 896 * 2 / 1024**3, rel=0.02)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import TEXTS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import diagnose_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.report import report_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import CHECKS
@@ -228,6 +229,12 @@ HEALTH: dict[str, Any] = {
     "throttle_reasons": ["sw_power_cap"],
 }
 LISTENER = {"pid": 7, "process": "nginx", "container": ""}
+CRASHING = {
+    "kind": "crashing",
+    "said": "crashing: 4 starts without a token; last: ValueError: No available memory for the cache blocks.",
+    "starts": 4,
+    "causes": ["OSError: what another start said", "ValueError: No available memory for the cache blocks."],
+}
 SERVICE = {"service": "ray", "pid": 9, "process": "raylet", "container": ""}
 
 
@@ -241,7 +248,8 @@ def look(
     """Two good hosts; what is given differs on the first."""
     health = said.pop("health", {})
     card = {**V100, "index": 0, "uuid": "GPU-1", **HEALTH, **health}
-    seen = {"gpu01": facts(1, llm_gpus_found=[card]), "gpu02": facts(2, **said.pop("facts", {}))}
+    probe = {"llm_probe": said.pop("probe", {"kind": "serving"})}
+    seen = {"gpu01": facts(1, llm_gpus_found=[card], **probe), "gpu02": facts(2, **said.pop("facts", {}))}
     base = {"host": HOST, "gpu": GPU, "ports": {"ray_min_worker_port": 20000, "ray_max_worker_port": 20010}}
     settings = {
         "gpu01": {**base, "host": {**HOST, **(host or {})}, "gpu": {**GPU, **(gpu or {})}, **said},
@@ -315,6 +323,11 @@ PLANTED: list[tuple[str, dict[str, Any], str]] = [
     ("port_taken", {"host": {"listeners": [{"port": 10500, "pid": None}]}, "ports": {}}, "an unknown process"),
     ("service_foreign", {"host": {"services": [SERVICE]}}, "ray: raylet (process 9)"),
     ("gpu_busy", {"host": {"gpu_processes": [{"pid": 5, "process": "train", "container": ""}]}}, "train (process 5)"),
+    (
+        "server_crashing",
+        {"probe": CRASHING},
+        "crashing: 4 starts without a token; last: ValueError: No available memory",
+    ),
 ]
 
 
@@ -421,3 +434,15 @@ def test_the_reference_page_lists_every_check() -> None:
     page = (Path(__file__).parents[5] / "docs/reference/preflight.md").read_text()
     listed = re.findall(r"^\| `(\w+)` \| (\w+) \| .+ \| (?:`(\w+)`)? ?\|$", page, re.M)
     assert listed == [(code, check.severity, check.limit) for code, check in CHECKS.items()]
+
+
+def test_a_crash_loop_is_told_with_its_last_cause_and_what_to_change() -> None:
+    (warning,) = look(probe=CRASHING)["warnings"]
+    (known,) = diagnose_log(CRASHING["causes"][-1])
+    assert known["code"] == "no_cache_blocks"
+    assert "qwen on the host gpu01 ended 4 times in a row" in warning["what"]
+    assert known["remedy"] in warning["allowed"]
+    assert "another start" not in warning["allowed"]
+    (odd,) = look(probe={**CRASHING, "causes": ["OddError: never seen"]})["warnings"]
+    assert "OddError: never seen" in odd["allowed"]
+    assert look(probe={**CRASHING, "kind": "loading"})["warnings"] == []

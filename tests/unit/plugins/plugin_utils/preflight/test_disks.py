@@ -18,7 +18,7 @@ RECORDS: list[dict[str, Any]] = [
 
 
 def test_needs_of_a_deployment() -> None:
-    needs = disk_needs(RECORDS, model="org/a", host_dir="/srv/llm")
+    needs = disk_needs(RECORDS, models=["org/a"], host_dir="/srv/llm")
     assert [(need["directory"], need["name"], need["bytes"]) for need in needs] == [
         ("{docker_root}", "", 2000),
         ("/srv/llm", "images.tar", 1000),

@@ -152,11 +152,12 @@ def test_hostile_texts_are_text() -> None:
     found["settings"][HOSTILE] = HOSTILE
     found["predicted"]["errors"] = [dict.fromkeys(("code", "message", "remedy"), HOSTILE)]
     found["alternatives"][0].update(change=HOSTILE, cost=HOSTILE, gain=HOSTILE)
-    found["launch"] = {HOSTILE: {"argv": ["<script>"], "environment": {}}}
+    config = {"argv": ["<script>"], "path": "/f", "content": {"x": HOSTILE}}
+    found["launch"] = {HOSTILE: {"argv": [], "environment": {}, "config": config}}
     page = Page(plan_html({HOSTILE: found}, "zh"))
     assert_self_contained(page)
-    # The deployment, three times the host (placement, bar, figures), GPU, reason, setting and value, error, alternative, command.
-    assert page.text.count(HOSTILE) == 15
+    # The deployment, three times the host (placement, bar, figures), GPU, reason, setting and value, error, alternative, command, option.
+    assert page.text.count(HOSTILE) == 16
     assert "'<script>'" in page.text
 
 

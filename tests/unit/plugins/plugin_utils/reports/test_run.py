@@ -16,7 +16,7 @@ SERVING: dict[str, Any] = {
     "ranks": ["b", "a"],
     "ray_status": ["Active:", "", " 2.0/2.0 GPU"],
 }
-PLAN = {
+PLAN: dict[str, Any] = {
     "settings": {"tensor_parallel_size": 1, "pipeline_parallel_size": 2},
     "executor": "ray",
     "predicted": {"kv_cache_tokens": 1000},
@@ -31,6 +31,32 @@ def test_it_shows_answer_ranks_and_ray_status(language: str) -> None:
     )
     for part in ("' world'", "2.0/2.0 GPU", "http://10.0.0.1:8000", "1000"):
         assert part in text
+
+
+@pytest.mark.parametrize("serving", [{}, {"a": SERVING}])
+@pytest.mark.parametrize(("value", "named"), [(True, True), ("yes", True), (False, False), (None, False)])
+def test_code_of_the_model_is_named(value: Any, named: bool, serving: dict[str, Any]) -> None:
+    plan = {**PLAN, "ok": True, "settings": {**PLAN["settings"], "trust_remote_code": value}}
+    text = "\n".join(report_lines([], {"d": {"hosts": ["a", "b"], "head": "a"}}, {"d": plan}, serving))
+    assert ("trust_remote_code is on" in text) is named
+
+
+@pytest.mark.parametrize(
+    ("language", "root", "renew"), [("en", "root certificate", "20 days"), ("zh", "根证书", "20 天")]
+)
+def test_a_gateway_is_shown_with_what_clients_need(language: str, root: str, renew: str) -> None:
+    section: dict[str, Any] = {
+        "url": "https://llm.example",
+        "models": [{"name": "tiny", "replicas": [{"name": "a"}, {"name": "b"}]}],
+        "keys": [{"name": "alice"}],
+        "certificate": {"root": "/s/gateway_ca.crt", "days": 20, "certificate": "/s/gate.crt"},
+    }
+    text = "\n".join(report_lines([], {}, {}, {}, language, gateways={"gate": section}))
+    for part in ("https://llm.example", "a, b", "alice", root, "/s/gateway_ca.crt"):
+        assert part in text
+    assert renew not in text, "one that is made anew by itself"
+    own = {**section, "certificate": {**section["certificate"], "root": ""}}
+    assert renew in "\n".join(report_lines([], {}, {}, {}, language, gateways={"gate": own}))
 
 
 def test_a_stage_lasts_until_the_next_begins() -> None:
@@ -71,13 +97,14 @@ def test_the_all_reduce_is_compared_with_the_link() -> None:
                 "algbw_bytes_per_second": rate,
                 "busbw_bytes_per_second": rate,
             }
-            for size, rate in ((1024, 1e6), (16 << 20, 625e6))
+            for size, rate in ((1024, 23e3), (16 << 20, 625e6))
         ],
     }
     text = "\n".join(report_lines([], {"d": {"hosts": ["a"], "head": "a"}}, {}, {}, collective={"a": found}))
     assert "16 MiB" in text
     assert "1.000 ms" in text
     assert "625.0 MB/s" in text
+    assert "algbw     0.023 MB/s" in text, "a slow start is not nothing"
     assert "at best 50 % of the slowest link's 10 Gbit/s" in text
 
 

@@ -1,0 +1,141 @@
+"""Three hosts are watched by one of them: real Prometheus, Alertmanager and exporters of Debian."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import yaml
+
+testinfra_hosts = ["ssh://node1"]
+PANELS = Path(__file__).parents[3] / "plugins/plugin_utils/monitoring/panels.yml"
+PAGES = yaml.safe_load(PANELS.read_text(encoding="utf-8"))
+# The hosts are bare: they have neither a driver, nor Ray, nor a probe, nor a model, and there is no gateway.
+ABSENT = {"gpu", "ray", "probe", "gateway", "model"}
+
+
+def get(host: Any, path: str, port: int = 9090) -> str:
+    return str(
+        host.check_output(
+            f"python3 -c \"import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:{port}{path}').read().decode())\""
+        )
+    )
+
+
+def query(host: Any, expr: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(get(host, "/api/v1/query?query=" + quote(expr, safe="")))["data"]["result"]
+    return found
+
+
+def test_three_hosts_are_watched(host: Any) -> None:
+    assert host.check_output("hostname") == "node1"
+    found = {
+        (sample["metric"]["host"], sample["metric"]["deployment"], sample["value"][1])
+        for sample in query(host, 'up{job="node"}')
+    }
+    assert found == {("node1", "tiny_split", "1"), ("node2", "tiny_split", "1"), ("node3", "tiny_single", "1")}
+
+
+def test_the_names_of_two_releases_become_one(host: Any) -> None:
+    # A rate is right once there are figures of the whole two minutes that it is taken over.
+    began = 'count(up{job="vllm"} offset 2m) == 2'
+    deadline = time.monotonic() + 180
+    while not query(host, began):
+        assert time.monotonic() < deadline
+        time.sleep(2)
+    for deployment, release in (("tiny_split", "0.8.5"), ("tiny_single", "0.32.0")):
+        of_it = f'{{deployment="{deployment}"}}'
+        assert [sample["value"][1] for sample in query(host, "llm:kv_cache_usage_ratio" + of_it)] == ["0.4"], release
+        (rate,) = query(host, "llm:generation_tokens:rate2m" + of_it)
+        assert 15 < float(rate["value"][1]) < 25, release
+        assert len(query(host, "llm:inter_token_latency_seconds:p95" + of_it)) == 1, release
+
+
+def test_a_start_that_was_not_as_planned_raises_an_alert(host: Any) -> None:
+    (planned,) = query(host, "llm_planned_kv_cache_tokens")
+    assert (planned["metric"]["deployment"], planned["value"][1]) == ("tiny_split", "15072000")
+    assert len(query(host, "llm_measured_rank_bytes")) == 4
+    found = {sample["metric"]["deployment"] for sample in query(host, 'ALERTS{alertname="PlanMissed"}')}
+    assert found == {"tiny_split"}
+
+
+@pytest.mark.parametrize(
+    ("page", "panel"),
+    [(page["page"], panel) for page in PAGES for panel in page["panels"]],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_panel_has_data_or_a_reason(host: Any, page: str, panel: dict[str, Any]) -> None:
+    # Of what has happened: the drill of side_effect.yml is over, requests are counted all the time.
+    count = len(query(host, panel["expr"]))
+    if panel.get("without") in ABSENT or panel["title"] == "alerts_firing":
+        return
+    assert count > 0, f"{page}: {panel['expr']}"
+
+
+@pytest.mark.parametrize("page", [page["page"] for page in PAGES])
+def test_a_page_is_shown(host: Any, page: str) -> None:
+    text = get(host, f"/consoles/{page}.html")
+    panels = next(entry["panels"] for entry in PAGES if entry["page"] == page)
+    assert text.count("<section>") == len(panels)
+    assert "error executing template" not in text
+    without = sum(panel.get("without") in ABSENT for panel in panels)
+    assert text.count("No data.") >= without
+
+
+def test_only_the_exporter_listens_to_others(host: Any) -> None:
+    listening = host.check_output("ss --listening --tcp --numeric --no-header")
+    found = {port: address for address, port in re.findall(r"(\S+):(9\d{3})\s", listening)}
+    assert found.pop("9100").startswith("172.31."), "the management address, which is ansible_host"
+    assert found == dict.fromkeys(("9090", "9093", "9096", "9115"), "127.0.0.1")
+
+
+def test_the_journal_has_a_limit(host: Any) -> None:
+    assert "SystemMaxUse=4G" in host.check_output("systemd-analyze cat-config systemd/journald.conf")
+    assert host.service("systemd-journald").is_running
+
+
+def test_the_tools_of_the_host_accept_what_it_has(host: Any) -> None:
+    for command in (
+        "promtool check config /etc/llm-monitoring/prometheus.yml",
+        "amtool check-config /etc/llm-monitoring/alertmanager.yml",
+    ):
+        assert host.run(command).rc == 0, command
+
+
+def test_the_webhook_was_told_of_the_drill(host: Any) -> None:
+    told = [json.loads(line) for line in host.check_output("cat /root/alerts.json").splitlines()]
+    alerts = [alert for message in told for alert in message["alerts"] if alert["labels"]["alertname"] == "HostDown"]
+    assert {(alert["labels"]["host"], alert["status"]) for alert in alerts} >= {("node2", "firing")}
+    assert host.file("/etc/llm-monitoring/secrets/hook").mode == 0o640
+    assert "8000/hook" not in host.check_output("cat /etc/llm-monitoring/alertmanager.yml"), (
+        "an address may be a secret"
+    )
+
+
+def test_an_exporter_costs_little(host: Any) -> None:
+    """At most 100 MB, and 1 % of a core where it is asked every 15 s; here it is asked three times as often."""
+    pid = host.check_output("systemctl show --property=MainPID --value prometheus-node-exporter")
+
+    def seconds() -> float:
+        fields = host.check_output(f"cat /proc/{pid}/stat").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / 100
+
+    before, began = seconds(), time.monotonic()
+    time.sleep(20)
+    core = (seconds() - before) / (time.monotonic() - began)
+    kib = int(re.search(r"VmRSS:\s+(\d+)", host.check_output(f"cat /proc/{pid}/status")).group(1))  # type: ignore[union-attr]
+    print(f"{core:.4f} of a core, {kib} KiB")
+    assert kib < 100_000
+    assert core < 0.03
+
+
+def test_a_host_that_watches_nothing_runs_only_its_exporter(host: Any) -> None:
+    other = host.get_host("ssh://node2", ssh_config=host.backend.ssh_config)
+    assert other.service("prometheus-node-exporter").is_running
+    assert other.service("llm-textfile.timer").is_running
+    assert not other.package("prometheus").is_installed

@@ -1,0 +1,47 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a role that installs something does on its host; it is decided in plugin_utils/install."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import decide_driver
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import decide_engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.toolkit import decide_toolkit
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import HostVariables
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
+
+ROLES = {"nvidia_driver": decide_driver, "docker": decide_engine, "nvidia_container_toolkit": decide_toolkit}
+
+
+class ActionModule(ActionBase):
+    """Reads the variables of the role that asks, and the bundle; touches no host."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(
+            argument_spec={
+                "role": {"type": "str", "required": True, "choices": list(ROLES)},
+                "found": {"type": "dict", "required": True},
+            }
+        )
+        variables = HostVariables(self._loader, task_vars)
+        lang = language(variables["llm_language"])
+
+        def records() -> list[Record]:
+            bundle = str(variables.get("llm_bundle_dir") or "")
+            return load_records(bundle, lang) if bundle else []
+
+        section, refused = ROLES[options["role"]](variables, records, plain(options["found"]), lang)
+        if refused:
+            return {**result, "failed": True, "msg": refused}
+        return {**result, "changed": False, **section}

@@ -1,0 +1,99 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of the role monitoring, decided once for all hosts; what they hold is made in plugin_utils/monitoring."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+    code_digest,
+    variables_of,
+    whole_run,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.figures import bundle_metrics, plan_metrics
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files import exporters_and_collectors, files
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.work import asked, sections
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
+
+
+class ActionModule(ActionBase):
+    """Reads the inventory and the latest decision; touches no host."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        self.validate_argument_spec(argument_spec={})
+        fleet = Fleet(self._loader, task_vars)
+        controller = fleet["localhost"]
+        deployments = controller["llm_inventory"]["deployments"]
+        collectors = fleet.groups.get("llm_monitoring") or []
+        plans = plain(task_vars.get("llm_decision") or {}).get("plans") or {}
+        executors = {name: str(plan["executor"]) for name, plan in plans.items() if plan.get("executor")}
+        watching = fleet[collectors[0]] if collectors else controller
+        decided = {
+            "files": files(
+                deployments,
+                fleet,
+                collectors,
+                executors,
+                watching,
+                language(controller["llm_language"]),
+                fleet.groups.get("llm_gateway") or [],
+            ),
+            **exporters_and_collectors(deployments, fleet, collectors, resolved),
+            "figures": self._figures(deployments, fleet, collectors, controller),
+        }
+        settings = variables_of(watching, role_options()["monitoring"])
+        rules = [self._text(path) for path in watching["monitoring_rules_files"]]
+        said = {
+            host: [fleet[host][name] for name in ("monitoring_journal_gib", "models_dir")]
+            for host in decided["exporters"]
+        }
+        wanted = asked(decided, collectors, said, settings, rules)
+        records = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in wanted}
+        walk = bool(controller["llm_full_check"]) or not whole_run(task_vars)
+        members = {host for deployment in deployments.values() for host in deployment["hosts"]}
+        hosts = sections(wanted, records, code_digest(), walk, members <= set(fleet.selected))
+        return {**result, "changed": False, **decided, "hosts": hosts}
+
+    def _figures(
+        self,
+        deployments: Mapping[str, Mapping[str, Any]],
+        fleet: Fleet,
+        collectors: list[str],
+        controller: Mapping[str, Any],
+    ) -> dict[str, str]:
+        """By host what only the controller knows: of a head what the last start was predicted to take, and took, where this controller has seen
+        one; of hosts that watch when the bundle was made."""
+        bundle = controller.get("llm_bundle_dir")
+        manifest = Path(str(bundle)).expanduser() / MANIFEST_NAME
+        age = bundle_metrics(manifest.stat().st_mtime) if bundle and manifest.is_file() else ""
+        found = dict.fromkeys(collectors, age)
+        reports = str(controller["llm_report_dir"])
+        for name, deployment in deployments.items():
+            head = str(deployment["head"])
+            path = Path(reports, "observations", f"{name}-{fleet[head].get('vllm_version')}.json")
+            if path.exists():
+                try:
+                    observed = json.loads(path.read_text(encoding="utf-8"))
+                except ValueError as error:
+                    raise AnsibleActionFail(f"{path}: {error}") from error
+                found[head] = plan_metrics(observed) + found.get(head, "")
+        return found
+
+    def _text(self, path: str) -> str:
+        """The content of a file of rules, looked for where ansible.builtin.copy looks for it."""
+        return Path(self._find_needle("files", path)).read_text(encoding="utf-8")

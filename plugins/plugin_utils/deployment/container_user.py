@@ -1,0 +1,97 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""As which user the containers of a deployment run: not as root where the image allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import read_gpu
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
+
+VARIABLE = "llm_container_uid"
+ROOT = 0
+# A number that belongs to nobody: people have lower ones, services of systemd end at 65519 (https://systemd.io/UIDS-GIDS), and those of users
+# in containers begin at 100000 (SUB_UID_MIN in login.defs(5)).
+UID = 70000
+# Images let the group of root write where their own user may (docker/Dockerfile of vLLM, since 0.28.0 at the latest), and the secrets of a host
+# belong to that group: no other file of a host has to.
+GID = 0
+# Caches lie in the container, as those of root do. The number has no name in the image, and torch asks for one (getpass.getuser in
+# torch/_inductor/runtime/cache_dir_utils.py).
+ENVIRONMENT = {"HOME": "/var/tmp/llm", "USER": "llm", "LOGNAME": "llm"}
+# Below it a program needs a capability to listen: a container in the host's network has the host's rule.
+FIRST_FREE_PORT = 1024
+# The only capability that another user does without, since it needs none to read what it may read. Docker gives none to other users.
+DISPENSABLE = {"DAC_OVERRIDE"}
+# Fails with the first thing that cannot be read, on one line. It reads no content.
+PROGRAM = """\
+import importlib.util, os, sys
+def wrong(error):
+    sys.exit("{0}: {1}".format(error.filename, error.strerror))
+for top in sys.argv[1:]:
+    for folder, folders, files in os.walk(top, onerror=wrong):
+        for name in files:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path) and not os.access(path, os.R_OK):
+                sys.exit("{0}: Permission denied".format(path))
+if importlib.util.find_spec("vllm") is None:
+    sys.exit("python3 of the image finds no vllm")
+"""
+
+
+def container_uid(head: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]) -> int:
+    """The user's number, from the variables of a deployment's head and of all of its hosts; 0 for root."""
+    said = head.get(VARIABLE)
+    if said is not None:
+        return int(said)
+    prepared = release_key(str(head["vllm_version"])) >= release_key(eras.OTHER_USERS_SINCE)
+    gpus = [read_gpu(gpu, "gpus") for variables in hosts for gpu in gpus_of(variables)]
+    suits = all(gpu.capability < eras.OTHER_USERS_BELOW_CAPABILITY for gpu in gpus)
+    return UID if prepared and suits and not any(reasons_for_root(head, hosts)) else ROOT
+
+
+def reasons_for_root(head: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """The variables that only root can do, each with its value."""
+    if int(head["vllm_port"]) < FIRST_FREE_PORT:
+        yield "vllm_port", str(head["vllm_port"])
+    asked = {str(name).upper().removeprefix("CAP_") for variables in hosts for name in variables["ray_capabilities"]}
+    if asked - DISPENSABLE:
+        yield "ray_capabilities", ", ".join(sorted(asked - DISPENSABLE))
+
+
+def user_problems(
+    deployment: str, head: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]], language: str
+) -> list[dict[str, str]]:
+    """Where somebody names another user, and something that only root can do."""
+    uid = container_uid(head, [*hosts.values()])
+    if uid == ROOT:
+        return []
+    return [
+        problem(
+            "container_uid_not_root",
+            language,
+            value=f"{VARIABLE}: {uid}, {variable}: {value}",
+            where=message("where_group", language, group=deployment),
+            deployment=deployment,
+            variable=variable,
+            hosts=names([*hosts], language),
+        )
+        for variable, value in reasons_for_root(head, [*hosts.values()])
+    ]
+
+
+def check_command(uid: int, image: str, folders: Sequence[str]) -> list[str]:
+    """A command that fails where this user cannot run the image's Python, or read the models; empty for root."""
+    if uid == ROOT:
+        return []
+    return [
+        *("docker", "run", "--rm", "--network=none", f"--user={uid}:{GID}"),
+        *("--cap-drop=ALL", "--security-opt=no-new-privileges"),
+        *(f"--volume={folder}:{folder}:ro" for folder in folders),
+        *("--entrypoint=python3", image, "-c", PROGRAM, *folders),
+    ]

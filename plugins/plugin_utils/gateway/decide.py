@@ -1,0 +1,404 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the gateways do: one address for all deployments, which models lead to which replicas, and which key may ask for what.
+
+The result is plain data for the role gateway, one section for each host of the group ``llm_gateway``, and none where there is something
+to refuse. It holds no secret: of a key only the SHA-256 is in it, of which the gateway's own files hold no more either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.answers import answers
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.paths import paths_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual import (
+    ANY,
+    virtual_address,
+    virtual_problems,
+    virtual_section,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url
+
+# Of a key, in characters. Those that this collection makes have 40; a hash protects nothing that can be guessed.
+KEY_LENGTH = 32
+LIMITS = ("requests_per_minute", "tokens_per_minute")
+# From one look at what the replicas counted to the next.
+USAGE_SECONDS = 2
+ITSELF = "-gateway"  # no key of the inventory can have this name
+KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+# What HAProxy's maps and its configuration can hold without quotes.
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@+-]{0,254}")
+KIB, MIB = 1 << 10, 1 << 20
+HTTPS, LOOPBACK = 443, "127.0.0.1"
+# A request's headers, and HAProxy's own account of them and of the body.
+HEADERS_BYTES, REWRITE_BYTES = 64 * KIB, 8 * KIB
+# A request lies in HAProxy's memory as a whole, twice while it is passed on.
+MAX_BODY_MIB = 16
+# For clients of the last ten years: https://wiki.mozilla.org/Security/Server_Side_TLS, "intermediate", without DHE.
+CIPHERS = (
+    *("ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384"),
+    *("ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305"),
+)
+SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+# What replicas have to have in common, with the message that says why. Settings are those of the plan, options are vLLM's own.
+ALIKE_SETTINGS = {"max_model_len": "gateway_differs_length", "quantization": "gateway_differs_answers"}
+ALIKE_OPTIONS = {
+    **dict.fromkeys(("chat_template", "generation_config", "override_generation_config"), "gateway_differs_answers"),
+    **dict.fromkeys(("enable_auto_tool_choice", "tool_call_parser", "reasoning_parser"), "gateway_differs_tools"),
+}
+# Which answer stands for a status that HAProxy finds by itself.
+ERROR_PAGES = {
+    400: "bad_request",
+    408: "too_slow",
+    500: "broken",
+    502: "no_answer",
+    503: "no_replica",
+    504: "too_long",
+}
+# Where the answer of vLLM's own server to /ready comes from: roles/vllm/files/middleware. Without a probe only the server itself is asked.
+READY, ALIVE = "/ready", "/health"
+
+
+@dataclass(frozen=True)
+class Gateways:
+    """What is known when it is decided."""
+
+    hosts: Sequence[str]
+    deployments: Mapping[str, Mapping[str, Any]]
+    # The variables of each host, defaults included, with what was found on it.
+    variables: Mapping[str, Mapping[str, Any]]
+    plans: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # The addresses of the heads that were looked at.
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    language: str = "en"
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """What is asked of the controller's files."""
+
+    # The value of a key, by the host and the key's name.
+    key: Callable[[str, str], str]
+    # What opens the replicas, and the key with which runs ask.
+    replica_key: Callable[[], str]
+    own_key: Callable[[], str]
+    # What is wrong with a host's own certificate.
+    problems: Callable[[str], Sequence[dict[str, str]]]
+    # The certificate of a host for these names, as gateway/shelf.py describes it.
+    certificate: Callable[[str, Sequence[str]], Mapping[str, Any]]
+
+
+def decide_gateways(asked: Gateways, secrets: Secrets) -> tuple[dict[str, dict[str, Any]], list[dict[str, str]]]:
+    """The section of each gateway, and what is to be refused. Without the address of every head there is no section."""
+    if not asked.hosts:
+        return {}, []
+    members = [host for entry in asked.deployments.values() for host in entry["hosts"]]
+    problems = [*model_problems(asked), *virtual_problems(asked.hosts, members, asked.variables, asked.language)]
+    models = models_of(asked)
+    for host in asked.hosts:
+        found = key_problems(asked, host, models, secrets)
+        problems += [*found, *host_problems(asked, host), *secrets.problems(host)]
+    if problems:
+        return {}, list({(each["code"], each["what"], each["value"]): each for each in problems}.values())
+    if not all(replica["address"] for model in models for replica in model["replicas"]):
+        return {}, []
+    sections = {host: section(asked, host, models, secrets) for host in asked.hosts}
+    # Whichever of them holds the virtual address answers there: each has to trust all of them.
+    files = [each["certificate"].get(part) for part in ("certificate", "root") for each in sections.values()]
+    trusted = list(dict.fromkeys(filter(None, files)))
+    return {host: {**each, "trusted": trusted} for host, each in sections.items()}, []
+
+
+def served_name(variables: Mapping[str, Any]) -> str:
+    """The name by which clients ask for a deployment's model."""
+    return str(variables.get("vllm_served_model_name") or variables["vllm_model"])
+
+
+def models_of(asked: Gateways) -> list[dict[str, Any]]:
+    """The models by name, each with its replicas: the heads of its deployments whose address is known."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    release: dict[str, list[str]] = {}
+    for deployment, entry in asked.deployments.items():
+        head = str(entry["head"])
+        mine = asked.variables[head]
+        name = served_name(mine)
+        release.setdefault(name, []).append(str(mine["vllm_version"]))
+        address = str(asked.addresses.get(head) or "")
+        replica = {"name": deployment, "host": head, "address": address, "port": int(mine["vllm_port"])}
+        found.setdefault(name, []).append({**replica, "probed": is_true(mine["vllm_probe_enabled"])})
+    return [
+        {
+            "name": name,
+            "backend": f"model{number}",
+            # A word for all replicas of a model: where one has no probe, none of them is asked for its verdict.
+            "check": READY if all(one["probed"] for one in found[name]) else ALIVE,
+            "paths": paths_of(release[name]),
+            "replicas": [{key: one[key] for key in ("name", "host", "address", "port")} for one in found[name]],
+        }
+        for number, name in enumerate(sorted(found), 1)
+    ]
+
+
+def keys_of(asked: Gateways, host: str) -> list[dict[str, Any]]:
+    """The keys of the inventory, each with its name, the models that it may ask for (empty: all) and its limits."""
+    return [
+        {
+            "name": str(key.get("name") or ""),
+            "models": [str(name) for name in key.get("models") or []],
+            **{limit: int(key.get(limit) or 0) for limit in LIMITS},
+        }
+        for key in asked.variables[host].get("gateway_keys") or []
+    ]
+
+
+def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], secrets: Secrets) -> dict[str, Any]:
+    """What the role gateway reads on one host."""
+    mine = asked.variables[host]
+    body = int(float(mine["gateway_max_body_mib"]) * MIB)
+    every = [str(model["name"]) for model in models]
+    keys = [{**key, "models": key["models"] or every} for key in keys_of(asked, host)]
+    digests = {key["name"]: key_digest(secrets.key(host, key["name"])) for key in keys}
+    # With a key of its own each run asks for a token of each model.
+    itself = {"name": ITSELF, "models": every, **dict.fromkeys(LIMITS, 0)}
+    digests[ITSELF] = key_digest(secrets.own_key())
+    names_here = certificate_names(asked, host)
+    certificate = secrets.certificate(host, names_here)
+    https = int(mine["gateway_https_port"])
+    return {
+        "address": str(mine["gateway_address"]),
+        "https_port": https,
+        "http_port": int(mine["gateway_http_port"]),
+        "url": f"https://{in_url(names_here[0])}{'' if https == HTTPS else f':{https}'}",
+        # From the host itself, which need not know its own name.
+        "ask": [
+            LOOPBACK if mine["gateway_address"] == ANY else str(mine["gateway_address"]),
+            str(https),
+            names_here[0],
+        ],
+        "virtual": virtual_section(asked.hosts, host, asked.variables),
+        "certificate": dict(certificate),
+        "replica_key_sha256": key_digest(secrets.replica_key()),
+        "tls": {"ciphers": list(CIPHERS), "suites": list(SUITES)},
+        "models": [
+            {
+                **{key: model[key] for key in ("name", "backend", "check")},
+                "replicas": [
+                    {**replica, "requests": int(mine["gateway_requests_per_replica"])} for replica in model["replicas"]
+                ],
+            }
+            for model in models
+        ],
+        "paths": sorted({path for model in models for path in model["paths"]} | set(map(str, mine["gateway_paths"]))),
+        "keys": keys,
+        # For the program that counts tokens.
+        "usage": {
+            "seconds": USAGE_SECONDS,
+            "limits": {key["name"]: key["tokens_per_minute"] for key in keys},
+            "replicas": [
+                {"model": model["name"], **{part: replica[part] for part in ("name", "address", "port")}}
+                for model in models
+                for replica in model["replicas"]
+            ],
+        },
+        # What HAProxy reads beside its configuration, by the file's name.
+        "files": maps([*keys, itself], digests, models),
+        # As one word of the configuration each.
+        "answers": {name: quoted(text) for name, text in answers(models, asked.language).items()},
+        # What HAProxy says by itself, by status.
+        "errors": ERROR_PAGES,
+        "body_bytes": body,
+        "buffer_bytes": body + HEADERS_BYTES,
+        "rewrite_bytes": REWRITE_BYTES,
+        "connections": int(mine["gateway_max_connections"]),
+        "queue": int(mine["gateway_queue_requests"]),
+        "retry_after": int(mine["gateway_retry_after_seconds"]),
+        "retry_unanswered": is_true(mine["gateway_retry_unanswered_enabled"]),
+        "affinity_header": str(mine["gateway_affinity_header"]),
+        "check_seconds": int(mine["gateway_check_seconds"]),
+        "slow_start_seconds": int(mine["gateway_slow_start_seconds"]),
+        "timeouts": {
+            "request": int(mine["gateway_request_seconds"]),
+            "queue": int(mine["gateway_queue_seconds"]),
+            "answer": int(mine["gateway_answer_seconds"]),
+        },
+    }
+
+
+def quoted(text: str) -> str:
+    """A text as one word of HAProxy's configuration: in double quotes, where these three mean something."""
+    return '"' + re.sub(r'(["$\\])', r"\\\1", text) + '"'
+
+
+def certificate_names(asked: Gateways, host: str) -> list[str]:
+    """What clients may call a gateway: the names of the inventory first, else the shared address, else its own, and its addresses."""
+    mine = asked.variables[host]
+    shared = virtual_address(mine)
+    said = [*map(str, mine["gateway_names"]), *([shared] if shared else [])]
+    interface = (mine.get("llm_interface") or {}).get("address") or asked.addresses.get(host)
+    address = str(mine.get("ansible_host") or host)
+    return list(dict.fromkeys([*said, address, host, *([str(interface)] if interface else [])]))
+
+
+def key_digest(value: str) -> str:
+    """The SHA-256 of a key as HAProxy writes it."""
+    return hashlib.sha256(value.encode()).hexdigest().upper()
+
+
+def maps(
+    keys: Sequence[Mapping[str, Any]], digests: Mapping[str, str], models: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
+    """HAProxy's maps: who a key is, which backend a model has, who may ask for which model, and how often a minute."""
+    lines = {
+        "keys.map": [f"{digests[key['name']]} {key['name']}" for key in keys],
+        "models.map": [f"{model['name']} {model['backend']}" for model in models],
+        "access.map": [f"{key['name']}/{model} 1" for key in keys for model in key["models"]],
+        "limits.map": [f"{key['name']} {key['requests_per_minute']}" for key in keys],
+        # Keys that have used up their tokens: written through HAProxy's socket alone.
+        "spent.map": [],
+    }
+    return {name: "".join(f"{line}\n" for line in found) for name, found in lines.items()}
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+def model_problems(asked: Gateways) -> list[dict[str, str]]:
+    """Names that cannot be routed by, and replicas that a client could tell from each other."""
+    lang = asked.language
+    found = []
+    groups: dict[str, list[str]] = {}
+    for deployment, entry in asked.deployments.items():
+        groups.setdefault(served_name(asked.variables[str(entry["head"])]), []).append(deployment)
+    for name, mine in groups.items():
+        if not MODEL_NAME.fullmatch(name):
+            where = message("where_group", lang, group=mine[0])
+            found.append(problem("gateway_model_name", lang, value=shown(name, lang), where=where, deployment=mine[0]))
+        for what, code, values in _differences(asked, mine):
+            if len(set(values.values())) > 1:
+                found.append(
+                    problem(
+                        "gateway_replicas_differ",
+                        lang,
+                        value="; ".join(f"{deployment}: {value}" for deployment, value in values.items()),
+                        where=names([message("where_group", lang, group=group) for group in mine], lang),
+                        model=name,
+                        setting=what,
+                        why=message(code, lang),
+                    )
+                )
+    return found
+
+
+def _differences(asked: Gateways, deployments: Sequence[str]) -> list[tuple[str, str, dict[str, str]]]:
+    """What replicas have to have in common: variable, why, and the value of each deployment."""
+    heads = {name: asked.variables[str(asked.deployments[name]["head"])] for name in deployments}
+    settings = {name: (asked.plans.get(name) or {}).get("settings") or {} for name in deployments}
+    said: list[tuple[str, str, dict[str, Any]]] = [
+        ("vllm_model", "gateway_differs_model", {name: mine["vllm_model"] for name, mine in heads.items()})
+    ]
+    for setting, code in ALIKE_SETTINGS.items():
+        values = {name: settings[name].get(setting, heads[name].get(f"vllm_{setting}")) for name in deployments}
+        said.append((f"vllm_{setting}", code, values))
+    for option, code in ALIKE_OPTIONS.items():
+        values = {name: (mine.get("vllm_options") or {}).get(option) for name, mine in heads.items()}
+        said.append((f"vllm_options.{option}", code, values))
+    lang = asked.language
+    return [(what, code, {name: shown(value, lang) for name, value in values.items()}) for what, code, values in said]
+
+
+def key_problems(
+    asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], secrets: Secrets
+) -> list[dict[str, str]]:
+    """Keys that cannot be told apart, can be guessed, or open nothing."""
+    lang = asked.language
+    where = message("gateway_where_keys", lang)
+    keys = keys_of(asked, host)
+    if not keys:
+        return [problem("gateway_no_key", lang, where=where)]
+    known = [str(model["name"]) for model in models]
+    found: list[dict[str, str]] = []
+    by_name: dict[str, int] = {}
+    by_value: dict[str, list[str]] = {}
+    uncounted = [
+        deployment
+        for deployment, entry in asked.deployments.items()
+        if not is_true(asked.variables[str(entry["head"])].get("vllm_api_key_enabled", True))
+    ]
+    for key in keys:
+        name = key["name"]
+        by_name[name] = by_name.get(name, 0) + 1
+        if not KEY_NAME.fullmatch(name):
+            found.append(problem("gateway_key_name", lang, value=shown(name, lang), where=where))
+            continue
+        value = secrets.key(host, name)
+        by_value.setdefault(value, []).append(name)
+        if len(value) < KEY_LENGTH:
+            said = message("gateway_characters", lang, count=len(value))
+            found.append(problem("gateway_key_short", lang, value=said, where=where, name=name, least=KEY_LENGTH))
+        elif not value.isascii() or not value.isprintable() or " " in value:
+            hidden = message("secret_not_shown", lang)
+            found.append(problem("gateway_key_letters", lang, value=hidden, where=where, name=name))
+        unknown = [model for model in key["models"] if model not in known]
+        if unknown:
+            said = names(unknown, lang)
+            found.append(
+                problem("gateway_key_model", lang, value=said, where=where, name=name, models=names(known, lang))
+            )
+        for limit in LIMITS:
+            if key[limit] >= 0:
+                continue
+            said = f"{limit}: {key[limit]}"
+            found.append(problem("gateway_key_limit", lang, value=said, where=where, name=name))
+        if uncounted and key["tokens_per_minute"] > 0:
+            said = f"tokens_per_minute: {key['tokens_per_minute']}"
+            values = {"name": name, "deployments": names(uncounted, lang)}
+            found.append(problem("gateway_key_uncounted", lang, value=said, where=where, **values))
+    for name, count in by_name.items():
+        if count > 1:
+            found.append(problem("gateway_key_twice", lang, value=shown(name, lang), where=where))
+    for value, mine in by_value.items():
+        if value and len(set(mine)) > 1:
+            said = names(sorted(set(mine)), lang)
+            found.append(problem("gateway_key_same", lang, value=said, where=where))
+    return found
+
+
+def host_problems(asked: Gateways, host: str) -> list[dict[str, str]]:
+    """Ports that somebody has, and limits that HAProxy has not."""
+    lang, mine = asked.language, asked.variables[host]
+    where = message("where_host", lang, host=host)
+    ports = {"gateway_https_port": int(mine["gateway_https_port"]), "gateway_http_port": int(mine["gateway_http_port"])}
+    found = []
+    taken = {
+        int(asked.variables[str(entry["head"])]["vllm_port"]): f"{deployment}, vllm_port"
+        for deployment, entry in asked.deployments.items()
+        if entry["head"] == host
+    }
+    if ports["gateway_https_port"] == ports["gateway_http_port"]:
+        taken[ports["gateway_http_port"]] = "gateway_http_port"
+    for entry in ((mine.get("ansible_facts") or {}).get("llm_host") or {}).get("listeners") or []:
+        if str(entry.get("process") or "") != "haproxy":
+            taken.setdefault(int(entry["port"]), str(entry.get("process") or message("process_unknown", lang)))
+    for variable, port in ports.items():
+        if port and port in taken and taken[port] != variable:
+            found.append(
+                problem(
+                    "gateway_port_taken",
+                    lang,
+                    value=f"{variable}: {port}",
+                    where=where,
+                    host=host,
+                    port=port,
+                    process=taken[port],
+                )
+            )
+    body = float(mine["gateway_max_body_mib"])
+    if not 0 < body <= MAX_BODY_MIB:
+        value = f"gateway_max_body_mib: {body:g}"
+        found.append(problem("gateway_body", lang, value=value, where=where, most=MAX_BODY_MIB))
+    return found

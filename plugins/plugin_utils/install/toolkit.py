@@ -1,0 +1,63 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the role nvidia_container_toolkit does on a host, and why it cannot. Pure: variables and what was found in, plain data out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import install_refusal, merged, versions
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
+    engine_options_for_cdi,
+    package_plan,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+
+# What nvidia-docker2 wrote into daemon.json and the toolkit does not.
+OLD_OPTIONS: dict[str, Any] = {"runtimes": {"nvidia": {"runtimeArgs": None}}}
+
+
+def decide_toolkit(
+    variables: Mapping[str, Any], read: Callable[[], Sequence[Record]], found: Mapping[str, Any], lang: str = "en"
+) -> tuple[dict[str, Any], str]:
+    """The section of the role nvidia_container_toolkit, and the text of what is refused.
+
+    ``read`` returns the records of the bundle; ``found`` has ``engine``, the version of the engine that runs (empty: none does).
+    """
+    prefix = "nvidia_container_toolkit_"
+    method, version = str(variables[prefix + "method"]), str(variables[prefix + "version"] or "")
+    plan = package_plan(variables["ansible_facts"], "toolkit", method, version)
+    records = select(read(), "nvidia_container_toolkit") if method == "bundle" else []
+    bundled, wanted = versions(records, version)
+    named = variables.get(prefix + "packages")
+    packages = plan["packages"] if named is None else named
+    # None where the engine does not know CDI.
+    options = engine_options_for_cdi(str(found.get("engine") or "0"))
+    cdi = is_true(variables[prefix + "cdi_enabled"]) and options is not None
+    copied = [record["path"] for record in records if str(record["version"]) == wanted]
+    section = {
+        "wanted": wanted,
+        "packages": packages,
+        "repository": plan["repository"],
+        "old_packages": plan["old"],
+        "cdi": cdi,
+        "daemon_options": merged(OLD_OPTIONS, (options or {}) if cdi else {}),
+        # What the role leaves on the host, besides what the archive holds. Of daemon.json only what the toolkit wants there: the rest belongs to
+        # Docker's role, or to the site.
+        "left": {
+            "settings": {"/etc/docker/daemon.json": {"runtimes": {"nvidia": {}}, "features": {"cdi": {}}}},
+            "runtimes": ["nvidia"],
+            "paths": ["/etc/cdi/nvidia.yaml", *(f"{variables['llm_host_dir']}/bundle/{path}" for path in copied)],
+            "packages": list(packages),
+        },
+    }
+    asked = {
+        "prefix": prefix,
+        "method": method,
+        "bundled": bundled,
+        "wanted": wanted,
+        "repository": plan["repository"] is not None,
+    }
+    return section, install_refusal(variables, asked, lang)

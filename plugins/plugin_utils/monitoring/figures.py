@@ -1,0 +1,46 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What only the controller knows, as metrics: plan against truth of the last start, and the age of the bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import table
+
+GIB = 1024**3
+# Where an observation has what was planned and what was measured.
+SIDES = {"planned": "prediction", "measured": "truth"}
+# What a rank holds, as the planner and the engine's log call it.
+PARTS = ("weights", "activation", "non_torch", "cudagraph", "kv_cache")
+
+
+def plan_metrics(observation: Mapping[str, Any]) -> str:
+    """Both sides of an observation (roles/vllm/tasks/observe.yml) in Prometheus's text format: tokens, and bytes by rank and part. Ranks are
+    counted as the source names them. What a side does not say is left out; nothing at all of an empty observation."""
+    found = ""
+    for side, source in SIDES.items():
+        said = observation.get(source) or {}
+        tokens = said.get("kv_cache_tokens")
+        found += _metric(f"llm_{side}_kv_cache_tokens", [] if tokens is None else [f" {int(tokens)}"])
+        found += _metric(f"llm_{side}_rank_bytes", list(_ranks(said)))
+    return found
+
+
+def bundle_metrics(written: float) -> str:
+    """When the bundle was made, in seconds since 1970."""
+    return _metric("llm_bundle_written_timestamp_seconds", [f" {round(written)}"])
+
+
+def _metric(name: str, samples: Sequence[str]) -> str:
+    lines = [f"# HELP {name} {table('figures.yml')[name]}", f"# TYPE {name} gauge", *(name + each for each in samples)]
+    return "\n".join([*lines, ""]) if samples else ""
+
+
+def _ranks(said: Mapping[str, Any]) -> Iterator[str]:
+    for index, rank in enumerate(said.get("ranks") or ()):
+        for part in PARTS:
+            gib = rank.get(f"{part}_gib")
+            if gib is not None:
+                yield f'{{rank="{index}",part="{part}"}} {round(float(gib) * GIB)}'

@@ -1,0 +1,99 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything that the role monitoring writes on a host that watches, as files with their content."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring import configuration
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import consoles
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import rules_file
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import (
+    address_of,
+    endpoint,
+    exporter_of,
+    targets,
+)
+
+# For Grafana, by language: tests/support/dashboards.py makes them.
+DASHBOARDS = Path(__file__).with_name("dashboards")
+
+
+def files(
+    deployments: Mapping[str, Mapping[str, Any]],
+    variables: Mapping[str, Mapping[str, Any]],
+    collectors: Sequence[str],
+    executors: Mapping[str, str],
+    settings: Mapping[str, Any],
+    lang: str = "en",
+    gateways: Sequence[str] = (),
+) -> list[dict[str, str]]:
+    """Each file with ``path``, ``content`` and ``check``, the kind of file; a file comes before the one that names it.
+
+    ``settings`` are the variables of the role on the host that watches. In the mode rules_only there is no configuration of programs
+    but ``scrape_configs.yml``, for a Prometheus that is there already.
+    """
+    folder, interval = str(settings["monitoring_dir"]), int(settings["monitoring_interval_seconds"])
+    asked = targets(deployments, variables, collectors, executors, gateways)
+    limits = {
+        "first_token_seconds": settings["monitoring_first_token_seconds"],
+        "runbook_url": settings["monitoring_runbook_url"],
+    }
+    found = [
+        *(_file(f"targets/{job}.json", _json(entries), "targets") for job, entries in asked.items()),
+        _file("rules/llm.yml", _yaml(rules_file(limits, lang)), "rules"),
+        *(_file(f"consoles/{name}", text, "consoles") for name, text in consoles(lang).items()),
+        *(
+            _file(f"dashboards/{path.name}", path.read_text(encoding="utf-8"), "dashboards")
+            for path in sorted((DASHBOARDS / lang).glob("*.json"))
+        ),
+    ]
+    if settings["monitoring_mode"] == "rules_only":
+        return [
+            *found,
+            _file("scrape_configs.yml", _yaml({"scrape_configs": configuration.scrape_configs(folder)}), ""),
+        ]
+    alertmanager = endpoint(str(settings["monitoring_listen_address"]), 9093)
+    own = endpoint(str(settings["monitoring_listen_address"]), 9090)
+    words = {state: message("alert_is_" + state, lang) for state in ("firing", "resolved")}
+    told = configuration.alertmanager(settings["monitoring_receivers"], folder)
+    return [
+        *found,
+        _file("blackbox.yml", _yaml(configuration.blackbox()), "blackbox"),
+        _file("relay.json", _json(configuration.relay(settings["monitoring_receivers"], words)), "relay"),
+        _file("alertmanager.yml", _yaml(told), "alertmanager"),
+        _file("prometheus.yml", _yaml(configuration.prometheus(folder, interval, alertmanager, own)), "prometheus"),
+    ]
+
+
+def exporters_and_collectors(
+    deployments: Mapping[str, Mapping[str, Any]],
+    variables: Mapping[str, Mapping[str, Any]],
+    collectors: Sequence[str],
+    resolve: Callable[[str], Sequence[str]],
+) -> dict[str, Any]:
+    """``exporters``: where each host's node_exporter listens. ``collectors``: the addresses from which it is asked."""
+    hosts = dict.fromkeys([*(host for entry in deployments.values() for host in entry["hosts"]), *collectors])
+    listening = {host: exporter_of(host, variables[host]) for host in hosts}
+    named = [address_of(host, variables[host]) for host in collectors]
+    known = [address for name in named for address in (resolve(name) or [name])]
+    return {"exporters": listening, "collectors": list(dict.fromkeys(map(str, known)))}
+
+
+def _file(path: str, content: str, check: str) -> dict[str, str]:
+    return {"path": path, "content": content, "check": check}
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def _yaml(content: Any) -> str:
+    # Ansible's texts know where they come from, and YAML's writer takes nothing but plain ones.
+    return str(yaml.safe_dump(json.loads(_json(content)), allow_unicode=True, sort_keys=False, width=200))

@@ -1,0 +1,92 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rules of Prometheus: one set of names for vLLM's metrics of any release, and the alerts. Both are made from the data files beside this."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+
+# What the figures of all engines of a server are put together by.
+KEPT = "deployment, host"
+# Rates need several scrapes; quantiles need requests.
+RATE, QUANTILE = "2m", "5m"
+QUANTILES = {"p50": 0.5, "p95": 0.95}
+
+
+def table(name: str) -> Any:
+    """The content of a data file of this folder."""
+    return yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
+
+def vllm_metrics() -> Mapping[str, Mapping[str, Any]]:
+    """What vLLM calls what is of use, by our name of it."""
+    found: Mapping[str, Mapping[str, Any]] = table("vllm_metrics.yml")["metrics"]
+    return found
+
+
+def recording_rules() -> list[dict[str, str]]:
+    """A rule for each name that everything else builds on."""
+    return [
+        {"record": name, "expr": expr} for ours, metric in vllm_metrics().items() for name, expr in _of(ours, metric)
+    ]
+
+
+def _of(ours: str, metric: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if metric["kind"] == "gauge":
+        yield f"llm:{ours}", f"{metric['fold']} by ({KEPT}) ({_either(entry['name'] for entry in metric['names'])})"
+    elif metric["kind"] == "counter":
+        rates = (entry["name"] if entry.get("gauge") else f"rate({entry['name']}[{RATE}])" for entry in metric["names"])
+        yield f"llm:{ours}:rate{RATE}", f"sum by ({KEPT}) ({_either(rates)})"
+    else:
+        rates = (f"rate({entry['name']}[{QUANTILE}])" for entry in metric["names"])
+        buckets = f"sum by ({KEPT}, le) ({_either(rates)})"
+        for name, share in QUANTILES.items():
+            # No request is no figure, and not NaN.
+            yield f"llm:{ours}:{name}", f"histogram_quantile({share}, {buckets}) >= 0"
+
+
+def _either(expressions: Iterator[str]) -> str:
+    return " or ".join(expressions)
+
+
+def alert_name(name: str) -> str:
+    """As Prometheus calls an alert: HostDown."""
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def alert_rules(settings: Mapping[str, Any], lang: str = "en") -> list[dict[str, Any]]:
+    """The alerts. ``settings``: first_token_seconds, and runbook_url, the address of the page whose sections they link to."""
+    rules = []
+    for alert in table("alerts.yml"):
+        expr = alert["expr"]
+        for name, value in settings.items():
+            expr = expr.replace(f"@{name}@", str(value))
+        shown = {label: "{{ $labels." + label + " }}" for label in alert["labels"]}
+        rules.append(
+            {
+                "alert": alert_name(alert["name"]),
+                "expr": expr,
+                "for": alert["for"],
+                "labels": {"severity": alert["severity"]},
+                "annotations": {
+                    "summary": message("alert_" + alert["name"], lang, **shown),
+                    "runbook_url": f"{settings['runbook_url']}#{alert_name(alert['name']).lower()}",
+                },
+            }
+        )
+    return rules
+
+
+def rules_file(settings: Mapping[str, Any], lang: str = "en") -> dict[str, Any]:
+    """The content of a file of rules, as plain data."""
+    return {
+        "groups": [
+            {"name": "llm-names", "rules": recording_rules()},
+            {"name": "llm-alerts", "rules": alert_rules(settings, lang)},
+        ]
+    }

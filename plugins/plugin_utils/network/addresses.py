@@ -1,0 +1,21 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names and addresses, as the controller resolves and writes them."""
+
+from __future__ import annotations
+
+import socket
+
+
+def resolved(name: str) -> list[str]:
+    """What a name stands for on the controller; nothing where it stands for nothing."""
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return []
+    return [str(entry[4][0]) for entry in found]
+
+
+def in_url(address: str) -> str:
+    """An address or a name as a URL has it: IPv6 in brackets."""
+    return f"[{address}]" if ":" in address else address

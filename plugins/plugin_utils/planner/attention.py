@@ -1,0 +1,156 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which attention backend a release takes for a model on a GPU, and what a start asks of it that it cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import attention as facts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.attention import Backend
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, Refusal, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, keeps_latent
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
+
+LETTERS = {"float16": "h", "bfloat16": "b", "float32": "f"}
+
+
+class Choice(NamedTuple):
+    """The backend that runs, or the last one that was tried with the reasons why it cannot."""
+
+    backend: Backend
+    refusals: tuple[Refusal, ...]
+
+
+def backends(engine: str, kind: str, key: tuple[int, ...], capability: tuple[int, int]) -> list[Backend]:
+    """What a release tries on a GPU, the first choice first. ``kind`` is gqa or mla."""
+    rows = facts.ORDER.get((engine, kind), [])
+    if not rows or key < release_key(rows[0][0]):
+        return []
+    names: tuple[str, ...] = ()
+    for least, order in at(rows, key):
+        names = order if capability >= least else names
+    found = [at(facts.BACKENDS[name], key) for name in names]
+    return [one for one in found if one.least <= capability < one.below]
+
+
+def choose(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Choice | None:
+    """The backend for a model on a GPU; None where the release has none at all."""
+    key = settings.release.key
+    kind = "mla" if latent(model, settings) else "gqa"
+    passes = at(facts.PASSES_ON[settings.engine], key)
+    last: Choice | None = None
+    for one in backends(settings.engine, kind, key, gpu.capability):
+        lacks = list(_lacks(one, model, settings, gpu, dtype))
+        last = Choice(one, tuple(refused for _dummy, refused in lacks))
+        if not any(what in passes for what, _dummy in lacks):
+            break
+    return last
+
+
+def latent(model: Model, settings: Settings) -> bool:
+    """Whether the model has multi-head latent attention, and the release runs it as such."""
+    kept = keeps_latent(settings.engine, settings.release.key, settings.environment)
+    return kept and any(layer.attention.kind == "mla" for layer in model.layers)
+
+
+def check(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype: str) -> Iterator[Refusal]:
+    """What no backend of the release can do on the weakest of the GPUs."""
+    gpu = min(gpus, key=lambda one: one.capability)
+    choice = choose(model, settings, gpu, dtype)
+    if choice is not None:
+        yield from choice.refusals
+    elif latent(model, settings):
+        environment = {**settings.environment, "VLLM_MLA_DISABLE": "1"}
+        yield refusal(
+            "feature_not_supported",
+            "start_attention_latent",
+            {"environment": environment},
+            gpu=gpu.name,
+            version=settings.release.asked,
+        )
+    if settings.kv_dtype == "bfloat16" and within(settings.release.key, *facts.KV_BFLOAT16_UNSERVED):
+        yield refusal(
+            "value_not_allowed", "start_kv_unserved", {"kv_cache_dtype": None}, version=settings.release.asked
+        )
+
+
+def _lacks(one: Backend, model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Iterator[tuple[str, Refusal]]:
+    """What the start asks of a backend that it cannot do: what it is, and the refusal."""
+    said = {"backend": one.name, "gpu": gpu.name, "version": settings.release.asked}
+    if one.earlier_keys is None or gpu.capability < one.earlier_keys:
+        above = at(eras.V0_AUTO_CHUNKED_ABOVE, settings.release.key) or 0
+        for name, active in (
+            ("enable_chunked_prefill", settings.chunked_prefill),
+            ("enable_prefix_caching", settings.prefix_caching),
+        ):
+            if active:
+                fixes: tuple[Fix, ...] = ({name: False if name not in settings.raw else None}, {name: False})
+                yield (
+                    "earlier keys",
+                    refusal("feature_not_supported", "start_feature_" + name, *fixes, above=above, **said),
+                )
+    if model.slides and not one.window and not settings.raw.get("disable_sliding_window"):
+        yield "window", refusal("options_conflict", "start_attention_window", {"disable_sliding_window": True}, **said)
+    if "block_size" in settings.raw and not _among(settings.block_size, one.blocks):
+        yield (
+            "blocks",
+            refusal(
+                "value_not_allowed",
+                "start_attention_block",
+                {"block_size": None},
+                value=settings.block_size,
+                allowed=spoken_sizes(one.blocks),
+                **said,
+            ),
+        )
+    for size in sorted({layer.attention.head_dim for layer in model.layers if layer.attention.kind == "gqa"}):
+        if not _among(size, one.heads):
+            yield (
+                "heads",
+                refusal(
+                    "architecture_not_supported",
+                    "start_attention_head",
+                    value=size,
+                    allowed=spoken_sizes(one.heads),
+                    **said,
+                ),
+            )
+    if settings.kv_dtype.startswith("fp8") and (one.fp8 is None or gpu.capability < one.fp8):
+        yield (
+            "fp8",
+            refusal(
+                "value_not_allowed", "start_attention_fp8", {"kv_cache_dtype": None}, value=settings.kv_dtype, **said
+            ),
+        )
+    if model.soft_cap and not one.soft_cap:
+        yield "soft cap", refusal("architecture_not_supported", "start_attention_soft_cap", **said)
+    if LETTERS[dtype] not in one.dtypes:
+        yield "dtype", refusal("dtype_not_supported", "start_attention_dtype", {"dtype": "half"}, dtype=dtype, **said)
+
+
+def _among(value: int, allowed: str) -> bool:
+    """Whether a size is one of those that a table names: 16 32, 16n, 8n256, 32+ or *."""
+    if allowed == "*":
+        return True
+    if allowed.endswith("+"):
+        return value >= int(allowed[:-1])
+    unit, multiple, most = allowed.partition("n")
+    if multiple:
+        return value % int(unit) == 0 and (not most or value <= int(most))
+    return str(value) in allowed.split()
+
+
+def spoken_sizes(allowed: str) -> str | Text:
+    """The sizes that a table names, in words."""
+    unit, multiple, most = allowed.partition("n")
+    if allowed == "*":
+        return Text("start_any_size")
+    if not multiple:
+        return allowed.replace(" ", ", ")
+    return Text("start_multiples_up_to" if most else "start_multiples", unit=unit, most=most)

@@ -1,0 +1,76 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What vLLM's benchmark measured of a deployment: beside the time before, and beside the plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+
+# Figures of `vllm bench serve` (BenchmarkMetrics in vllm/benchmarks/serve.py). Of rates there is one, of times the median and the 99th percentile.
+RATES = {"report_benchmark_output": "output_throughput", "report_benchmark_requests": "request_throughput"}
+TIMES = {
+    "report_benchmark_ttft": ("median_ttft_ms", "p99_ttft_ms"),
+    "report_benchmark_itl": ("median_itl_ms", "p99_itl_ms"),
+}
+
+
+def latest_benchmarks(folder: Path) -> list[dict[str, Any]]:
+    """The last two runs in the folder of a deployment, the newest first, each with the time of its file as ``measured``."""
+    files = sorted(folder.glob("*.json"), reverse=True)[:2]
+    return [{**json.loads(path.read_text(encoding="utf-8")), "measured": path.stem} for path in files]
+
+
+def benchmark_lines(runs: list[dict[str, Any]], plan: Mapping[str, Any], language: str = "en") -> list[str]:
+    """The newest of ``runs`` with what the one before it measured of the same load, and how many such requests the plan has room for."""
+    if not runs:
+        return []
+    newest, former = runs[0], next((run for run in runs[1:] if _load(run) == _load(runs[0])), None)
+    load = _load(newest)
+    lines = [message("report_benchmark", language, measured=newest["measured"], **load, failed=_failed(newest))]
+    for code, figure in RATES.items():
+        lines.append(_figure(code, f"{newest[figure]:.1f}", figure, newest, former, language))
+    for code, (median, p99) in TIMES.items():
+        said = message("report_benchmark_median", language, median=f"{newest[median]:.1f}", p99=f"{newest[p99]:.1f}")
+        lines.append(_figure(code, said, median, newest, former, language))
+    if room := room_of(plan, load["input"] + load["output"]):
+        lines.append(message("report_benchmark_room", language, room=room))
+    return ["  " + lines[0], *(f"    {line}" for line in lines[1:])]
+
+
+def room_of(plan: Mapping[str, Any], tokens: int) -> int:
+    """How many requests of that many tokens the plan has room for at a time; 0 where it says nothing of it."""
+    if not tokens:  # no request was answered
+        return 0
+    predicted, settings = plan.get("predicted") or {}, plan.get("settings") or {}
+    room = int(predicted.get("kv_cache_tokens") or 0) // tokens
+    return min(room, int(settings.get("max_num_seqs") or room))
+
+
+def _load(run: Mapping[str, Any]) -> dict[str, int]:
+    """What was asked for: runs of another load are not compared."""
+    requests = int(run["num_prompts"])
+    return {
+        "requests": requests,
+        "input": round(run["total_input_tokens"] / max(int(run["completed"]), 1)),
+        "output": round(run["total_output_tokens"] / max(int(run["completed"]), 1)),
+        "concurrency": int(run.get("max_concurrency") or requests),
+    }
+
+
+def _failed(run: Mapping[str, Any]) -> int:
+    return int(run["num_prompts"]) - int(run["completed"])
+
+
+def _figure(
+    code: str, said: str, name: str, newest: Mapping[str, Any], former: Mapping[str, Any] | None, language: str
+) -> str:
+    if former and former[name]:
+        change = f"{100 * (newest[name] / former[name] - 1):+.0f} %"
+        values = {"measured": former["measured"], "former": f"{former[name]:.1f}", "change": change}
+        said = message("report_benchmark_former", language, figures=said, **values)
+    return message("report_benchmark_figure", language, name=message(code, language), figures=said)

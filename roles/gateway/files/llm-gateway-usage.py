@@ -1,0 +1,208 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Counts what each key of the gateway costs in tokens, and stops keys that are over their limit of a minute.
+
+The replicas count (/usage, roles/vllm/files/middleware); each has processes, which begin at 0. Here the differences between two looks are added
+up: in a state file, in a CSV for each month, and in a file for node_exporter where there is a folder of it. HAProxy refuses the keys that
+stand in its map "spent.map", which is written through its socket.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import csv
+import http.client
+import io
+import itertools
+import json
+import os
+import socket
+import sys
+import time
+
+KINDS = ("requests", "prompt_tokens", "completion_tokens", "estimated")
+TOKENS = ("prompt_tokens", "completion_tokens")
+MINUTE, SECONDS = 60, 3
+STATE = "usage.json"
+# Of a replica the processes that are remembered: the last ones that answered.
+PROCESSES = 32
+HELP = "Requests and tokens of each key since counting began; estimated are answers that did not state their tokens"
+
+
+class Usage:
+    """What is known. ``state`` is what a later process of this program has to know as well."""
+
+    def __init__(self, state):
+        self.processes = state.get("processes") or {}
+        self.months = state.get("months") or {}
+        # When which key used how many tokens: what a limit looks at.
+        self.recent = collections.deque(state.get("recent") or [])
+
+    def state(self):
+        return {"processes": self.processes, "months": self.months, "recent": list(self.recent)}
+
+    def add(self, replica, model, said, now):
+        """Take over what a process of a replica says. True if that was anything new."""
+        known = self.processes.setdefault(replica, {})
+        process = str(said["process"])
+        first = process not in known
+        before = known.pop(process, {})
+        known[process] = said["keys"]
+        for old in list(known)[:-PROCESSES]:
+            del known[old]
+        changed = first
+        for key, counts in said["keys"].items():
+            past = before.get(key) or {}
+            more = {kind: max(0, int(counts.get(kind, 0)) - int(past.get(kind, 0))) for kind in KINDS}
+            if not any(more.values()):
+                continue
+            changed = True
+            month = self.months.setdefault(time.strftime("%Y-%m", time.gmtime(now)), {})
+            mine = month.setdefault(key, {}).setdefault(model, dict.fromkeys(KINDS, 0))
+            for kind in KINDS:
+                mine[kind] += more[kind]
+            # What a process did before it was first seen may be long ago.
+            if not first:
+                self.recent.append((now, key, sum(more[kind] for kind in TOKENS)))
+        return changed
+
+    def spent(self, limits, now):
+        """The keys that used up their tokens of the last minute. A limit of 0 is none."""
+        while self.recent and self.recent[0][0] <= now - MINUTE:
+            self.recent.popleft()
+        used = collections.Counter()
+        for _at, key, count in self.recent:
+            used[key] += count
+        return {key for key, limit in limits.items() if 0 < limit <= used[key]}
+
+    def rows(self, month):
+        """The lines of a month: key, model and the counts."""
+        found = self.months.get(month) or {}
+        return [
+            dict(found[key][model], month=month, key=key, model=model)
+            for key in sorted(found)
+            for model in sorted(found[key])
+        ]
+
+    def metrics(self):
+        """All months together, as node_exporter reads them."""
+        totals = collections.Counter()
+        for month in self.months:
+            for row in self.rows(month):
+                for kind in KINDS:
+                    totals[kind, row["key"], row["model"]] += row[kind]
+        lines = ["# HELP llm_gateway_usage_total " + HELP, "# TYPE llm_gateway_usage_total counter"]
+        for (kind, key, model), count in sorted(totals.items()):
+            lines.append(
+                'llm_gateway_usage_total{{key="{0}",model="{1}",kind="{2}"}} {3}'.format(key, model, kind, count)
+            )
+        return "\n".join(lines) + "\n"
+
+
+def table(rows):
+    """CSV with a line of names."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, ("month", "key", "model", *KINDS), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def keep(path, text):
+    """Write so that nobody reads half of it."""
+    with open(path + ".new", "w") as stream:
+        stream.write(text)
+    os.chmod(path + ".new", 0o644)
+    os.replace(path + ".new", path)
+
+
+def read(path):
+    try:
+        with open(path) as stream:
+            return json.load(stream)
+    except (OSError, ValueError):
+        return {}
+
+
+def keep_all(usage, asked, now):
+    """All that others read. False where it could not be written: it is tried again at the next look."""
+    month = time.strftime("%Y-%m", time.gmtime(now))
+    try:
+        keep(os.path.join(asked["folder"], "usage-" + month + ".csv"), table(usage.rows(month)))
+        keep(os.path.join(asked["folder"], STATE), json.dumps(usage.state()))
+        if os.path.isdir(asked["textfile_folder"]):
+            keep(os.path.join(asked["textfile_folder"], "llm_gateway.prom"), usage.metrics())
+    except OSError as error:
+        print("What was counted is not written: {0}".format(error), file=sys.stderr, flush=True)
+        return False
+    return True
+
+
+def ask(replica, key):
+    """A replica, and what it says at /usage; None where it says nothing that can be counted."""
+    connection = http.client.HTTPConnection(replica["address"], replica["port"], timeout=SECONDS)
+    try:
+        connection.request("GET", "/usage", headers={"Authorization": "Bearer " + key})
+        response = connection.getresponse()
+        said = json.loads(response.read().decode(errors="replace"))
+        good = response.status == 200 and "process" in said and isinstance(said["keys"], dict)
+        return replica, said if good else None
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+        return replica, None
+    finally:
+        connection.close()
+
+
+def command(line, admin):
+    """What HAProxy answers on its socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(SECONDS)
+        connection.connect(admin)
+        connection.sendall(line.encode() + b"\n")
+        parts = iter(lambda: connection.recv(1 << 16), b"")
+        return b"".join(parts).decode()
+
+
+def tell(spent, path, admin):
+    """Bring HAProxy's map to hold these keys and no others. After a reload it is empty, so it is asked each time."""
+    held = {line.split()[1] for line in command("show map " + path, admin).splitlines() if len(line.split()) == 3}
+    for key in sorted(spent - held):
+        command("add map {0} {1} 1".format(path, key), admin)
+    for key in sorted(held - spent):
+        command("del map {0} {1}".format(path, key), admin)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", required=True, help="JSON: replicas, limits of keys, the folders and files")
+    parser.add_argument("--once", action="store_true", help="look once, and end")
+    options = parser.parse_args()
+    with open(options.config) as stream:
+        asked = json.load(stream)
+    usage = Usage(read(os.path.join(asked["folder"], STATE)))
+    replicas, kept = asked["replicas"], True
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(replicas))) as pool:
+        while True:
+            now = time.time()
+            # Another one from one look to the next, where it was changed.
+            with open(asked["key_file"]) as stream:
+                key = stream.read().split()[1]
+            answers = list(pool.map(ask, replicas, itertools.repeat(key)))
+            news = [
+                usage.add(replica["name"], replica["model"], said, now) for replica, said in answers if said is not None
+            ]
+            # First, so that a disk that is full opens no limit.
+            try:
+                tell(usage.spent(asked["limits"], time.time()), asked["spent_map"], asked["admin"])
+            except OSError as error:
+                # It is being restarted, or is not there.
+                print("HAProxy does not answer: {0}".format(error), file=sys.stderr, flush=True)
+            if any(news) or not kept:
+                kept = keep_all(usage, asked, now)
+            if options.once:
+                return 0
+            time.sleep(asked["seconds"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

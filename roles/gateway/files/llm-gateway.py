@@ -1,0 +1,146 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Asks the gateway of this host: whether it is alive, how its replicas are, whether one is drained, and for a token as a client would."""
+
+import argparse
+import csv
+import http.client
+import json
+import re
+import socket
+import ssl
+import sys
+
+ADMIN = "/run/llm-gateway/admin.sock"
+LOOPBACK = "127.0.0.1"
+SECONDS, SECONDS_ALIVE = 10, 6
+# What HAProxy calls a server that gets nothing new: its check said 404, somebody said so by hand, or it is away.
+DRAINED = ("NOLB", "DRAIN", "DOWN", "MAINT")
+ASKED = ("address", "port", "name", "model", "certificate")
+# Of ssl, where Python knows it (3.10): a certificate that is named itself needs no root.
+PARTIAL_CHAIN = 0x80000
+REQUESTS = re.compile(r"^vllm:num_requests_(?:running|waiting)(?:\{[^}]*\})? ([0-9.e+]+)$", re.MULTILINE)
+
+
+def command(line, admin=ADMIN):
+    """What HAProxy answers on its socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(SECONDS)
+        connection.connect(admin)
+        connection.sendall(line.encode() + b"\n")
+        parts = iter(lambda: connection.recv(1 << 16), b"")
+        return b"".join(parts).decode()
+
+
+def replicas(text):
+    """The servers of `show stat`, which is CSV with a first line of names."""
+    rows = csv.DictReader(text.lstrip("# ").splitlines())
+    return [
+        {
+            "model": row["pxname"],
+            "replica": row["svname"],
+            "status": row["status"],
+            "requests": int(row["scur"] or 0),
+            "waiting": int(row["qcur"] or 0),
+            "address": row["addr"],
+            "check": row["check_status"],
+        }
+        for row in rows
+        if row["svname"] not in ("FRONTEND", "BACKEND") and row["addr"]
+    ]
+
+
+def outstanding(address):
+    """Requests that a replica computes or keeps waiting, by its own count; None if it does not say."""
+    connection = http.client.HTTPConnection(address, timeout=SECONDS)
+    try:
+        connection.request("GET", "/metrics")
+        counts = REQUESTS.findall(connection.getresponse().read().decode(errors="replace"))
+        return sum(float(count) for count in counts) if counts else None
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def is_drained(name, found, count=outstanding):
+    """Whether a replica gets nothing new and has ended what it had begun, also for a gateway that was reloaded meanwhile."""
+    mine = [each for each in found if each["replica"] == name]
+    quiet = all(each["status"].split(" ")[0] in DRAINED and not each["requests"] for each in mine)
+    return bool(mine) and quiet and not any(count(each["address"]) for each in mine)
+
+
+def is_back(name, found):
+    """Whether a replica gets requests again."""
+    mine = [each for each in found if each["replica"] == name]
+    return bool(mine) and all(each["status"].split(" ")[0] == "UP" for each in mine)
+
+
+def ask(address, port, name, model, certificate, key):
+    """One token, through TLS, from the gateway at an address, by a name that its certificate is for."""
+    context = ssl.create_default_context(cafile=certificate)
+    context.verify_flags |= PARTIAL_CHAIN
+    raw = socket.create_connection((address, port), SECONDS)
+    with context.wrap_socket(raw, server_hostname=name) as connection:
+        asking = http.client.HTTPSConnection(name, timeout=SECONDS * 6)
+        asking.sock = connection
+        body = json.dumps({"model": model, "prompt": "Hello", "max_tokens": 1})
+        headers = {"Authorization": "Bearer " + key, "Content-Type": "application/json"}
+        asking.request("POST", "/v1/completions", body, headers)
+        response = asking.getresponse()
+        said = response.read().decode(errors="replace")
+    if response.status != 200:
+        raise ValueError("{0} {1}".format(response.status, said))
+    return json.loads(said)["usage"]["completion_tokens"]
+
+
+def alive(port):
+    """Whether HAProxy answers on this host, as it would a client; for keepalived, which has to know soon."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # it asks itself
+    asking = http.client.HTTPSConnection(LOOPBACK, port, timeout=SECONDS_ALIVE, context=context)
+    try:
+        asking.request("GET", "/health")
+        return asking.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        asking.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("status", help="print the replicas as JSON")
+    commands.add_parser("save", help="keep what is known of them over a reload").add_argument("path")
+    commands.add_parser("drained", help="fail unless this replica is drained").add_argument("replica")
+    commands.add_parser("back", help="fail unless this replica gets requests").add_argument("replica")
+    commands.add_parser("alive", help="fail unless it answers on this host").add_argument("port", type=int)
+    asking = commands.add_parser("ask", help="ask for a token; the key comes through standard input")
+    asking.add_argument("address", help="on which it listens")
+    asking.add_argument("port", type=int)
+    asking.add_argument("name", help="by which clients know it")
+    asking.add_argument("model")
+    asking.add_argument("certificate", help="file with the gateway's own")
+    options = parser.parse_args()
+    if options.command == "ask":
+        print(ask(*(getattr(options, name) for name in ASKED), sys.stdin.readline().strip()))
+        return 0
+    if options.command == "alive":
+        return 0 if alive(options.port) else 1
+    if options.command == "save":
+        with open(options.path, "w") as stream:
+            stream.write(command("show servers state"))
+        return 0
+    found = replicas(command("show stat"))
+    print(json.dumps(found, indent=1))
+    if options.command == "drained":
+        return 0 if is_drained(options.replica, found) else 1
+    if options.command == "back":
+        return 0 if is_back(options.replica, found) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

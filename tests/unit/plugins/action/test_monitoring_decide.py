@@ -1,0 +1,116 @@
+"""The action monitoring_decide as Ansible would run it, without a playbook: what is written, and where something is to do."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleError
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.task import Task
+from ansible_collections.baremetal.llm.plugins.action import monitoring_decide
+
+HOSTS = ("gpu1", "gpu2", "watch")
+
+
+class HostVars(dict[str, dict[str, Any]]):
+    """The variables of all hosts, as Ansible hands them to a task."""
+
+    def raw_get(self, name: str) -> dict[str, Any]:
+        return self[name]
+
+
+@pytest.fixture
+def variables(tmp_path: Path) -> dict[str, dict[str, Any]]:
+    deployments = {"pair": {"hosts": ["gpu1", "gpu2"], "head": "gpu1"}}
+    hosts = {name: {"ansible_host": f"192.0.2.{n}"} for n, name in enumerate(HOSTS, 1)}
+    return {**hosts, "localhost": {"llm_inventory": {"deployments": deployments}, "llm_report_dir": str(tmp_path)}}
+
+
+def decided(
+    variables: dict[str, dict[str, Any]], playing: tuple[str, ...] = HOSTS, executor: str = "ray"
+) -> dict[str, Any]:
+    task = Task()
+    task.args = {}
+    action = monitoring_decide.ActionModule(
+        task, SimpleNamespace(_shell=SimpleNamespace(tmpdir="")), None, DataLoader(), None
+    )
+    action._load_name = "monitoring_decide"
+    result: dict[str, Any] = action.run(
+        task_vars={
+            "inventory_hostname": playing[0],
+            "hostvars": HostVars(variables),
+            "ansible_play_hosts": list(playing),
+            "ansible_play_hosts_all": list(playing),
+            "groups": {"llm_monitoring": ["watch"]},
+            "llm_decision": {"plans": {"pair": {"executor": executor}}},
+        }
+    )
+    return result
+
+
+def keep_records(variables: dict[str, dict[str, Any]]) -> None:
+    for host, section in decided(variables)["hosts"].items():
+        records = {
+            name: {"digest": digest, "collection": monitoring_decide.code_digest(), "differs": []}
+            for name, digest in section["asked"].items()
+        }
+        variables[host]["ansible_facts"] = {"llm_records": records}
+
+
+def needed(variables: dict[str, dict[str, Any]], **more: Any) -> dict[str, list[str]]:
+    return {host: section["needed"] for host, section in decided(variables, **more)["hosts"].items()}
+
+
+def test_hosts_whose_records_hold_are_left_out(variables: dict[str, dict[str, Any]]) -> None:
+    both = ["monitoring_exporters", "monitoring"]
+    assert needed(variables) == {"gpu1": both[:1], "gpu2": both[:1], "watch": both}
+    keep_records(variables)
+    assert needed(variables) == {"gpu1": [], "gpu2": [], "watch": []}
+    variables["localhost"]["llm_full_check"] = True
+    assert needed(variables) == {"gpu1": both[:1], "gpu2": both[:1], "watch": both}
+
+
+def test_another_executor_is_other_targets(variables: dict[str, dict[str, Any]]) -> None:
+    keep_records(variables)
+    assert needed(variables, executor="mp") == {"gpu1": [], "gpu2": [], "watch": ["monitoring"]}
+
+
+def test_a_run_with_a_limit_leaves_who_watches_alone(variables: dict[str, dict[str, Any]]) -> None:
+    assert needed(variables, playing=("gpu1", "watch"))["watch"] == ["monitoring_exporters"]
+
+
+def test_what_the_last_start_measured_is_for_its_head(variables: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    (tmp_path / "observations").mkdir()
+    variables["gpu1"]["vllm_version"] = "0.8.5"
+    assert decided(variables)["figures"] == {"watch": ""}
+    keep_records(variables)
+    observed = {"prediction": {"kv_cache_tokens": 100}, "truth": {"kv_cache_tokens": 90}}
+    (tmp_path / "observations/pair-0.8.5.json").write_text(json.dumps(observed))
+    (tmp_path / "observations/pair-0.9.0.json").write_text(json.dumps({"prediction": {"kv_cache_tokens": 1}}))
+    assert "llm_measured_kv_cache_tokens 90\n" in decided(variables)["figures"]["gpu1"]
+    assert needed(variables) == {"gpu1": ["monitoring_exporters"], "gpu2": [], "watch": []}
+
+
+def test_when_the_bundle_was_made_is_for_who_watches(variables: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    variables["localhost"]["llm_bundle_dir"] = str(tmp_path)
+    (tmp_path / "manifest.yml").write_text("")
+    os.utime(tmp_path / "manifest.yml", (1.7e9, 1.7e9))
+    assert "llm_bundle_written_timestamp_seconds 1700000000\n" in decided(variables)["figures"]["watch"]
+
+
+def test_a_rule_of_the_site_counts_by_its_content(variables: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    rules = tmp_path / "site.yml"
+    rules.write_text("groups: []\n")
+    variables["watch"]["monitoring_rules_files"] = [str(rules)]
+    keep_records(variables)
+    assert needed(variables)["watch"] == []
+    rules.write_text("groups: [{name: site, rules: []}]\n")
+    assert needed(variables)["watch"] == ["monitoring"]
+    rules.unlink()
+    with pytest.raises(AnsibleError, match=r"site\.yml"):
+        decided(variables)

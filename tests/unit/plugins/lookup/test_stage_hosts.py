@@ -1,0 +1,62 @@
+"""The hosts of a play, by what was found in earlier plays and what playbooks say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+PLAYBOOK = """
+- name: Nothing is known yet
+  ansible.builtin.import_playbook: stage.yml
+
+- name: Decide
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Remember where there is nothing to do
+      ansible.builtin.set_fact:
+        llm_left_out: {prepare: ":!gpu1:!gpu3", serve: ""}
+
+- name: By what was decided
+  ansible.builtin.import_playbook: stage.yml
+
+- name: Whatever was decided
+  ansible.builtin.import_playbook: stage.yml
+  vars:
+    llm_left_out: {}
+"""
+STAGE = """
+- name: Prepare
+  hosts: "{{ lookup('baremetal.llm.stage_hosts', 'prepare') }}"
+  gather_facts: false
+  tasks:
+    - name: Say who takes part
+      ansible.builtin.debug:
+        msg: "hosts {{ ansible_play_hosts | join(' ') }}."
+      run_once: true
+"""
+
+
+def hosts(folder: Path, *arguments: str) -> list[str]:
+    (folder / "stage.yml").write_text(STAGE)
+    (folder / "playbook.yml").write_text(PLAYBOOK)
+    (folder / "hosts").write_text("[llm_deployments]\ngpu1\ngpu2\ngpu3\n")
+    called = subprocess.run(
+        ["ansible-playbook", "-i", folder / "hosts", *arguments, folder / "playbook.yml"],
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert called.returncode == 0, called.stdout + called.stderr
+    return re.findall(r'"hosts ([^."]*)\."', called.stdout)
+
+
+def test_hosts_with_nothing_to_do_are_left_out_unless_a_playbook_wants_all(tmp_path: Path) -> None:
+    assert hosts(tmp_path) == ["gpu1 gpu2 gpu3", "gpu2", "gpu1 gpu2 gpu3"]
+
+
+def test_a_single_node_is_prepared_alone(tmp_path: Path) -> None:
+    assert hosts(tmp_path, "--extra-vars", "llm_node=gpu1") == ["gpu1", "gpu1"], "nothing is to be done there then"

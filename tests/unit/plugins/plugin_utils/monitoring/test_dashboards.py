@@ -1,0 +1,27 @@
+"""Grafana's dashboards are those of the table of panels, as its own library writes them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import pages
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files import DASHBOARDS
+
+from tests.support.dashboards import dashboards
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_what_is_kept_is_what_the_panels_make(lang: str) -> None:
+    kept = {path.stem: path.read_text(encoding="utf-8") for path in (DASHBOARDS / lang).iterdir()}
+    assert kept == dashboards(lang), "write them anew: nox -s dashboards"
+    assert sorted(kept) == sorted(page["page"] for page in pages())
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page["page"]))
+def test_every_panel_asks_the_chosen_prometheus(page: dict[str, object]) -> None:
+    shown = json.loads((DASHBOARDS / "en" / f"{page['page']}.json").read_text(encoding="utf-8"))
+    asked = [target["expr"] for panel in shown["panels"] for target in panel["targets"]]
+    assert asked == [panel["expr"] for panel in page["panels"]]  # type: ignore[attr-defined]
+    assert {panel["datasource"]["uid"] for panel in shown["panels"]} == {"${datasource}"}
+    assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in shown["panels"]}) == len(asked)

@@ -1,0 +1,87 @@
+"""Tasks that write a secret to a host say nothing of it: neither where they fail nor where they show what is another."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.roles import ROLES, tasks_of
+
+SECRET = "of-the-vault-0123456789"
+# By file: the task that writes it, and what it is called in the task.
+WRITTEN = {
+    "ray/tasks/node.yml": ("Node | Install the token", "ray_token", {"_ray_token": SECRET}),
+    "vllm/tasks/server.yml": ("Server | Install the API key", "vllm_api_key", {"_vllm_api_key": SECRET}),
+    "gateway/tasks/head.yml": ("Head | Let the gateway in", "vllm_api_key.gateway", {}),
+}
+
+
+def write(folder: Path, file: str) -> tuple[int, str]:
+    """The exit status and everything that Ansible says of the task, with a folder for the secrets or without one."""
+    name, written, known = WRITTEN[file]
+    (task,) = (task for task in tasks_of(ROLES / file) if task["name"] == name)
+    task = {key: value for key, value in task.items() if key not in ("when", "notify")}
+    (folder / "of_gateway").write_text(SECRET)
+    place = folder / "secrets" / written
+    variables: dict[str, Any] = {
+        **known,
+        "llm_host_dir": str(folder),
+        "_llm": {"vllm": {"key_file": str(place)}},
+        "_gateway_head_key_file": str(place),
+        "_gateway_replica_key_file": str(folder / "of_gateway"),
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+    }
+    (folder / "play.yml").write_text(
+        yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [task]}])
+    )
+    done = subprocess.run(
+        ["ansible-playbook", folder / "play.yml", "-i", "localhost,", "-c", "local", "-vvv", "--diff"],
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("file", sorted(WRITTEN))
+def test_a_secret_that_cannot_be_written_is_not_shown(tmp_path: Path, file: str) -> None:
+    status, said = write(tmp_path, file)
+    assert status == 2
+    assert "no_log" in said, "it is the task itself that failed, and hides why"
+    assert SECRET not in said
+
+
+@pytest.mark.parametrize("file", sorted(WRITTEN))
+def test_a_secret_that_is_another_one_is_not_shown(tmp_path: Path, file: str) -> None:
+    place = tmp_path / "secrets" / WRITTEN[file][1]
+    place.parent.mkdir()
+    place.write_text("the-former-one")
+    status, said = write(tmp_path, file)
+    assert status == 0, said
+    assert "changed=1" in said
+    assert SECRET not in said
+    assert "the-former-one" not in said
+    assert (place.read_text().strip(), place.stat().st_mode & 0o777) == (SECRET, 0o640)
+
+
+def test_every_task_that_hides_its_result_is_tried_or_asks_only() -> None:
+    """One that is added writes a secret as well, and has to be tried here."""
+    hiding = {
+        f"{path.relative_to(ROLES)}: {task['name']}"
+        for path in sorted(ROLES.glob("*/tasks/*.yml"))
+        for task in tasks_of(path)
+        if task.get("no_log")
+    }
+    tried = {f"{file}: {name}" for file, (name, _written, _known) in WRITTEN.items()}
+    assert tried < hiding
+    assert {one.partition(":")[0] for one in hiding - tried} == {
+        "gateway/tasks/configure.yml",
+        "monitoring/tasks/main.yml",
+        "preflight/tasks/host.yml",
+    }
