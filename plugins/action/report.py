@@ -51,6 +51,8 @@ class ActionModule(ActionBase):
                 for head in heads
                 if (folder := fleet[head].get("vllm_benchmark_dir"))
             },
+            {head: float(away) for head in heads if (away := fleet[head].get("_vllm_away_seconds")) is not None},
+            (decided.get("rolling") or {}).get("meanwhile") or {},
         )
         Display().display("\n" + "\n".join(lines) + "\n")
         if not self._task.check_mode:

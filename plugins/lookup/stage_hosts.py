@@ -12,6 +12,7 @@ description:
     (M(baremetal.llm.preflight_check) and M(baremetal.llm.decide) say so, in C(llm_left_out) of C(localhost)).
   - Where a playbook sets C(llm_left_out) itself, that counts. An empty one leaves out nobody.
   - With C(llm_node), a stage that concerns each host by itself runs on that host alone.
+  - Where replicas of a model take turns, the hosts of the stage C(serve) come in that order (C(llm_rolling) of C(localhost)).
 options:
   _terms:
     description: The stage, such as V(prepare) or V(serve), or V(lock).
@@ -46,8 +47,9 @@ class LookupModule(LookupBase):
     """What the variables of the play say."""
 
     def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
-        found = variables.get("llm_left_out")
-        if found is None and "hostvars" in variables:  # a check of the syntax has none
-            found = variables["hostvars"]["localhost"].get("llm_left_out")
+        # A check of the syntax has no hostvars.
+        decided = variables["hostvars"]["localhost"] if "hostvars" in variables else {}
+        found = variables.get("llm_left_out", decided.get("llm_left_out"))
         left_out, node = (self._templar.template(value) for value in (found or {}, variables.get("llm_node") or ""))
-        return [stage_hosts(str(stage), left_out, str(node)) for stage in terms]
+        batches = (decided.get("llm_rolling") or {}).get("hosts", "")
+        return [stage_hosts(str(stage), left_out, str(node), str(batches)) for stage in terms]

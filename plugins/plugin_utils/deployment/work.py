@@ -29,6 +29,8 @@ STAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 OF_A_DEPLOYMENT = ("network", "serve")
 # Not a stage, but left out like one.
 LOCK = "lock"
+# However many replicas a model has, they start anew in at most so many batches.
+MOST_BATCHES = 4
 # Beside what each role is asked for: the digest of the code that does it.
 CODE = "collection"
 # Roles whose variables say all that they are asked for. The others are asked by the decision.
@@ -221,10 +223,65 @@ def left_out(
     return {**{stage: without(hosts, found[stage]) for stage in STAGES}, LOCK: without(hosts, busy)}
 
 
-def stage_hosts(stage: str, left_out: Mapping[str, str], node: str = "") -> str:
-    """The pattern of a stage's play. ``node`` is the only host that counts where a stage concerns each host by itself (empty: all)."""
+def rolling(
+    deployments: Mapping[str, Sequence[str]], models: Mapping[str, str], standing: Collection[str], left_out: str
+) -> dict[str, Any]:
+    """In which order replicas are changed, so that others of the same model answer meanwhile.
+
+    ``deployments`` has the hosts of this run by deployment, ``models`` the names under which they serve, ``standing`` the deployments that have
+    served before, ``left_out`` the end of the pattern of the stage serve. What does not serve yet comes first, at once.
+
+    Returns ``sizes`` and ``hosts``, the batches of the play and its pattern (both empty where one batch is enough), ``after``, by host the hosts of
+    earlier batches with the same model: where one of these fails, the host is left as it is, and ``meanwhile``, by deployment the others of its
+    model that serve and are in another batch.
+    """
+    idle = set(left_out.split(":!"))
+    batch_of: dict[str, int] = {}
+    for model in dict.fromkeys(models.values()):
+        replicas = [name for name in deployments if models[name] == model]
+        changed = [name for name in replicas if name in standing]
+        first = int(any(set(deployments[name]) - idle for name in replicas if name not in standing))
+        batches = min(len(changed), MOST_BATCHES)
+        batch_of |= dict.fromkeys(replicas, 0)
+        batch_of |= {name: first + index * batches // len(changed) for index, name in enumerate(changed)}
+    batches_of_hosts = [
+        [host for name, hosts in deployments.items() if batch_of[name] == batch for host in hosts]
+        for batch in range(max(batch_of.values(), default=0) + 1)
+    ]
+    sizes = [size for batch in batches_of_hosts if (size := sum(host not in idle for host in batch))]
+    several = len(sizes) > 1
+    return {
+        "sizes": sizes if several else [],
+        "hosts": ":".join(host for batch in batches_of_hosts for host in batch) if several else "",
+        "after": {
+            host: [
+                other
+                for earlier, others in deployments.items()
+                if models[earlier] == models[name] and batch_of[earlier] < batch_of[name]
+                for other in others
+            ]
+            for name, hosts in deployments.items()
+            for host in hosts
+        },
+        "meanwhile": {
+            name: [
+                other
+                for other in deployments
+                if other in standing and models[other] == models[name] and batch_of[other] != batch_of[name]
+            ]
+            for name in deployments
+        },
+    }
+
+
+def stage_hosts(stage: str, left_out: Mapping[str, str], node: str = "", batches: str = "") -> str:
+    """The pattern of a stage's play. ``node`` is the only host that counts where a stage concerns each host by itself (empty: all).
+
+    ``batches`` has the hosts in the order in which the stage serve takes them (empty: that of the inventory).
+    """
     by_host = stage in STAGES and stage not in OF_A_DEPLOYMENT
-    return (node if node and by_host else "llm_deployments") + left_out.get(stage, "")
+    everywhere = (batches if stage == "serve" else "") or "llm_deployments"
+    return (node if node and by_host else everywhere) + left_out.get(stage, "")
 
 
 def without(hosts: Iterable[str], busy: Iterable[str]) -> str:

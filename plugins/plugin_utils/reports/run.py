@@ -36,9 +36,12 @@ def report_lines(
     secrets: Sequence[Mapping[str, str]] = (),
     gateways: Mapping[str, Mapping[str, Any]] | None = None,
     benchmarks: Mapping[str, list[dict[str, Any]]] | None = None,
+    away_seconds: Mapping[str, float] | None = None,
+    meanwhile: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
     """Lines of the report: each deployment with its network, its answer and its ranks' hosts, then the gateways that answered, secrets that are
-    new on the controller, what there was to do and why, and the stages with their seconds."""
+    new on the controller, what there was to do and why, and the stages with their seconds. ``away_seconds`` has, by head, how long a server that
+    was started anew did not answer, ``meanwhile``, by deployment, the replicas that did."""
     lines: list[str] = []
     for name, deployment in sorted(deployments.items()):
         head = deployment["head"]
@@ -46,7 +49,8 @@ def report_lines(
         lines += _deployment_head(name, deployment, (networks or {}).get(name) or {}, language)
         lines += _deployment(name, plans.get(name) or {}, serving.get(head) or {}, language)
         measured = benchmark_lines((benchmarks or {}).get(head) or [], plans.get(name) or {}, language)
-        lines[-1:] = [*_collective(figures, language), *measured, ""]
+        away = _away((away_seconds or {}).get(head), (meanwhile or {}).get(name, ()), language)
+        lines[-1:] = [*_collective(figures, language), *away, *measured, ""]
     lines += _gateways(gateways or {}, language)
     return [*lines, *_secrets(secrets, language), *_work(work or {}, language), *_stages(list(stages), language)]
 
@@ -161,6 +165,14 @@ def _collective(found: Mapping[str, Any], language: str) -> list[str]:
         figures = {"percent": round(100 * best / mbps), "gigabits": f"{mbps / 1000:g}"}
         lines.append("    " + message(code, language, via=via, **figures))
     return lines
+
+
+def _away(seconds: float | None, replicas: Sequence[str], language: str) -> list[str]:
+    """How long a server that was started anew did not answer, and who did."""
+    if seconds is None:
+        return []
+    values = {"seconds": round(seconds), "replicas": names(list(replicas), language)}
+    return ["  " + message("report_away_replicas" if replicas else "report_away", language, **values)]
 
 
 def _megabytes(rate: float) -> str:

@@ -217,3 +217,54 @@ def test_the_digest_of_the_collection_is_that_of_its_roles_and_plugins(tmp_path:
     assert work.code_digest(tmp_path) == found
     (tmp_path / "roles/a/tasks/main.yml").write_text("after")
     assert work.code_digest(tmp_path) != found
+
+
+REPLICAS = {"a": ["a1", "a2"], "b": ["b1"], "c": ["c1"], "other": ["o1"]}
+MODELS = {"a": "m", "b": "m", "c": "m", "other": "n"}
+
+
+def batches(found: dict[str, Any]) -> list[list[str]]:
+    hosts = iter(found["hosts"].split(":"))
+    return [[next(hosts) for _ in range(size)] for size in found["sizes"]]
+
+
+def test_replicas_that_serve_take_turns() -> None:
+    found = work.rolling(REPLICAS, MODELS, list(REPLICAS), "")
+    assert batches(found) == [["a1", "a2", "o1"], ["b1"], ["c1"]]
+    assert found["after"] == {"a1": [], "a2": [], "o1": [], "b1": ["a1", "a2"], "c1": ["a1", "a2", "b1"]}
+    assert found["meanwhile"] == {"a": ["b", "c"], "b": ["a", "c"], "c": ["a", "b"], "other": []}
+
+
+def test_what_does_not_serve_yet_comes_first() -> None:
+    found = work.rolling(REPLICAS, MODELS, ["a"], "")
+    assert batches(found) == [["b1", "c1", "o1"], ["a1", "a2"]]
+    assert found["after"]["a1"] == ["b1", "c1"]
+    assert found["meanwhile"]["b"] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("standing", "left_out"),
+    [([], ""), (["other", "a"], ":!b1:!c1"), (list(REPLICAS), ":!a1:!a2:!b1:!o1"), (["other"], "")],
+)
+def test_one_batch_is_enough_where_nobody_has_to_wait(standing: list[str], left_out: str) -> None:
+    found = work.rolling(REPLICAS, MODELS, standing, left_out)
+    assert (found["sizes"], found["hosts"]) == ([], "")
+
+
+def test_hosts_with_nothing_to_do_do_not_count() -> None:
+    found = work.rolling(REPLICAS, MODELS, list(REPLICAS), ":!b1:!o1")
+    assert found["sizes"] == [2, 1]
+    assert work.stage_hosts("serve", {"serve": ":!b1:!o1"}, "", found["hosts"]) == "a1:a2:o1:b1:c1:!b1:!o1"
+    assert work.stage_hosts("network", {}, "", found["hosts"]) == "llm_deployments"
+
+
+@given(st.integers(1, 40), st.data())
+def test_of_replicas_that_serve_most_serve_on(count: int, data: st.DataObject) -> None:
+    names = [f"r{number}" for number in range(count)]
+    standing = data.draw(st.lists(st.sampled_from(names), unique=True))
+    found = work.rolling({name: [name] for name in names}, dict.fromkeys(names, "m"), standing, "")
+    there = batches(found) or [names]
+    assert sorted(name for batch in there for name in batch) == sorted(names)
+    most = max(len(set(batch) & set(standing)) for batch in there)
+    assert most <= -(-len(standing) // work.MOST_BATCHES)
+    assert set(there[0]) >= set(names) - set(standing)

@@ -124,3 +124,15 @@ def test_on_one_host_nccl_is_compared_with_what_joins_the_gpus(backend: str, com
     text = "\n".join(report_lines([], {"d": {"hosts": ["a"], "head": "a"}}, {}, {}, collective={"a": found}))
     assert "256 MiB" in text
     assert ("at best 66 % of the 3600 Gbit/s of NVLink x18" in text) == compared
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_it_says_how_long_a_server_was_away_and_who_answered(language: str) -> None:
+    def said(meanwhile: dict[str, list[str]], away: dict[str, float]) -> str:
+        deployments = {"d": {"hosts": ["a"], "head": "a"}}
+        lines = report_lines([], deployments, {}, {}, language, away_seconds=away, meanwhile=meanwhile)
+        return "\n".join(lines)
+
+    assert "62 s" in said({}, {"a": 61.7}) or "62 秒" in said({}, {"a": 61.7})
+    assert "other" in said({"d": ["other"]}, {"a": 61.7})
+    assert "other" not in said({"d": ["other"]}, {})
