@@ -27,6 +27,8 @@ STAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "serve": (("ray", "vllm"), ("prepare", "images", "models", "network")),
 }
 OF_A_DEPLOYMENT = ("network", "serve")
+# Services beside the deployments, and the groups of their hosts. Monitoring has exporters everywhere.
+GROUPS_OF_SERVICES = {"gateway": ("llm_gateway",), "monitoring": ("llm_deployments", "llm_monitoring")}
 # Not a stage, but left out like one.
 LOCK = "lock"
 # However many replicas a model has, they start anew in at most so many batches.
@@ -282,6 +284,13 @@ def stage_hosts(stage: str, left_out: Mapping[str, str], node: str = "", batches
     by_host = stage in STAGES and stage not in OF_A_DEPLOYMENT
     everywhere = (batches if stage == "serve" else "") or "llm_deployments"
     return (node if node and by_host else everywhere) + left_out.get(stage, "")
+
+
+def service_hosts(service: str, groups: Mapping[str, Sequence[str]], needed: Mapping[str, bool]) -> str:
+    """The pattern of the hosts on which the gateway or monitoring has something to do. ``needed`` says it by host."""
+    members = [group for group in GROUPS_OF_SERVICES[service] if group in groups]
+    hosts = [host for group in members for host in groups[group]]
+    return ":".join(members) + without(dict.fromkeys(hosts), [host for host, is_needed in needed.items() if is_needed])
 
 
 def without(hosts: Iterable[str], busy: Iterable[str]) -> str:

@@ -219,6 +219,26 @@ def test_the_digest_of_the_collection_is_that_of_its_roles_and_plugins(tmp_path:
     assert work.code_digest(tmp_path) != found
 
 
+@pytest.mark.parametrize(
+    ("service", "groups", "needed", "pattern"),
+    [
+        ("gateway", {"llm_gateway": ["g1", "g2"]}, {"g1": True, "g2": False}, "llm_gateway:!g2"),
+        ("gateway", {"llm_gateway": ["g1", "g2"]}, {}, "llm_gateway:!g1:!g2"),
+        (
+            "monitoring",
+            {"llm_deployments": ["h1", "h2"], "llm_monitoring": ["h2", "m1"]},
+            {"h2": True, "m1": True},
+            "llm_deployments:llm_monitoring:!h1",
+        ),
+        ("monitoring", {"llm_monitoring": ["m1"]}, {"m1": True}, "llm_monitoring"),
+    ],
+)
+def test_the_pattern_of_a_service(
+    service: str, groups: dict[str, list[str]], needed: dict[str, bool], pattern: str
+) -> None:
+    assert work.service_hosts(service, groups, needed) == pattern
+
+
 REPLICAS = {"a": ["a1", "a2"], "b": ["b1"], "c": ["c1"], "other": ["o1"]}
 MODELS = {"a": "m", "b": "m", "c": "m", "other": "n"}
 
