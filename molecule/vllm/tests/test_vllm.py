@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import openai
+import pytest
 import testinfra
 import yaml
 
@@ -19,6 +21,29 @@ def options(host: Any) -> dict[str, Any]:
     file = command[command.index("--config") + 1]
     read: dict[str, Any] = yaml.safe_load(host.check_output(f"docker exec llm-vllm cat {file}"))
     return read
+
+
+CHAT: Any = [{"role": "user", "content": "Hello"}]
+WEATHER: Any = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"enum": ["Paris", "Rome"]}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+def client(host: Any) -> openai.OpenAI:
+    """OpenAI's own client, for the server on a head."""
+    name = host.check_output("hostname")
+    deployment = {"node1": "tiny_split", "node3": "tiny_single"}[name]
+    key = (STATE / f"secrets/{deployment}_api_key").read_text().strip()
+    return openai.OpenAI(base_url=f"http://{load().nodes[name].data}:8000/v1", api_key=key, max_retries=0, timeout=120)
 
 
 def test_two_hosts_are_looked_at() -> None:
@@ -46,6 +71,35 @@ def test_it_generates_a_token(host: Any) -> None:
     address = load().nodes[host.check_output("hostname")].data
     answer = host.check_output(f"docker exec llm-vllm python3 /llm/ask.py http://{address}:8000 tiny Hello 1")
     assert json.loads(answer)["tokens"] == 1
+
+
+def test_openai_client_chats_at_once_and_token_by_token(host: Any) -> None:
+    ask: Any = {"model": "tiny", "messages": CHAT, "max_tokens": 8, "temperature": 0}
+    whole = client(host).chat.completions.create(**ask)
+    assert whole.usage
+    assert whole.usage.completion_tokens == 8
+    parts = list(client(host).chat.completions.create(**ask, stream=True, stream_options={"include_usage": True}))
+    texts = [choice.delta.content or "" for part in parts for choice in part.choices]
+    assert len([text for text in texts if text]) > 1
+    assert "".join(texts) == whole.choices[0].message.content
+    assert parts[-1].usage
+    assert parts[-1].usage.completion_tokens == 8
+
+
+def test_openai_client_gets_the_call_of_a_tool(host: Any) -> None:
+    choice: Any = {"type": "function", "function": {"name": "weather"}}
+    said = client(host).chat.completions.create(
+        model="tiny", messages=CHAT, tools=[WEATHER], tool_choice=choice, max_tokens=64, temperature=0
+    )
+    (call,) = said.choices[0].message.tool_calls or []
+    assert call.type == "function"
+    assert call.function.name == "weather"
+    assert json.loads(call.function.arguments) in ({"city": "Paris"}, {"city": "Rome"})
+
+
+def test_openai_client_is_refused_with_another_key(host: Any) -> None:
+    with pytest.raises(openai.AuthenticationError):
+        client(host).with_options(api_key="nobody").models.list()
 
 
 def test_the_key_is_for_root_and_its_group_only(host: Any) -> None:
