@@ -120,7 +120,14 @@ def test_nothing_in_the_containers_runs_as_root(host: Any) -> None:
         assert {uid for _pid, uid, _command in lines} == {"70000"}, lines
         status = host.check_output(f"docker exec {name} cat /proc/self/status")
         assert {f"Cap{kind}:\t{0:016x}" for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} <= set(status.splitlines())
-    assert host.file("/opt/llm/tmp-70000").mode == 0o700
+    for folder in ("/opt/llm/tmp-70000", "/opt/llm/cache/vllm-openai-v0.32.0-cpu-7.0-70000"):
+        assert (host.file(folder).mode, host.file(folder).uid) == (0o700, 70000)
+
+
+def test_what_was_compiled_is_kept_outside_of_the_container(host: Any) -> None:
+    kept = host.check_output("find /opt/llm/cache/vllm-openai-v0.32.0-cpu-7.0-70000/vllm -type f")
+    assert kept
+    assert not host.check_output("docker exec llm-vllm sh -c 'ls ~/.cache/vllm 2>/dev/null || true'")
 
 
 def test_the_controller_keeps_what_the_new_start_measured() -> None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 import functools
 import ipaddress
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import (
     folder_of,
     folders_outside,
@@ -36,6 +38,17 @@ GIB = 1 << 30
 BENCHMARK_MEMORY = "8g"
 # Where the containers see what the host lends them.
 SCRIPTS, SECRETS, RAY_TOKEN = "/llm", "/run/secrets", "/run/secrets/ray_token"
+# What is compiled when an engine starts, kept for the next start also where the container is another one: torch.compile's graphs and what else
+# vLLM caches (vllm/envs.py, since 0.5.3.post1), kernels of Triton (triton/runtime/cache.py), Inductor (torch/_inductor/runtime/cache_dir_utils.py),
+# FlashInfer (flashinfer/jit/env.py) and CUDA's own compiler (CUDA programming guide, environment variables).
+CACHE = "/var/cache/llm"
+CACHES = {
+    "VLLM_CACHE_ROOT": f"{CACHE}/vllm",
+    "TRITON_CACHE_DIR": f"{CACHE}/triton",
+    "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/inductor",
+    "FLASHINFER_WORKSPACE_BASE": CACHE,
+    "CUDA_CACHE_PATH": f"{CACHE}/cuda",
+}
 # vLLM's options, where the release reads them from a file. It lies in the folder of the scripts.
 CONFIG_FILE = "vllm.yaml"
 # The last word of the probe, which the server hands on to gateways.
@@ -193,6 +206,7 @@ class Member:
             "interface": interface.get("interface"),
             "address": self.address,
             "tmp": {"path": self.tmp, "uid": self.deployment.uid},
+            "cache": self.cache,
             "user_check": container_user.check_command(self.deployment.uid, self.deployment.image, self.model_folders),
             "ray": self.ray(),
             "vllm": self.vllm(),
@@ -245,7 +259,8 @@ class Member:
     def volumes(self) -> list[str]:
         """The two containers of a head see the same /tmp: Ray's session and vLLM's sockets lie there."""
         extra = [f"{volume.removesuffix(':ro')}:ro" for volume in map(str, self.variables["vllm_extra_volumes"])]
-        return [f"{self.host_dir}/scripts:{SCRIPTS}:ro", f"{self.tmp}:/tmp", *self.model_volumes, *extra]
+        own = [f"{self.host_dir}/scripts:{SCRIPTS}:ro", f"{self.tmp}:/tmp", f"{self.cache}:{CACHE}"]
+        return [*own, *self.model_volumes, *extra]
 
     @property
     def model_volumes(self) -> list[str]:
@@ -257,6 +272,13 @@ class Member:
         """A folder for each user: what one of them left, another one may neither use nor remove."""
         uid = self.deployment.uid
         return f"{self.host_dir}/tmp" + (f"-{uid}" if uid != container_user.ROOT else "")
+
+    @property
+    def cache(self) -> str:
+        """A folder for each user, image and kind of GPU, so that what an image compiled goes when the image goes."""
+        image = re.sub(r"[^A-Za-z0-9.]+", "-", self.deployment.image.rpartition("/")[2])
+        kinds = sorted({str(gpu["compute_capability"]) for gpu in gpus_of(self.variables)})
+        return f"{self.host_dir}/cache/{image}-{'-'.join(kinds)}-{self.deployment.uid}"
 
     @property
     def model_folders(self) -> list[str]:
@@ -281,7 +303,7 @@ class Member:
             "user": self.user,
             "entrypoint": entrypoint,
             "command": command,
-            "environment": self.environment,
+            "environment": {**CACHES, **self.environment},
             "volumes": self.volumes + self.ray_token_volumes,
             "etc_hosts": self.deployment.etc_hosts,
             "devices": self.devices,
@@ -325,7 +347,7 @@ class Member:
         gpus = self.deployment.gpus.get(self.host, 0)
         container = self.container(["/bin/bash", f"{SCRIPTS}/start-ray.sh"], self.ray_command(gpus))
         metrics = self.ray_metrics_environment if self.is_head else {}
-        container["environment"] = {**RAY_LIVENESS, **metrics, **self.environment}
+        container["environment"] = {**RAY_LIVENESS, **metrics, **container["environment"]}
         return {
             "needed": self.deployment.by_ray and gpus > 0,
             "container": container,
@@ -407,7 +429,7 @@ class Member:
             secrets = [f"{self.host_dir}/secrets:{SECRETS}:ro"]
         verdict = [f"{PROBE}:{PROBE}:ro"] if self.is_head else []
         container["volumes"] = [*self.volumes, *secrets, *verdict]
-        container["environment"] = {**self.environment, **started["environment"]}
+        container["environment"] |= started["environment"]
         if self.is_head:
             container["environment"]["LLM_API_PATHS"] = " ".join(map(str, self.variables["vllm_api_paths"]))
         if int(self.variables["vllm_port"]) < container_user.FIRST_FREE_PORT and self.is_head:

@@ -127,12 +127,14 @@ def test_on_one_host_nccl_is_compared_with_what_joins_the_gpus(backend: str, com
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_it_says_how_long_a_server_was_away_and_who_answered(language: str) -> None:
-    def said(meanwhile: dict[str, list[str]], away: dict[str, float]) -> str:
+def test_it_says_how_long_a_start_took_and_who_answered(language: str) -> None:
+    def said(meanwhile: dict[str, list[str]], served_before: bool, first: float | None = None) -> str:
         deployments = {"d": {"hosts": ["a"], "head": "a"}}
-        lines = report_lines([], deployments, {}, {}, language, away_seconds=away, meanwhile=meanwhile)
-        return "\n".join(lines)
+        starts = {"a": {"seconds": 61.7, "served_before": served_before, "first": first}}
+        return "\n".join(report_lines([], deployments, {}, {}, language, starts=starts, meanwhile=meanwhile))
 
-    assert "62 s" in said({}, {"a": 61.7}) or "62 秒" in said({}, {"a": 61.7})
-    assert "other" in said({"d": ["other"]}, {"a": 61.7})
-    assert "other" not in said({"d": ["other"]}, {})
+    assert "62" in said({}, True)
+    assert "other" in said({"d": ["other"]}, True)
+    assert "other" not in said({"d": ["other"]}, False)
+    assert said({}, True) != said({}, False)
+    assert "118" in said({}, True, 118.2)
