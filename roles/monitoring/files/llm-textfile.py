@@ -1,6 +1,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes what nvidia-smi, the kernel's log and the probe say as metrics, into files that node_exporter serves. systemd runs it every few seconds.
+"""Writes what nvidia-smi, the kernel's log and the probe say as metrics, into files that node_exporter serves. systemd runs it as soon as the
+probe has looked, and every few seconds where it does not.
 
 GPUs have the names and labels of NVIDIA's DCGM exporter (etc/default-counters.csv of NVIDIA/dcgm-exporter), so that rules and dashboards fit
 both. What a card does not report is left out. nvidia-smi costs most of a run, so it is asked less often than the probe's state is read.
@@ -250,12 +251,13 @@ def main():
     parser.add_argument("--models", default="/opt/llm/models", help="folder of the models")
     parser.add_argument("--gpu-seconds", type=float, default=25, help="how old the figures of the GPUs may become")
     options = parser.parse_args()
-    if is_older(os.path.join(options.folder, GPU_FILE), options.gpu_seconds):
-        keep(options.folder, GPU_FILE, gpu_figures())
     page = probe_page(loaded(options.state), time.clock_gettime(time.CLOCK_BOOTTIME))
     add_models(page, loaded(os.path.join(options.models, ".bundle-state.json")))
     page.add("llm_textfile_written_timestamp_seconds", "When these figures were written", time.time())
     keep(options.folder, PROBE_FILE, page)
+    # Afterwards: a driver that hangs must not keep back what the probe says.
+    if is_older(os.path.join(options.folder, GPU_FILE), options.gpu_seconds):
+        keep(options.folder, GPU_FILE, gpu_figures())
     return 0
 
 
