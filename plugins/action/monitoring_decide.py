@@ -20,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.figures import bundle_metrics, plan_metrics
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files import exporters_and_collectors, files
@@ -61,6 +62,7 @@ class ActionModule(ActionBase):
         said = {
             host: [fleet[host][name] for name in ("monitoring_journal_gib", "models_dir")]
             for host in decided["exporters"]
+            if is_true(fleet[host]["monitoring_exporter_enabled"])
         }
         wanted = asked(decided, collectors, said, settings, rules)
         records = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in wanted}

@@ -22,17 +22,20 @@ def asked(
 ) -> dict[str, dict[str, str]]:
     """By host and record the digest of what is asked for there.
 
+    A host whose exporter is not the role's has no record of one, unless it watches.
+
     ``decided`` has the files, exporters, addresses of collectors and metrics that the controller knows, ``said`` the variables that the
-    exporters of each host are set up with; ``settings`` are the variables of the role for the hosts that watch, ``rules`` the content of the
+    exporters are set up with, by host that gets one; ``settings`` are the variables of the role for the hosts that watch, ``rules`` the content of the
     site's own.
     """
     found = {
         host: {EXPORTERS: digest([listening, said[host], decided["collectors"], decided["figures"].get(host, "")])}
         for host, listening in decided["exporters"].items()
+        if host in said
     }
     watching = digest([decided["files"], settings, rules])
     for host in collectors:
-        found[host] |= {WATCHER: watching}
+        found.setdefault(host, {})[WATCHER] = watching
     return found
 
 
