@@ -22,6 +22,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import gpu_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.network import network_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.receivers import receiver_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import setting_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.variables import variable_problems
 
@@ -34,6 +35,7 @@ RULES = (
     gpu_problems,
     served_name_problems,
     network_problems,
+    receiver_problems,
 )
 
 
