@@ -8,14 +8,11 @@ both. What a card does not report is left out. nvidia-smi costs most of a run, s
 """
 
 import argparse
-import hashlib
 import json
 import os
 import re
-import subprocess
 import sys
 import time
-from xml.etree import ElementTree
 
 GPU_FILE, PROBE_FILE = "llm-gpu.prom", "llm-probe.prom"
 NVIDIA_SMI_SECONDS = 20
@@ -118,6 +115,9 @@ class Page:
 
 def gpu_page(xml):
     """What nvidia-smi -q -x says; an empty text stands for a driver that does not answer."""
+    # What most runs do without, they do not load.
+    from xml.etree import ElementTree
+
     page = Page()
     try:
         root = ElementTree.fromstring(xml)
@@ -164,6 +164,8 @@ def add_xids(page, lines):
 
 def add_models(page, state):
     """What each model of the host was when it arrived, and how many of its files are no longer so, by what the role models noted."""
+    import hashlib
+
     models = {}
     for path, known in sorted(state.items()):
         if isinstance(known, dict):
@@ -214,6 +216,8 @@ def keep(folder, name, page):
 
 def answer(seconds, *command):
     """What a program says; None where there is none of this name, empty where it fails."""
+    import subprocess
+
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False)
     except FileNotFoundError:
@@ -249,7 +253,7 @@ def main():
     parser.add_argument("--folder", required=True, help="where node_exporter looks for files")
     parser.add_argument("--state", default="/run/llm-probe/state.json", help="the probe's file")
     parser.add_argument("--models", default="/opt/llm/models", help="folder of the models")
-    parser.add_argument("--gpu-seconds", type=float, default=25, help="how old the figures of the GPUs may become")
+    parser.add_argument("--gpu-seconds", type=float, default=55, help="how old the figures of the GPUs may become")
     options = parser.parse_args()
     page = probe_page(loaded(options.state), time.clock_gettime(time.CLOCK_BOOTTIME))
     add_models(page, loaded(os.path.join(options.models, ".bundle-state.json")))
