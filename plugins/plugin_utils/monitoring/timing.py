@@ -22,7 +22,8 @@ GROUP_INTERVAL_SECONDS = 10
 
 # The probe of roles/vllm looks at the latest this long after its last look: its interval, the accuracy of its timer, its start.
 PROBE_STARTS_SECONDS = 12
-# Then it asks for a token and for counters, asks Ray for lost ranks, and restarts the server, before it writes what it saw.
+# Then it asks for a token and for counters that do not come, or twice for a token, since its own request may look like work. It asks Ray for lost
+# ranks and restarts the server before it writes what it saw.
 PROBE_ASKS_SECONDS, PROBE_JUDGES_SECONDS = 10, 10
 
 SECONDS = {
