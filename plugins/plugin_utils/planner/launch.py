@@ -62,8 +62,8 @@ def launch(
     common = [
         *(Option("--host", (str(host),)), Option("--port", (str(port),))),
         Option("--served-model-name", (str(served),)),
-        *vllm_options(options, vllm_version),
         *_without_prompts(options, vllm_version),
+        *vllm_options(options, vllm_version),
     ]
     if not joins_hosts(executor, nodes):
         asked = {head: [*common, *answering]}
