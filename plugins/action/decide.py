@@ -22,6 +22,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide im
     Sources,
     decide,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import prepared_by_another
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import (
     Agreement,
     Secret,
@@ -143,7 +144,8 @@ class ActionModule(ActionBase):
         }
         found = to_do(deployments, asked, records, lost)
         options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
-        idle = left_out(hosts, found, options_of_run)
+        twice = prepared_by_another(hosts, fleet["localhost"]["llm_inventory"].get("names") or {})
+        idle = left_out(hosts, found, options_of_run, twice=twice)
         heads = {name: members[name]["head"] for name in deployments}
         order = rolling(
             deployments,
@@ -181,6 +183,7 @@ class ActionModule(ActionBase):
             ],
             turns=turns(len(playing), int(task_vars.get("ansible_forks") or 1)),
             language=lang,
+            names=fleet["localhost"]["llm_inventory"].get("names") or {},
         )
 
     def _sources(self, lang: str) -> Sources:

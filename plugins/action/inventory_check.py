@@ -63,7 +63,7 @@ class ActionModule(ActionBase):
         result["problems"] = [entry["code"] for entry in found["problems"]]
         if found["problems"]:
             raise AnsibleActionFail(render(found["problems"], lang), result=result)
-        result["inventory"] = {"deployments": found["deployments"], "hosts": found["hosts"]}
+        result["inventory"] = {name: found[name] for name in ("deployments", "hosts", "names")}
         return result
 
     def _parsed(

@@ -36,6 +36,9 @@ def scrape_configs(folder: str, interval_seconds: int) -> list[dict[str, Any]]:
             "scrape_timeout": f"{seconds if job in BUSY else min(seconds, TIMEOUT_SECONDS)}s",
             "file_sd_configs": [{"files": [f"{folder}/targets/{job}.json"]}],
         }
+        if job == "node":
+            # A machine with several deployments says itself to which of them a figure belongs.
+            entry["honor_labels"] = True
         if job in MODULES:
             entry |= {
                 "metrics_path": "/probe",

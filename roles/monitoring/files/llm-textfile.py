@@ -8,6 +8,7 @@ both. What a card does not report is left out. nvidia-smi costs most of a run, s
 """
 
 import argparse
+import glob
 import json
 import os
 import re
@@ -188,20 +189,33 @@ def loaded(path):
     return content if isinstance(content, dict) else {}
 
 
-def probe_page(states, now):
-    """What the probe's state says. ``now``: seconds on the boot-time clock, as the state counts them."""
-    page = Page()
+def probe_page(states, now, page=None, **labels):
+    """What the probe's state says. ``now``: seconds on the boot-time clock, as the state counts them. ``labels`` tell the deployments of a host."""
+    page = page or Page()
     for container, state in sorted(states.items()):
         if not isinstance(state, dict) or "now" not in state:
             continue
-        page.add("llm_probe_age_seconds", "How long ago the probe looked", now - state["now"], container=container)
+        page.add(
+            "llm_probe_age_seconds", "How long ago the probe looked", now - state["now"], container=container, **labels
+        )
         kind = state.get("kind") or "unknown"
-        page.add("llm_probe_state", "What the probe found", 1, container=container, state=kind)
+        page.add("llm_probe_state", "What the probe found", 1, container=container, state=kind, **labels)
         if state.get("image"):
-            page.add("llm_container_info", "Image of the container", 1, container=container, image=state["image"])
+            image = dict(labels, image=state["image"])
+            page.add("llm_container_info", "Image of the container", 1, container=container, **image)
         for name, text, key in PROBE_METRICS:
             value = state.get(key)
-            page.add(name, text, value if isinstance(value, (int, float)) else None, container=container)
+            page.add(name, text, value if isinstance(value, (int, float)) else None, container=container, **labels)
+    return page
+
+
+def probe_pages(path, now):
+    """The same of the probes of all deployments of this host: where there are several, each has a folder with its name."""
+    page = probe_page(loaded(path), now)
+    folder, name = os.path.split(path)
+    for other in sorted(glob.glob(os.path.join(glob.escape(folder) + "-*", name))):
+        deployment = os.path.basename(os.path.dirname(other))[len(os.path.basename(folder)) + 1 :]
+        probe_page(loaded(other), now, page, deployment=deployment)
     return page
 
 
@@ -255,7 +269,7 @@ def main():
     parser.add_argument("--models", default="/opt/llm/models", help="folder of the models")
     parser.add_argument("--gpu-seconds", type=float, default=55, help="how old the figures of the GPUs may become")
     options = parser.parse_args()
-    page = probe_page(loaded(options.state), time.clock_gettime(time.CLOCK_BOOTTIME))
+    page = probe_pages(options.state, time.clock_gettime(time.CLOCK_BOOTTIME))
     add_models(page, loaded(os.path.join(options.models, ".bundle-state.json")))
     page.add("llm_textfile_written_timestamp_seconds", "When these figures were written", time.time())
     keep(options.folder, PROBE_FILE, page)

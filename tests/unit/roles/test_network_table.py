@@ -13,6 +13,7 @@ from typing import Any
 
 import jinja2
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.firewall import firewall_rules
 
 from tests.support.namespaces import Door, listening, passed, run, why_not, wired
@@ -62,7 +63,9 @@ def table(found: dict[str, Any]) -> str:
     loader = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True, undefined=jinja2.StrictUndefined
     )
-    return loader.get_template("llm.nft.j2").render(_llm={"network": {"rules": found}, "deployment": "tiny"})
+    return loader.get_template("llm.nft.j2").render(
+        _llm={"network": {"rules": found}, "deployment": "tiny", "names": names()}
+    )
 
 
 @pytest.fixture(scope="module")

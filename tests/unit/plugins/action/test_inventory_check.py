@@ -68,7 +68,7 @@ PLAYBOOK = """
   tasks:
     - name: Show
       ansible.builtin.debug:
-        msg: "RESULT {{ hostvars['localhost']['llm_inventory'] | to_json }}"
+        msg: "RESULT {{ hostvars['localhost']['llm_inventory'] | dict2items | rejectattr('key', 'equalto', 'names') | items2dict | to_json }}"
       run_once: true
       delegate_to: localhost
 """
