@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -43,7 +43,7 @@ def claim_of(host: str, variables: Mapping[str, Any]) -> Claim:
     return Claim(
         host,
         [str(each) for each in named] if isinstance(named, (list, tuple)) else [],
-        int(count) if str(count).isdigit() else 0,
+        int(str(count)) if str(count).isdigit() else 0,
         _number(share),
     )
 
@@ -120,7 +120,7 @@ def connected(
         nvlinks = re.fullmatch(r"NV(\d+)", link)
         return 10 + int(nvlinks.group(1)) if nvlinks else LINKS.get(link, 0)
 
-    def quality(group: Sequence[int]) -> tuple[int, int]:
+    def quality(group: Iterable[int]) -> tuple[int, int]:
         ranks = [rank(one, other) for one, other in itertools.combinations(group, 2)] or [0]
         return min(ranks), sum(ranks)
 
