@@ -192,6 +192,32 @@ def test_hosts_are_left_out_of_the_pattern_of_a_play() -> None:
         assert set(work.left_out(HOSTS, found, {**whole, **walk}).values()) == {""}
 
 
+def test_a_machine_is_prepared_under_one_of_its_names_in_every_run() -> None:
+    """gpu3 is another name for the machine of gpu1."""
+    found = {stage: ["gpu1", "gpu3"] for stage in work.STAGES}
+    whole = {"ansible_run_tags": ["all"], "ansible_skip_tags": []}
+    for walk in ({}, {"llm_full_check": True}, {"ansible_run_tags": ["docker"]}):
+        patterns = work.left_out(HOSTS, found, {**whole, **walk}, twice=["gpu3"])
+        for stage in work.STAGES:
+            assert (":!gpu3" in patterns[stage]) == (stage in ("prepare", "images", "models")), (stage, walk)
+        assert ":!gpu3" not in patterns[work.LOCK]
+    patterns = work.left_out(HOSTS, found, whole, twice=["gpu3"])
+    assert work.stage_hosts("prepare", patterns, "gpu3", ["gpu1", "gpu3"]) == "gpu1:gpu3:!gpu2:!gpu3"
+    assert work.stage_hosts("serve", patterns, "gpu3", ["gpu1", "gpu3"]) == "llm_deployments:!gpu2"
+
+
+def test_every_name_of_a_machine_asks_for_the_same() -> None:
+    machine = {"images": ["i", "j"], "models": ["org/model", "org/other"]}
+    others = {**VARIABLES, "vllm_model": "org/other"}
+    one, other = (
+        work.asked_by_variables(variables, OPTIONS, BUNDLE, image, machine)
+        for variables, image in ((VARIABLES, "i"), (others, "j"))
+    )
+    assert one == other
+    alone = work.asked_by_variables(VARIABLES, OPTIONS, BUNDLE, "i", {"images": [], "models": []})
+    assert alone == work.asked_by_variables(VARIABLES, OPTIONS, BUNDLE, "i")
+
+
 @pytest.mark.parametrize(
     ("stage", "left_out", "node", "pattern"),
     [

@@ -85,3 +85,8 @@ def test_another_start_concerns_only_its_head() -> None:
 
 def test_a_run_that_does_not_know_all_targets_leaves_who_watches_alone() -> None:
     assert needed(there={}, whole=False) == {"gpu01": [EXPORTERS], "watch": [EXPORTERS]}
+
+
+def test_a_machine_under_two_names_gets_its_exporters_once() -> None:
+    found = sections(WANTED, {}, "c", False, True, ["watch"])
+    assert {host: section["needed"] for host, section in found.items()} == {"gpu01": [EXPORTERS], "watch": [WATCHER]}
