@@ -215,6 +215,8 @@ class Member:
         return {
             "is_head": self.is_head,
             "image": self.deployment.image,
+            # The container of the head, which may be outside of this run.
+            "server": names_on(self.deployment.head, self.deployment.names)["vllm"],
             "interface": interface.get("interface"),
             "address": self.address,
             "tmp": {"path": self.tmp, "uid": self.deployment.uid},

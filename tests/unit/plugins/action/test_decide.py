@@ -367,7 +367,7 @@ def test_the_three_steps(variables: Variables) -> None:
     }
     step(variables, "gpu2", "connected", reached=results["gpu2"]["reached"])
     for host in ("gpu1", "gpu2"):
-        assert step(variables, host, "stopped", heard=results[host]["heard"]) == {"state": "stopped"}
+        assert step(variables, host, "stopped", heard=results[host]["heard"]) == {"state": "stopped", "name": ""}
         assert set(variables[host]["llm_connectivity"]) >= {"port", "held", "taken", "reached", "heard"}
     assert decided(variables, host="gpu1", playing=("gpu1", "gpu2"))["networks"]["pair"]["network"] == FAST
 
