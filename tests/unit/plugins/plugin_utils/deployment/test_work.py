@@ -300,8 +300,8 @@ def test_one_batch_is_enough_where_nobody_has_to_wait(standing: list[str], left_
 def test_hosts_with_nothing_to_do_do_not_count() -> None:
     found = work.rolling(REPLICAS, MODELS, list(REPLICAS), ":!b1:!o1")
     assert found["sizes"] == [2, 1]
-    assert work.stage_hosts("serve", {"serve": ":!b1:!o1"}, "", found["hosts"]) == "a1:a2:o1:b1:c1:!b1:!o1"
-    assert work.stage_hosts("network", {}, "", found["hosts"]) == "llm_deployments"
+    assert work.stage_hosts("serve", {"serve": ":!b1:!o1"}, batches=found["hosts"]) == "a1:a2:o1:b1:c1:!b1:!o1"
+    assert work.stage_hosts("network", {}, batches=found["hosts"]) == "llm_deployments"
 
 
 @given(st.integers(1, 40), st.data())
