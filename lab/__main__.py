@@ -102,9 +102,6 @@ def parser(lab: config.Config) -> argparse.ArgumentParser:
         "driver-packages", help="fetch Debian's packages of the NVIDIA driver, for the scenarios that use them"
     )
     commands.add_parser(
-        "monitoring-packages", help="fetch Debian's packages of Prometheus, for the scenario that uses them"
-    )
-    commands.add_parser(
         "exits", help="print what hosts sent to somewhere outside of the lab since they were made; none is right"
     )
     commands.add_parser("down", help="remove hosts, networks and keys")
@@ -125,8 +122,6 @@ def run(client: docker.DockerClient, lab: config.Config, arguments: argparse.Nam
         artefacts.ensure_docker_packages(client, lab, images.host_image(client, lab))
     elif arguments.command == "driver-packages":
         artefacts.ensure_driver_packages(client, lab, images.host_image(client, lab))
-    elif arguments.command == "monitoring-packages":
-        artefacts.ensure_monitoring_packages(client, images.host_image(client, lab))
     else:
         claim()
         if arguments.command == "down":

@@ -23,13 +23,6 @@ ARTEFACTS = STATE / "artefacts"
 # What only the scenario "driver_packages" uses: Debian's packages of the driver, and a later version of NVIDIA's installer.
 DRIVER_PACKAGES = ("nvidia-kernel-dkms", "nvidia-smi", "libcuda1", "nvidia-persistenced")
 NEXT_DRIVER_VERSION = "580.159.04"
-# What only the scenario "monitoring" uses.
-MONITORING_PACKAGES = (
-    "prometheus",
-    "prometheus-alertmanager",
-    "prometheus-blackbox-exporter",
-    "prometheus-node-exporter",
-)
 
 
 def ensure_artefacts(client: docker.DockerClient, config: Config, host: str, vllm: str) -> None:
@@ -82,16 +75,6 @@ def ensure_driver_packages(client: docker.DockerClient, config: Config, host: st
     scripts = [FILES / name for name in ("driver_packages.sh", "kernel_headers.mk")]
     inputs = (LAB / "sim", DRIVER_PACKAGES, NEXT_DRIVER_VERSION, os.uname().release)
     _cached("driver_packages", packages, *scripts, host, *inputs)
-
-
-def ensure_monitoring_packages(client: docker.DockerClient, host: str) -> None:
-    """Link .lab/artefacts/monitoring_packages: Debian's packages of Prometheus and its companions."""
-
-    def packages(out: Path) -> None:
-        with step("fetching Debian's packages of Prometheus (50 MB)"):
-            _run(client, host, ["/lab/monitoring_packages.sh", "/out", *MONITORING_PACKAGES], out)
-
-    _cached("monitoring_packages", packages, FILES / "monitoring_packages.sh", MONITORING_PACKAGES, host)
 
 
 def _cached(name: str, make: Callable[[Path], None], *inputs: object) -> None:

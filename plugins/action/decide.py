@@ -22,6 +22,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide im
     Sources,
     decide,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import prepared_by_another
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import (
     Agreement,
     Secret,
@@ -37,12 +38,18 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work impo
     digest,
     left_out,
     role_differs,
+    rolling,
     to_do,
     whole_run,
     with_secrets,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import Gateways, Secrets, decide_gateways
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import (
+    Gateways,
+    Secrets,
+    decide_gateways,
+    served_name,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import OWN_KEY, REPLICA_KEY, Shelf
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
@@ -137,7 +144,16 @@ class ActionModule(ActionBase):
         }
         found = to_do(deployments, asked, records, lost)
         options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
-        return {"work": found, "left_out": left_out(hosts, found, options_of_run)}
+        twice = prepared_by_another(hosts, fleet["localhost"]["llm_inventory"].get("names") or {})
+        idle = left_out(hosts, found, options_of_run, twice=twice)
+        heads = {name: members[name]["head"] for name in deployments}
+        order = rolling(
+            deployments,
+            {name: served_name(fleet[head]) for name, head in heads.items()},
+            [name for name, head in heads.items() if "vllm" in records.get(head, {})],
+            idle["serve"],
+        )
+        return {"work": found, "left_out": idle, "rolling": order}
 
     def _gateway_work(self, fleet: Fleet, task_vars: Any, sections: dict[str, dict[str, Any]], code: str) -> None:
         """Adds to the section of each gateway what its role is asked for, and why it has something to do there, if it has."""
@@ -167,6 +183,7 @@ class ActionModule(ActionBase):
             ],
             turns=turns(len(playing), int(task_vars.get("ansible_forks") or 1)),
             language=lang,
+            names=fleet["localhost"]["llm_inventory"].get("names") or {},
         )
 
     def _sources(self, lang: str) -> Sources:

@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.bundle imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import ROOT_GROUP, SERVICE_GROUPS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.read import Variables, short
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.twice import named_twice
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, render
 
 # Here, since every playbook begins with this plugin, and Ansible reads it in the process that it forks all tasks from.
@@ -53,6 +54,7 @@ class ActionModule(ActionBase):
             bundles=read_bundles(hosts, known, self._loader.path_dwim),
             origins={host: variables.origins(host) for host in names},
             bundle_required=arguments["bundle_required"],
+            twice=named_twice(task_vars.get("ansible_inventory_sources") or ()),
             lang=lang,
         )
         for warning in variables.warnings(lang):
@@ -61,7 +63,7 @@ class ActionModule(ActionBase):
         result["problems"] = [entry["code"] for entry in found["problems"]]
         if found["problems"]:
             raise AnsibleActionFail(render(found["problems"], lang), result=result)
-        result["inventory"] = {"deployments": found["deployments"], "hosts": found["hosts"]}
+        result["inventory"] = {name: found[name] for name in ("deployments", "hosts", "names")}
         return result
 
     def _parsed(

@@ -12,6 +12,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on, prepared_by_another
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
     code_digest,
     variables_of,
@@ -20,9 +21,15 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.figures import bundle_metrics, plan_metrics
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.figures import (
+    bundle_metrics,
+    plan_metrics,
+    together,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files import exporters_and_collectors, files
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.receivers import endpoints
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.work import asked, sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
 
@@ -55,18 +62,22 @@ class ActionModule(ActionBase):
             ),
             **exporters_and_collectors(deployments, fleet, collectors, resolved),
             "figures": self._figures(deployments, fleet, collectors, controller),
+            "receivers": endpoints(watching["monitoring_receivers"]),
         }
         settings = variables_of(watching, role_options()["monitoring"])
         rules = [self._text(path) for path in watching["monitoring_rules_files"]]
         said = {
             host: [fleet[host][name] for name in ("monitoring_journal_gib", "models_dir")]
             for host in decided["exporters"]
+            if is_true(fleet[host]["monitoring_exporter_enabled"])
         }
         wanted = asked(decided, collectors, said, settings, rules)
         records = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in wanted}
         walk = bool(controller["llm_full_check"]) or not whole_run(task_vars)
         members = {host for deployment in deployments.values() for host in deployment["hosts"]}
-        hosts = sections(wanted, records, code_digest(), walk, members <= set(fleet.selected))
+        names = controller["llm_inventory"].get("names") or {}
+        twice = prepared_by_another([host for host in wanted if host in fleet.selected], names)
+        hosts = sections(wanted, records, code_digest(), walk, members <= set(fleet.selected), twice)
         return {**result, "changed": False, **decided, "hosts": hosts}
 
     def _figures(
@@ -78,7 +89,7 @@ class ActionModule(ActionBase):
     ) -> dict[str, str]:
         """By host what only the controller knows: of a head what the last start was predicted to take, and took, where this controller has seen
         one; of hosts that watch when the bundle was made."""
-        bundle = controller.get("llm_bundle_dir")
+        bundle, names = controller.get("llm_bundle_dir"), controller["llm_inventory"].get("names") or {}
         manifest = Path(str(bundle)).expanduser() / MANIFEST_NAME
         age = bundle_metrics(manifest.stat().st_mtime) if bundle and manifest.is_file() else ""
         found = dict.fromkeys(collectors, age)
@@ -91,7 +102,10 @@ class ActionModule(ActionBase):
                     observed = json.loads(path.read_text(encoding="utf-8"))
                 except ValueError as error:
                     raise AnsibleActionFail(f"{path}: {error}") from error
-                found[head] = plan_metrics(observed) + found.get(head, "")
+                mine = names_on(head, names)
+                for host in mine["sharing"]:
+                    label = name if len(mine["sharing"]) > 1 else ""
+                    found[host] = together(plan_metrics(observed, label), found.get(host, ""))
         return found
 
     def _text(self, path: str) -> str:

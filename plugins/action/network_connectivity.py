@@ -24,8 +24,9 @@ class ActionModule(ActionBase):
             argument_spec={"state": {"type": "str", "choices": ["listening", "connected", "stopped"], "required": True}}
         )
         host, state = task_vars["inventory_hostname"], options["state"]
-        check = plain(task_vars["llm_decision"]["hosts"][host]["network"]["check"])
-        arguments: dict[str, Any] = {"state": state}
+        section = plain(task_vars["llm_decision"]["hosts"][host])
+        check = section["network"]["check"]
+        arguments: dict[str, Any] = {"state": state, "name": section["names"]["suffix"]}
         if state != "stopped":
             arguments |= {"host": host, "token": check["token"], "addresses": check["addresses"]}
         if state == "listening":

@@ -14,6 +14,7 @@ from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records, load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import prepared_by_another
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
     CODE,
     EARLY_STAGES,
@@ -55,27 +56,37 @@ class ActionModule(ActionBase):
         result |= {"changed": False, "problems": [entry["code"] for entry in found["problems"]]}
         if found["problems"]:
             raise AnsibleActionFail(found["message"], result=result)
-        asked, left_out = self.work(task_vars, found["hosts"], lang)
-        hosts = {host: {**used, "asked": asked.get(host, {})} for host, used in found["hosts"].items()}
+        asked, left_out, images = self.work(task_vars, found["hosts"], lang)
+        hosts = {
+            host: {**used, "asked": asked.get(host, {}), "images": images.get(host, [])}
+            for host, used in found["hosts"].items()
+        }
         return {**result, "lines": lines, "hosts": hosts, "left_out": left_out}
 
     def work(
         self, task_vars: Mapping[str, Any], looked_at: Iterable[str], lang: str
-    ) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
-        """What the roles of each host of this run are asked for, and the hosts where a stage has nothing to do."""
+    ) -> tuple[dict[str, dict[str, str]], dict[str, str], dict[str, list[str]]]:
+        """What the roles of each host of this run are asked for, the hosts where a stage has nothing to do, and the images of each host whose machine
+        has several deployments: those of all of them."""
         fleet = Fleet(self._loader, task_vars)
+        names = fleet["localhost"]["llm_inventory"]["names"]
         options = role_options()
         hosts = [host for host in looked_at if host in fleet.playing]
-        code, asked = code_digest(), {}
+        code, asked, images = code_digest(), {}, {}
         for host in hosts:
             bundle = str(fleet[host].get("llm_bundle_dir") or "")
             records = known_records(bundle, lang)
+            sharing = names[host]["sharing"]
+            if len(sharing) > 1:
+                images[host] = list(dict.fromkeys(image_to_run(fleet[each], records) for each in sharing))
+            machine = {"images": images.get(host) or [], "models": names[host]["models"]}
             image = image_to_run(fleet[host], records)
-            asked[host] = {CODE: code, **asked_by_variables(fleet[host], options, records, image)}
+            asked[host] = {CODE: code, **asked_by_variables(fleet[host], options, records, image, machine)}
         records_of = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in hosts}
         found = to_do({"": hosts}, asked, records_of)
         options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
-        return asked, left_out(hosts, found, options_of_run, EARLY_STAGES)
+        twice = prepared_by_another(hosts, names)
+        return asked, left_out(hosts, found, options_of_run, EARLY_STAGES, twice), images
 
     def check(self, task_vars: Mapping[str, Any], lang: str) -> dict[str, Any]:
         """All that is wrong with the hosts of the deployments that this run is about."""
@@ -89,4 +100,5 @@ class ActionModule(ActionBase):
                 bundles[bundle] = load_records(bundle, lang)
             return bundles[bundle]
 
-        return check_hosts(**check_arguments(deployments, fleet, fleet.selected, role, read_bundle), lang=lang)
+        names = fleet["localhost"]["llm_inventory"].get("names")
+        return check_hosts(**check_arguments(deployments, fleet, fleet.selected, role, read_bundle, names), lang=lang)

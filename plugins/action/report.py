@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import latest_benchmarks
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.starts import first_start
 
 
 class ActionModule(ActionBase):
@@ -35,6 +36,7 @@ class ActionModule(ActionBase):
         decided = max(decisions, key=lambda each: (len(each.get("networks") or {}), len(each.get("plans") or {})))
         heads = [deployment["head"] for deployment in deployments.values()]
         gateways = (controller.get("llm_decision") or {}).get("gateways") or {}
+        starts = Path(str(controller["llm_report_dir"]), "starts.json")
         lines = report_lines(
             controller["llm_stages"],
             deployments,
@@ -51,6 +53,12 @@ class ActionModule(ActionBase):
                 for head in heads
                 if (folder := fleet[head].get("vllm_benchmark_dir"))
             },
+            {
+                head: {**start, "first": first_start(starts, head, str(start["cache"]), float(start["seconds"]))}
+                for head in heads
+                if (start := fleet[head].get("_vllm_new_start"))
+            },
+            (decided.get("rolling") or {}).get("meanwhile") or {},
         )
         Display().display("\n" + "\n".join(lines) + "\n")
         if not self._task.check_mode:

@@ -11,10 +11,13 @@ description:
   - The hosts of all deployments, without those where the stage has nothing to do because their records hold
     (M(baremetal.llm.preflight_check) and M(baremetal.llm.decide) say so, in C(llm_left_out) of C(localhost)).
   - Where a playbook sets C(llm_left_out) itself, that counts. An empty one leaves out nobody.
-  - With C(llm_node), a stage that concerns each host by itself runs on that host alone.
+  - With C(llm_node), a stage that concerns each machine by itself runs on that host alone.
+  - For V(gateway) and V(monitoring) the hosts where they have something to do, by what was decided in this run. The groups have to be there.
+  - Where replicas of a model take turns, the hosts of the stage C(serve) come in that order (C(llm_rolling) of C(localhost)).
+  - A machine that serves several deployments under a name for each is prepared under one of them.
 options:
   _terms:
-    description: The stage, such as V(prepare) or V(serve), or V(lock).
+    description: The stage, such as V(prepare), V(serve), V(gateway) or V(monitoring), or V(lock).
     type: list
     elements: str
     required: true
@@ -39,15 +42,31 @@ _raw:
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import stage_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import service_hosts, stage_hosts
 
 
 class LookupModule(LookupBase):
     """What the variables of the play say."""
 
     def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
-        found = variables.get("llm_left_out")
-        if found is None and "hostvars" in variables:  # a check of the syntax has none
-            found = variables["hostvars"]["localhost"].get("llm_left_out")
+        # A check of the syntax has no hostvars.
+        decided = variables["hostvars"]["localhost"] if "hostvars" in variables else {}
+        found = variables.get("llm_left_out", decided.get("llm_left_out"))
         left_out, node = (self._templar.template(value) for value in (found or {}, variables.get("llm_node") or ""))
-        return [stage_hosts(str(stage), left_out, str(node)) for stage in terms]
+        services = {
+            "gateway": (decided.get("llm_decision") or {}).get("gateways") or {},
+            "monitoring": (decided.get("_monitoring_decided") or {}).get("hosts") or {},
+        }
+        names = (decided.get("llm_inventory") or {}).get("names") or {}
+        sharing = list((names.get(node) or {}).get("sharing") or [])
+        batches = (decided.get("llm_rolling") or {}).get("hosts", "")
+        return [
+            service_hosts(
+                stage,
+                variables.get("groups") or {},
+                {host: bool(each["needed"]) for host, each in services[stage].items()},
+            )
+            if stage in services
+            else stage_hosts(str(stage), left_out, str(node), sharing, str(batches))
+            for stage in terms
+        ]

@@ -48,4 +48,8 @@ hosts:
   description: By host a section for each role, C(network), C(ray) and C(vllm), as far as it can be known yet.
   returned: success
   type: dict
+rolling:
+  description: In which batches replicas of a model are served anew, what each host comes after, and which replicas serve meanwhile.
+  returned: success
+  type: dict
 """

@@ -43,6 +43,15 @@ options:
     description: The directory on the host that takes the bundle's files and the models.
     type: path
     default: /opt/llm
+  deployment_dir:
+    description:
+      - The directory on the host of what belongs to its deployment alone, secrets and records among it. Left out, O(host_dir); it is another one where
+        the machine has several deployments.
+    type: path
+  probe_state:
+    description: What the probe of the deployment noted.
+    type: path
+    default: /run/llm-probe/state.json
   docker_root:
     description: The engine's data root. Left out or empty, the host's C(daemon.json) says it, else it is C(/var/lib/docker).
     type: path
@@ -253,7 +262,7 @@ ansible_facts:
       sample: {"format": 1, "given_back": 12, "holder": null}
     llm_secrets:
       description:
-        - The secrets in the folder C(secrets) of O(host_dir), by file. V(same) as the controller's for this deployment, V(differs) from it,
+        - The secrets in the folder C(secrets) of O(deployment_dir), by file. V(same) as the controller's for this deployment, V(differs) from it,
           V(elsewhere) where the controller has it for another deployment, V(unknown) where the controller has none. Never a value.
       type: dict
       sample: {"ray_token": "same"}
@@ -338,7 +347,7 @@ def network_state(path: str) -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
-def probe_state(path: str = "/run/llm-probe/state.json") -> dict[str, Any]:
+def probe_state(path: str) -> dict[str, Any]:
     """What the probe says of the server; it keeps more."""
     try:
         state = json.loads(read(path))["llm-vllm"]
@@ -373,10 +382,23 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_firewall": firewalls,
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_engine": engine,
-        "llm_probe": probe_state(),
+        "llm_probe": probe_state(options["probe_state"]),
         "llm_lock": read_lock(options["lock_file"]) if options["lock_file"] else {},
-        "llm_records": verify_records(options["records_dir"], Host(programs, gpu)) if options["records_dir"] else {},
+        "llm_records": records(options, Host(programs, gpu)),
     }
+
+
+def records(options: dict[str, Any], host: Host) -> dict[str, Any]:
+    """The records of the machine, and of the deployment where they lie elsewhere."""
+    if not options["records_dir"]:
+        return {}
+    found = verify_records(options["records_dir"], host)
+    own = os.path.join(deployment_dir(options), "records")
+    return found if own == options["records_dir"] else {**found, **verify_records(own, host)}
+
+
+def deployment_dir(options: dict[str, Any]) -> str:
+    return str(options["deployment_dir"] or options["host_dir"])
 
 
 def main() -> None:
@@ -392,6 +414,8 @@ def main() -> None:
             "bundle": {"type": "path"},
             "models": {"type": "list", "elements": "str", "default": []},
             "host_dir": {"type": "path", "default": "/opt/llm"},
+            "deployment_dir": {"type": "path"},
+            "probe_state": {"type": "path", "default": "/run/llm-probe/state.json"},
             "docker_root": {"type": "path"},
             "secrets_dir": {"type": "path"},
             "challenge": {"type": "str", "no_log": True},
@@ -412,7 +436,7 @@ def main() -> None:
     )
     facts = gather(module)
     challenge = module.params["challenge"]
-    seals = sealed_secrets(os.path.join(module.params["host_dir"], "secrets"), challenge) if challenge else {}
+    seals = sealed_secrets(os.path.join(deployment_dir(module.params), "secrets"), challenge) if challenge else {}
     # The clock is read last: nothing but the way back lies between it and the controller's.
     worked = time.monotonic() - started
     module.exit_json(changed=False, ansible_facts=facts, seals=seals, worked_seconds=worked, time=time.time())

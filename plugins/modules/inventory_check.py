@@ -70,6 +70,13 @@ inventory:
       type: list
       elements: str
       sample: ["gpu01", "gpu02"]
+    names:
+      description:
+        - >-
+          Per host what its deployment's containers, units, folders and firewall are called there, and with C(sharing) all inventory names of its machine.
+          Where that has several deployments, the deployment is part of the names.
+      type: dict
+      sample: {"gpu01": {"vllm": "llm-vllm", "folder": "", "sharing": ["gpu01"]}}
 problems:
   description: The codes of the problems that the message lists, in the same order.
   returned: always

@@ -51,6 +51,11 @@ figures:
     bundle was made.
   returned: success
   type: dict
+receivers:
+  description: Where each receiver of alerts listens, with C(name), C(host) and C(port).
+  returned: success
+  type: list
+  elements: dict
 hosts:
   description: >-
     By host C(asked), digests of what is asked for there, C(work), why there is something to do, and C(needed), what is to be run. They are about

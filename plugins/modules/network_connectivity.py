@@ -63,6 +63,10 @@ options:
     description: After how long a listener ends if nobody ends it.
     type: float
     default: 300
+  name:
+    description: Internal. Tells the listeners of a machine with several deployments from each other.
+    type: str
+    default: ""
 extends_documentation_fragment:
   - baremetal.llm.attributes.linux
   - baremetal.llm.attributes.looks
@@ -115,6 +119,7 @@ heard:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._connectivity import (
+    CONTROL,
     probe,
     start_listener,
     stop_listener,
@@ -136,18 +141,20 @@ def main() -> None:
             "timeout_seconds": {"type": "float", "default": 3.0},
             "stream_seconds": {"type": "float", "default": 0.3},
             "lifetime_seconds": {"type": "float", "default": 300.0},
+            "name": {"type": "str", "default": ""},
         },
         required_if=[("state", "listening", ["host", "token"]), ("state", "connected", ["host", "token"])],
         supports_check_mode=True,
     )
     given = module.params
+    control = CONTROL + given["name"].encode()
     if given["state"] == "stopped":
-        heard = stop_listener() or {}
+        heard = stop_listener(control) or {}
         module.exit_json(changed=False, heard=heard.get("heard") or {})
     if given["state"] == "listening":
         try:
             found = start_listener(
-                given["host"], given["token"], given["addresses"], given["ports"], given["lifetime_seconds"]
+                given["host"], given["token"], given["addresses"], given["ports"], given["lifetime_seconds"], control
             )
         except OSError as error:
             module.fail_json(msg="cannot listen on {0}: {1}".format(sorted(given["addresses"].values()), error))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names
 
 from tests.support.deployments import host
 
@@ -44,8 +45,9 @@ def decision(executor: str, **variables: Any) -> dict[str, Any]:
         for number, name in enumerate(("a", "b"), start=1)
     }
     pair = Deployment("pair", "a", ["a", "b"], plan, "image", known)
-    about = {"deployment": "pair", "head": "a", "planned": pair.planned, "unknown": []}
-    return {"plans": {"pair": plan}, "hosts": {name: {**about, **pair.of(name).sections()} for name in known}}
+    about = {"deployment": "pair", "head": "a", "planned": pair.planned, "unknown": [], "former": []}
+    hosts = {name: {**about, "names": {**names(sharing=[name]), "folder": "/opt/llm"}} for name in known}
+    return {"plans": {"pair": plan}, "hosts": {name: {**hosts[name], **pair.of(name).sections()} for name in known}}
 
 
 def run_tasks(

@@ -475,6 +475,24 @@ def test_what_haproxy_refuses_never_replaces_what_runs() -> None:
     assert who_answers(1)
 
 
+def test_a_gateway_that_another_run_changes_is_left_alone() -> None:
+    node = on("node2")
+    holder = {"run": {"machine": "another", "pid": 1, "started": "1"}, "who": "ops@laptop", "since": 0}
+    other = json.dumps({"format": 1, "given_back": 0, "holder": holder})
+    before = node.check_output("sha256sum /etc/llm-gateway/haproxy.cfg")
+    free = node.check_output("cat /opt/llm/lock.json")
+    node.check_output(f"echo {shlex.quote(other)} > /opt/llm/lock.json")
+    done = playbook("gateway", "-e", '{"gateway_keys": [{"name": "erin"}]}')
+    held = node.check_output("cat /opt/llm/lock.json")
+    node.check_output(f"echo {shlex.quote(free)} > /opt/llm/lock.json")
+    assert held == other
+    assert done.returncode != 0
+    assert "node2 is being changed by another run, of ops@laptop" in done.stdout
+    assert node.check_output("sha256sum /etc/llm-gateway/haproxy.cfg") == before
+    # Nor is the other one of the pair held by the run that was refused.
+    assert json.loads(on("node3").check_output("cat /opt/llm/lock.json"))["holder"] is None
+
+
 def test_a_worker_that_is_killed_comes_back() -> None:
     node = on("node2")
     node.check_output("pkill --signal KILL --newest --exact haproxy")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import openai
+import pytest
 import testinfra
 import yaml
 
@@ -19,6 +21,29 @@ def options(host: Any) -> dict[str, Any]:
     file = command[command.index("--config") + 1]
     read: dict[str, Any] = yaml.safe_load(host.check_output(f"docker exec llm-vllm cat {file}"))
     return read
+
+
+CHAT: Any = [{"role": "user", "content": "Hello"}]
+WEATHER: Any = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {
+            "type": "object",
+            "properties": {"city": {"enum": ["Paris", "Rome"]}},
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+def client(host: Any) -> openai.OpenAI:
+    """OpenAI's own client, for the server on a head."""
+    name = host.check_output("hostname")
+    deployment = {"node1": "tiny_split", "node3": "tiny_single"}[name]
+    key = (STATE / f"secrets/{deployment}_api_key").read_text().strip()
+    return openai.OpenAI(base_url=f"http://{load().nodes[name].data}:8000/v1", api_key=key, max_retries=0, timeout=120)
 
 
 def test_two_hosts_are_looked_at() -> None:
@@ -48,6 +73,38 @@ def test_it_generates_a_token(host: Any) -> None:
     assert json.loads(answer)["tokens"] == 1
 
 
+def test_openai_client_chats_at_once_and_token_by_token(host: Any) -> None:
+    ask: Any = {"model": "tiny", "messages": CHAT, "max_tokens": 8, "temperature": 0}
+    whole = client(host).chat.completions.create(**ask)
+    assert whole.usage
+    assert whole.usage.completion_tokens == 8
+    parts = list(client(host).chat.completions.create(**ask, stream=True, stream_options={"include_usage": True}))
+    texts = [choice.delta.content or "" for part in parts for choice in part.choices]
+    assert len(texts) > 1
+    assert "".join(texts) == whole.choices[0].message.content
+    assert parts[-1].usage
+    assert parts[-1].usage.completion_tokens == 8
+
+
+def test_openai_client_gets_the_call_of_a_tool(host: Any) -> None:
+    """From the deployment that has a parser for them."""
+    if host.check_output("hostname") == "node1":
+        return
+    choice: Any = {"type": "function", "function": {"name": "weather"}}
+    said = client(host).chat.completions.create(
+        model="tiny", messages=CHAT, tools=[WEATHER], tool_choice=choice, max_tokens=64, temperature=0
+    )
+    (call,) = said.choices[0].message.tool_calls or []
+    assert call.type == "function"
+    assert call.function.name == "weather"
+    assert json.loads(call.function.arguments) in ({"city": "Paris"}, {"city": "Rome"})
+
+
+def test_openai_client_is_refused_with_another_key(host: Any) -> None:
+    with pytest.raises(openai.AuthenticationError):
+        client(host).with_options(api_key="nobody").models.list()
+
+
 def test_the_key_is_for_root_and_its_group_only(host: Any) -> None:
     file = host.file("/opt/llm/secrets/vllm_api_key")
     assert (file.user, file.group, file.mode) == ("root", "root", 0o640)
@@ -66,7 +123,14 @@ def test_nothing_in_the_containers_runs_as_root(host: Any) -> None:
         assert {uid for _pid, uid, _command in lines} == {"70000"}, lines
         status = host.check_output(f"docker exec {name} cat /proc/self/status")
         assert {f"Cap{kind}:\t{0:016x}" for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} <= set(status.splitlines())
-    assert host.file("/opt/llm/tmp-70000").mode == 0o700
+    for folder in ("/opt/llm/tmp-70000", "/opt/llm/cache/vllm-openai-v0.32.0-cpu-7.0-70000"):
+        assert (host.file(folder).mode, host.file(folder).uid) == (0o700, 70000)
+
+
+def test_what_was_compiled_is_kept_outside_of_the_container(host: Any) -> None:
+    kept = host.check_output("find /opt/llm/cache/vllm-openai-v0.32.0-cpu-7.0-70000/vllm -type f")
+    assert kept
+    assert not host.check_output("docker exec llm-vllm sh -c 'ls ~/.cache/vllm 2>/dev/null || true'")
 
 
 def test_the_controller_keeps_what_the_new_start_measured() -> None:

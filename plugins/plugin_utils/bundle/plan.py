@@ -24,7 +24,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages imp
     missing_packages,
     package_plan,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.packages import (
+    EXPORTER_PACKAGES,
+    SERVER_PACKAGES,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
 
@@ -56,6 +61,7 @@ DEFAULTS: dict[str, Any] = {
     "nvidia_driver_package_names": [],
     "nvidia_container_toolkit_method": "bundle",
     "nvidia_container_toolkit_version": "",
+    "monitoring_exporter_enabled": True,
 }
 
 _HUB_SOURCE = re.compile(r"(huggingface|modelscope):[\w.-]+/[\w.-]+(@[\w./-]+)?")
@@ -235,6 +241,9 @@ def _packages(
             problems.append(message("wanted_unknown_system", lang, value=name, allowed=", ".join(sorted(SYSTEMS))))
             continue
         manager = system_of(name).manager
+        # Where some hosts bring an exporter of their own, the others may be those of another system.
+        if manager != "apt" and offline and all(map(_takes_exporter, offline.values())):
+            problems.append(message("wanted_no_monitoring", lang, value=name))
         distribution, _dash, release = name.partition("-")
         packages = dict.fromkeys(
             one for variables in offline.values() for one in _packages_of(variables, name, kernels)
@@ -289,8 +298,19 @@ def _packages_of(variables: Mapping[str, Any], name: str, kernels: Sequence[str]
     gateways = (variables.get("groups") or {}).get("llm_gateway") or []
     found += ["haproxy"] if gateways else []
     found += ["keepalived"] if len(gateways) > 1 else []
+    if system.manager == "apt" and _watchers(variables):
+        found += [*EXPORTER_PACKAGES, *SERVER_PACKAGES]
     found += list(variables.get("bundle_extra_packages") or [])
     return missing_packages(dict.fromkeys(found), [], DEB if system.manager == "apt" else RPM)
+
+
+def _watchers(variables: Mapping[str, Any]) -> Sequence[str]:
+    return (variables.get("groups") or {}).get("llm_monitoring") or []
+
+
+def _takes_exporter(variables: Mapping[str, Any]) -> bool:
+    """Whether the role monitoring would install its exporter on a host."""
+    return bool(_watchers(variables)) and is_true(_get(variables, "monitoring_exporter_enabled"))
 
 
 def _wheels(systems: Sequence[str], wheels: Sequence[str]) -> list[Item]:

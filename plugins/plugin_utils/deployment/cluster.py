@@ -38,8 +38,9 @@ def _versions(look: Mapping[str, Any], lang: str) -> Iterator[str]:
 
 
 def _absent(look: Mapping[str, Any], lang: str) -> Iterator[str]:
-    """``{head, port, planned: {host: gpus}, joined: [{host, address, gpus}], addresses: {host: address}, logs, states, forth, back}``.
+    """``{head, port, planned: {host: gpus}, joined: [{host, address, gpus}], addresses, containers, logs, states, forth, back}``.
 
+    ``addresses`` and ``containers`` are by host.
     The last four are the results of tasks that looped over the missing hosts: the end of the container's log and its state, and
     a try to connect from the host to the head, and back.
     """
@@ -53,7 +54,7 @@ def _absent(look: Mapping[str, Any], lang: str) -> Iterator[str]:
             "head": look["head"],
             "port": look["port"],
             "address": address,
-            "container": "llm-ray",
+            "container": (look.get("containers") or {}).get(host, "llm-ray"),
             "wanted": gpus,
         }
         if node is None:

@@ -21,7 +21,7 @@ UID = 70000
 # Images let the group of root write where their own user may (docker/Dockerfile of vLLM, since 0.28.0 at the latest), and the secrets of a host
 # belong to that group: no other file of a host has to.
 GID = 0
-# Caches lie in the container, as those of root do. The number has no name in the image, and torch asks for one (getpass.getuser in
+# Its home lies in the container, as that of root does. The number has no name in the image, and torch asks for one (getpass.getuser in
 # torch/_inductor/runtime/cache_dir_utils.py).
 ENVIRONMENT = {"HOME": "/var/tmp/llm", "USER": "llm", "LOGNAME": "llm"}
 # Below it a program needs a capability to listen: a container in the host's network has the host's rule.

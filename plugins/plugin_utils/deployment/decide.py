@@ -10,22 +10,25 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container_user import user_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import own_gpus, with_own_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
     gpus_of,
+    gpus_of_machine,
     image_to_run,
     plan_inputs,
     ray_without_token,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import SCRIPTS, Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import former, names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import Network
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import NFTABLES, Network, backend_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import ranked_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY, STARTS
@@ -48,6 +51,8 @@ class Question:
     observations: Sequence[Mapping[str, Any]] = ()
     turns: int = 1
     language: str = "en"
+    # What things are called on each host; a host that is not in it shares its machine with nobody.
+    names: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -66,12 +71,13 @@ class Sources:
 
 def decide(question: Question, sources: Sources) -> dict[str, Any]:
     """``{plans, networks, hosts, problems}``; ``problems`` are those of every plan that cannot start."""
-    errors: list[dict[str, str]] = []
+    concerned = [host for name in _of_run(question) for host in question.deployments[name]["hosts"]]
+    added, errors = own_gpus(concerned, question.variables, question.names, gpus_of_machine, question.language)
+    question = replace(question, variables=with_own_gpus(question.variables, added))
     decided: dict[str, Any] = {"plans": {}, "networks": {}, "hosts": {}, "problems": errors}
-    for name, asked in question.deployments.items():
+    for name in _of_run(question):
+        asked = question.deployments[name]
         members = [host for host in asked["hosts"] if host in question.playing]
-        if not members and question.playing:
-            continue  # outside of --limit
         head = asked["head"]
         variables = question.variables
         unseen = [host for host in asked["hosts"] if not gpus_of(variables[host])]
@@ -104,6 +110,7 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             # No host was looked at: names stand where addresses will.
             plan["launch"] = Deployment(name, head, asked["hosts"], plan, image, variables).launch
             continue
+        errors += _shared_firewalls(question, members)
         network = Network(
             name,
             head,
@@ -115,6 +122,7 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             sources.resolve,
             question.turns,
             question.language,
+            _beside(question, asked["hosts"]),
         )
         if network.connectivity:
             decided["networks"][name] = network.connectivity
@@ -122,16 +130,59 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             host: ChainMap({"llm_interface": network.interfaces.get(host)}, cast(Any, variables[host]))
             for host in asked["hosts"]
         }
-        deployment = Deployment(name, head, asked["hosts"], plan, image, agreed, serving.files())
+        deployment = Deployment(name, head, asked["hosts"], plan, image, agreed, serving.files(), question.names)
         plan["launch"] = deployment.launch
         # Hosts outside of this run that did not answer.
         unknown = [host for host in deployment.planned if not deployment.address(host)]
         sections = network.sections()
         for host in members:
             section = {"deployment": name, "head": head, "planned": deployment.planned, "unknown": unknown}
+            section |= _named(question, host)
             roles = {} if unknown else deployment.of(host).sections()
             decided["hosts"][host] = {**section, "network": sections[host], **roles}
     return decided
+
+
+def _of_run(question: Question) -> list[str]:
+    """The deployments with a host in this run; all of them where no host is looked at."""
+    return [
+        name
+        for name, asked in question.deployments.items()
+        if not question.playing or set(asked["hosts"]).intersection(question.playing)
+    ]
+
+
+def _named(question: Question, host: str) -> dict[str, Any]:
+    """What things are called on a host, and what they were called when its machine had more or fewer deployments."""
+    mine = names_on(host, question.names)
+    host_dir = str(question.variables[host]["llm_host_dir"])
+    containers = ((question.variables[host].get("ansible_facts") or {}).get("llm_engine") or {}).get("containers") or []
+    current = [names_on(each, question.names) for each in mine["sharing"]]
+    return {"names": {**mine, "folder": host_dir + mine["folder"]}, "former": former(containers, current, host_dir)}
+
+
+def _beside(question: Question, hosts: Sequence[str]) -> dict[str, list[str]]:
+    """By host the hosts of the other deployments on its machine, whose traffic its firewall has to let through."""
+    found: dict[str, list[str]] = {}
+    for host in hosts:
+        mates = set(names_on(host, question.names)["sharing"]) - {host}
+        others = [asked["hosts"] for asked in question.deployments.values() if mates.intersection(asked["hosts"])]
+        found[host] = [each for members in others for each in members]
+    return found
+
+
+def _shared_firewalls(question: Question, hosts: Sequence[str]) -> list[dict[str, str]]:
+    """Machines with several deployments where somebody else's firewall runs, which has one list of rules for all."""
+    found = []
+    for host in hosts:
+        variables = question.variables[host]
+        program = backend_of((variables.get("ansible_facts") or {}).get("llm_firewall") or {})
+        shared = len(names_on(host, question.names)["sharing"]) > 1
+        if shared and program != NFTABLES and is_true(variables.get("llm_firewall_enabled", True)):
+            where = message("where_host", question.language, host=host)
+            values = {"host": host, "program": program}
+            found.append(problem("shared_firewall", question.language, value=program, where=where, **values))
+    return found
 
 
 def _plan(

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import held
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, FREE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.version_changes import RAY_IN_IMAGE_LAST
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.environment import PREFIXES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
@@ -29,6 +30,8 @@ SETTINGS = (
     "objective",
     "interconnect",
 )
+# What CUDA takes of a GPU for the process itself, before vLLM looks how much is free: the least of CONTEXT_LEAST_BYTES in planner/predict.py.
+CONTEXT_MIB = 0.09 * 1024
 # https://docs.ray.io/en/latest/ray-security/token-auth.html
 RAY_TOKEN_SINCE = (2, 52)
 # How many hosts have what; facts come from preflight, the other from the inventory.
@@ -109,6 +112,9 @@ def plan_inputs(
         request["cuda_code"] = code
     if image.get("compute_capabilities"):
         request["compute_capabilities"] = image["compute_capabilities"]
+    free = [float(hostvars[host][FREE]) for host in order if hostvars[host].get(FREE) is not None]
+    if free:
+        request["free_memory_mib"] = min(free) - CONTEXT_MIB
     request["image_has_ray"] = bool(image.get("ray_version")) or ray_is_in_image(str(head.get("vllm_version") or ""))
     return {
         "nodes": [{"host": host, "gpus": gpus_of(hostvars[host]), **_memory(hostvars[host])} for host in order],
@@ -123,7 +129,13 @@ def _is_read(name: str) -> bool:
 
 
 def gpus_of(variables: Mapping[str, Any]) -> list[Any]:
-    """The GPUs that were found on a host, else those that the inventory names; none where neither is known."""
+    """The GPUs of a host's deployment: those that were chosen for it, else all of its machine; none where they are not known."""
+    chosen = variables.get(CHOSEN)
+    return gpus_of_machine(variables) if chosen is None else list(chosen)
+
+
+def gpus_of_machine(variables: Mapping[str, Any]) -> list[Any]:
+    """The GPUs that were found on a host's machine, else those that the inventory names; none where neither is known."""
     found = (variables.get("ansible_facts") or {}).get(FOUND)
     return list(found or variables.get(DECLARED) or [])
 

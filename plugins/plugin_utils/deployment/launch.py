@@ -7,17 +7,21 @@ from __future__ import annotations
 import functools
 import ipaddress
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import DEVICES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import (
     folder_of,
     folders_outside,
     needed_models,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FILES, FOLDER, pools
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FILES, FOLDER, answers_with, pools
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, refusal
@@ -36,6 +40,17 @@ GIB = 1 << 30
 BENCHMARK_MEMORY = "8g"
 # Where the containers see what the host lends them.
 SCRIPTS, SECRETS, RAY_TOKEN = "/llm", "/run/secrets", "/run/secrets/ray_token"
+# What is compiled when an engine starts, kept for the next start also where the container is another one: torch.compile's graphs and what else
+# vLLM caches (vllm/envs.py, since 0.5.3.post1), kernels of Triton (triton/runtime/cache.py), Inductor (torch/_inductor/runtime/cache_dir_utils.py),
+# FlashInfer (flashinfer/jit/env.py) and CUDA's own compiler (CUDA programming guide, environment variables).
+CACHE = "/var/cache/llm"
+CACHES = {
+    "VLLM_CACHE_ROOT": f"{CACHE}/vllm",
+    "TRITON_CACHE_DIR": f"{CACHE}/triton",
+    "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/inductor",
+    "FLASHINFER_WORKSPACE_BASE": CACHE,
+    "CUDA_CACHE_PATH": f"{CACHE}/cuda",
+}
 # vLLM's options, where the release reads them from a file. It lies in the folder of the scripts.
 CONFIG_FILE = "vllm.yaml"
 # The last word of the probe, which the server hands on to gateways.
@@ -44,12 +59,14 @@ PROBE = "/run/llm-probe"
 OBJECT_STORE_SHARE, OBJECT_STORE_GIB = 20, (1, 8)
 # A program in a container gets no rights that it was not started with, such as those of a setuid program.
 SECURITY = ["no-new-privileges"]
+# What a server offers outside of /v1 that answers with this: its clients need it, as the probe does.
+KIND_PATHS = {"class": ("/classify",), "pooled": ("/pooling",)}
 RDMA_DEVICES = "/dev/infiniband:/dev/infiniband"
 # How often a node asks its head whether it still belongs to the cluster. By itself it learns only after a minute that another head has come
 # (NodeManager.GcsCheckAlive in src/ray/raylet/node_manager.cc), and until then its GPUs are missing.
 RAY_LIVENESS = {"RAY_raylet_liveness_self_check_interval_ms": "5000"}
 # Engines before 23 never end what runs in a container that is restarted meanwhile, as the probe may do: who waits for it waits for ever.
-RAY_EXEC = ["timeout", "60", "docker", "exec", "llm-ray"]
+RAY_EXEC = ["timeout", "60", "docker", "exec"]
 
 
 def object_store_gib(variables: Mapping[str, Any]) -> float:
@@ -82,6 +99,8 @@ class Deployment:
     variables: Mapping[str, Mapping[str, Any]]
     # The content of the small files that the server reads, by name.
     files: Mapping[str, str] = field(default_factory=dict)
+    # What things are called on each host, as deployment/names.py has it.
+    names: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def by_ray(self) -> bool:
@@ -177,9 +196,15 @@ class Member:
     def address(self) -> str:
         return self.deployment.address(self.host)
 
+    @functools.cached_property
+    def names(self) -> dict[str, Any]:
+        """What the containers and units of the deployment are called on this host."""
+        return names_on(self.host, self.deployment.names)
+
     @property
-    def host_dir(self) -> str:
-        return str(self.variables["llm_host_dir"])
+    def folder(self) -> str:
+        """Everything of the deployment that is not shared with others of the machine."""
+        return f"{self.variables['llm_host_dir']}{self.names['folder']}"
 
     def enabled(self, variable: str) -> bool:
         return is_true(self.variables[variable])
@@ -190,9 +215,12 @@ class Member:
         return {
             "is_head": self.is_head,
             "image": self.deployment.image,
+            # The container of the head, which may be outside of this run.
+            "server": names_on(self.deployment.head, self.deployment.names)["vllm"],
             "interface": interface.get("interface"),
             "address": self.address,
             "tmp": {"path": self.tmp, "uid": self.deployment.uid},
+            "cache": self.cache,
             "user_check": container_user.check_command(self.deployment.uid, self.deployment.image, self.model_folders),
             "ray": self.ray(),
             "vllm": self.vllm(),
@@ -207,7 +235,7 @@ class Member:
         if "VLLM_HOST_IP" in found and release_key(self.deployment.vllm_version) < release_key(eras.VLLM_HOST_IP_SINCE):
             found["HOST_IP"] = found["VLLM_HOST_IP"]
         found |= {
-            "NVIDIA_VISIBLE_DEVICES": "all",
+            "NVIDIA_VISIBLE_DEVICES": str(self.variables.get(DEVICES) or "all"),
             "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
             "RAY_USAGE_STATS_ENABLED": "0",
         }
@@ -245,7 +273,8 @@ class Member:
     def volumes(self) -> list[str]:
         """The two containers of a head see the same /tmp: Ray's session and vLLM's sockets lie there."""
         extra = [f"{volume.removesuffix(':ro')}:ro" for volume in map(str, self.variables["vllm_extra_volumes"])]
-        return [f"{self.host_dir}/scripts:{SCRIPTS}:ro", f"{self.tmp}:/tmp", *self.model_volumes, *extra]
+        own = [f"{self.folder}/scripts:{SCRIPTS}:ro", f"{self.tmp}:/tmp", f"{self.cache}:{CACHE}"]
+        return [*own, *self.model_volumes, *extra]
 
     @property
     def model_volumes(self) -> list[str]:
@@ -256,7 +285,14 @@ class Member:
     def tmp(self) -> str:
         """A folder for each user: what one of them left, another one may neither use nor remove."""
         uid = self.deployment.uid
-        return f"{self.host_dir}/tmp" + (f"-{uid}" if uid != container_user.ROOT else "")
+        return f"{self.folder}/tmp" + (f"-{uid}" if uid != container_user.ROOT else "")
+
+    @property
+    def cache(self) -> str:
+        """A folder for each user, image and kind of GPU, so that what an image compiled goes when the image goes."""
+        image = re.sub(r"[^A-Za-z0-9.]+", "-", self.deployment.image.rpartition("/")[2])
+        kinds = sorted({str(gpu["compute_capability"]) for gpu in gpus_of(self.variables)})
+        return f"{self.folder}/cache/{image}-{'-'.join(kinds)}-{self.deployment.uid}"
 
     @property
     def model_folders(self) -> list[str]:
@@ -266,12 +302,12 @@ class Member:
     @property
     def ray_token_volumes(self) -> list[str]:
         if self.enabled("ray_token_enabled") and self.deployment.by_ray:
-            return [f"{self.host_dir}/secrets/ray_token:{RAY_TOKEN}:ro"]
+            return [f"{self.folder}/secrets/ray_token:{RAY_TOKEN}:ro"]
         return []
 
     @property
     def key_file(self) -> str:
-        return f"{self.host_dir}/secrets/vllm_api_key"
+        return f"{self.folder}/secrets/vllm_api_key"
 
     def container(self, entrypoint: list[str], command: list[str]) -> dict[str, Any]:
         """What differs between hosts and containers; the rest stands in the tasks."""
@@ -281,7 +317,7 @@ class Member:
             "user": self.user,
             "entrypoint": entrypoint,
             "command": command,
-            "environment": self.environment,
+            "environment": {**CACHES, **self.environment},
             "volumes": self.volumes + self.ray_token_volumes,
             "etc_hosts": self.deployment.etc_hosts,
             "devices": self.devices,
@@ -325,14 +361,15 @@ class Member:
         gpus = self.deployment.gpus.get(self.host, 0)
         container = self.container(["/bin/bash", f"{SCRIPTS}/start-ray.sh"], self.ray_command(gpus))
         metrics = self.ray_metrics_environment if self.is_head else {}
-        container["environment"] = {**RAY_LIVENESS, **metrics, **self.environment}
+        container["environment"] = {**RAY_LIVENESS, **metrics, **container["environment"]}
         return {
             "needed": self.deployment.by_ray and gpus > 0,
             "container": container,
             "address": self.deployment.ray_address,
-            "exec": RAY_EXEC,
+            "exec": [*RAY_EXEC, self.names["ray"]],
             "planned_gpus": self.deployment.gpus,
             "addresses": {host: self.deployment.address(host) for host in self.deployment.planned},
+            "containers": {host: names_on(host, self.deployment.names)["ray"] for host in self.deployment.planned},
         }
 
     def ray_command(self, gpus: int) -> list[str]:
@@ -371,7 +408,11 @@ class Member:
             # Of all that the server reads when it starts: where it is another one, the container is another one.
             "reads": digest([(started or {}).get("config"), self.files]),
             "url": self.url,
-            "ask": ["/usr/bin/env", "python3", f"{self.host_dir}/scripts/ask.py", self.url, self.served_model_name],
+            "ask": [
+                *("/usr/bin/env", "python3", f"{self.folder}/scripts/ask.py"),
+                *([] if self.kind == "token" else [f"--kind={self.kind}"]),
+                *(self.url, self.served_model_name),
+            ],
             "served_model_name": self.served_model_name,
             "key_file": self.key_file,
             # The host of each rank. Where Ray spreads them, it says itself where they are.
@@ -384,6 +425,11 @@ class Member:
     @property
     def url(self) -> str:
         return f"http://{self.address}:{self.variables['vllm_port']}"
+
+    @functools.cached_property
+    def kind(self) -> str:
+        """What the server shows that it works with."""
+        return answers_with(self.variables.get("vllm_options") or {}, self.deployment.plan.get("model") or {})
 
     @property
     def served_model_name(self) -> str:
@@ -404,12 +450,13 @@ class Member:
         secrets = self.ray_token_volumes
         if self.enabled("vllm_api_key_enabled") and self.is_head:
             # The folder: a container would not see another file of the same name, and keys change while the server runs.
-            secrets = [f"{self.host_dir}/secrets:{SECRETS}:ro"]
-        verdict = [f"{PROBE}:{PROBE}:ro"] if self.is_head else []
+            secrets = [f"{self.folder}/secrets:{SECRETS}:ro"]
+        verdict = [f"{self.names['state']}:{PROBE}:ro"] if self.is_head else []
         container["volumes"] = [*self.volumes, *secrets, *verdict]
-        container["environment"] = {**self.environment, **started["environment"]}
+        container["environment"] |= started["environment"]
         if self.is_head:
-            container["environment"]["LLM_API_PATHS"] = " ".join(map(str, self.variables["vllm_api_paths"]))
+            paths = [*map(str, self.variables["vllm_api_paths"]), *KIND_PATHS.get(self.kind, ())]
+            container["environment"]["LLM_API_PATHS"] = " ".join(dict.fromkeys(paths))
         if int(self.variables["vllm_port"]) < container_user.FIRST_FREE_PORT and self.is_head:
             container["capabilities"] = sorted({*self.capabilities, "NET_BIND_SERVICE"})
         # With Ray, its node of this host and vLLM find each other through shared memory and the process list.
@@ -419,21 +466,24 @@ class Member:
     @property
     def files(self) -> list[dict[str, str]]:
         """The small files that the server is started with, by their places on the host; without content those that are not asked for."""
-        folder = f"{self.host_dir}/scripts/{FOLDER}"
+        folder = f"{self.folder}/scripts/{FOLDER}"
         return [{"path": f"{folder}/{name}", "content": self.deployment.files.get(name, "")} for name in FILES.values()]
 
     def config_file(self, started: Mapping[str, Any]) -> dict[str, Any]:
         """Where the options lie on the host, and what the file holds: nothing for a release that has them on its command line."""
-        path = f"{self.host_dir}/scripts/{CONFIG_FILE}"
+        path = f"{self.folder}/scripts/{CONFIG_FILE}"
         return {"path": path, "content": (started.get("config") or {}).get("content") or {}}
 
     def probe(self) -> dict[str, Any]:
         """What restarts what is dead, on each host that takes part. On the head it asks for tokens, and says how long a start may take."""
-        folder, head, by_ray = f"{self.host_dir}/probe", self.is_head, self.deployment.by_ray
+        folder, head, by_ray = f"{self.folder}/probe", self.is_head, self.deployment.by_ray
         start = ["/usr/bin/env", "python3", f"{folder}/llm-probe.py", "--weights", model_path(self.variables)]
         start += ["--measured", f"{folder}/measured.json"]
         command = [*start, "--failures", str(self.variables["vllm_probe_failures"])]
         command += ["--interval", str(self.variables["vllm_probe_interval_seconds"])]
+        # Where a machine has several, each deployment has a probe of its own, with names of its own.
+        if self.names["suffix"]:
+            command += [f"--suffix={self.names['suffix']}", "--state", f"{self.names['state']}/state.json"]
         # What a member that freezes would never tell: Ray's own processes, or the program that follows the head.
         if by_ray:
             command += ["--watch", "llm-ray:raylet,gcs_server"]
@@ -450,6 +500,8 @@ class Member:
 
     def probe_of_server(self) -> list[str]:
         command = ["--url", self.url, "--model", self.served_model_name]
+        if self.kind != "token":
+            command += ["--kind", self.kind]
         if self.enabled("vllm_api_key_enabled"):
             command += ["--key", self.key_file]
         if self.deployment.joins_hosts:
@@ -467,7 +519,7 @@ class Member:
         count = sum(self.deployment.gpus.values())
         if not self.enabled("vllm_collective_enabled") or count < 2 or not ranks:
             return {"possible": False}
-        program = f"{self.host_dir}/collective.py"
+        program = f"{self.folder}/collective.py"
         where = [self.deployment.address(self.deployment.head), str(self.variables["vllm_collective_port"])]
         return {
             "possible": True,
@@ -476,7 +528,8 @@ class Member:
             # The environment may hold secrets: it comes through standard input, and is on no command line.
             "environment": self.environment,
             "command": [
-                *("docker", "run", "--rm", "--name=llm-collective", "--runtime=nvidia", "--network=host", "--ipc=host"),
+                *("docker", "run", "--rm", f"--name={self.names['collective']}", "--runtime=nvidia"),
+                *("--network=host", "--ipc=host"),
                 f"--user={self.user}",
                 *("--env-file=/dev/stdin", f"--volume={program}:/llm-collective.py:ro"),
                 *(f"--device={device}" for device in self.devices),
@@ -494,11 +547,11 @@ class Member:
         """vLLM's own benchmark of the server, from a container beside it: what that takes of memory is not the server's."""
         mine = self.variables
         tokens = {name: int(mine[f"vllm_benchmark_{name}_tokens"]) for name in ("input", "output")}
-        secrets = [f"--volume={self.host_dir}/secrets:{SECRETS}:ro"] if self.enabled("vllm_api_key_enabled") else []
+        secrets = [f"--volume={self.folder}/secrets:{SECRETS}:ro"] if self.enabled("vllm_api_key_enabled") else []
         return {
             "problem": self.benchmark_problem(sum(tokens.values())),
             "command": [
-                *("docker", "run", "--rm", "--interactive", "--name=llm-benchmark"),
+                *("docker", "run", "--rm", "--interactive", f"--name={self.names['benchmark']}"),
                 *("--network=host", f"--user={self.user}"),
                 # It computes nothing on a GPU, and some releases end where they see none: https://github.com/vllm-project/vllm/issues/23967
                 *("--runtime=nvidia", "--env=NVIDIA_VISIBLE_DEVICES=all", "--env=NVIDIA_DRIVER_CAPABILITIES=utility"),

@@ -184,7 +184,7 @@ def secrets_of_run(
                     deployment=deployment,
                     name=name,
                     path=str(secret_file(folder(mine), deployment, name)),
-                    files={host: f"{variables[host]['llm_host_dir']}/secrets/{variable}" for host in members},
+                    files={host: f"{sections[host]['names']['folder']}/secrets/{variable}" for host in members},
                     held={host: each[variable] for host, each in held.items() if variable in each},
                     needed_by=needed_by,
                     has=bool(kept(folder(mine), deployment, name)),

@@ -50,6 +50,30 @@ def pools(options: Mapping[str, Any]) -> bool:
     return options.get("runner") == "pooling" or options.get("task") in POOLING_TASKS
 
 
+def answers_with(options: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """What a server shows that it works with: a ``token``, or for one that generates nothing an ``embedding``, a ``score``, a ``class`` or what is
+    ``pooled``. ``config`` is the model's config.json.
+
+    Releases before 0.10.1 are told by ``task``; later ones have ``runner``, and find by themselves what the model's class is for unless
+    ``convert`` says it (vllm/config/model.py, _get_convert_type and the suffixes of architectures there). Scores are those of one label.
+    """
+    if not pools(options):
+        return "token"
+    said = str(options.get("task") or options.get("convert") or "auto")
+    overrides = options.get("hf_overrides")
+    known = {**config, **(overrides if isinstance(overrides, Mapping) else {})}
+    architecture = str((known.get("architectures") or [""])[0])
+    classifies = said == "classify" or (
+        said == "auto" and architecture.endswith(("ForSequenceClassification", "Classifier"))
+    )
+    labels = known.get("num_labels") or len(known.get("id2label") or ()) or 1
+    if said == "score" or (classifies and (labels == 1 or known.get("classifier_from_token"))):
+        return "score"
+    if classifies:
+        return "class"
+    return "pooled" if said == "reward" or (said == "auto" and "Reward" in architecture) else "embedding"
+
+
 class _Generation(Extension):
     """What transformers adds to Jinja: it marks the answers, and says nothing more."""
 

@@ -27,8 +27,14 @@ STAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "serve": (("ray", "vllm"), ("prepare", "images", "models", "network")),
 }
 OF_A_DEPLOYMENT = ("network", "serve")
+# The others concern a machine, under whichever of its names.
+OF_A_MACHINE = tuple(stage for stage in STAGES if stage not in OF_A_DEPLOYMENT)
+# Services beside the deployments, and the groups of their hosts. Monitoring has exporters everywhere.
+GROUPS_OF_SERVICES = {"gateway": ("llm_gateway",), "monitoring": ("llm_deployments", "llm_monitoring")}
 # Not a stage, but left out like one.
 LOCK = "lock"
+# However many replicas a model has, they start anew in at most so many batches.
+MOST_BATCHES = 4
 # Beside what each role is asked for: the digest of the code that does it.
 CODE = "collection"
 # Roles whose variables say all that they are asked for. The others are asked by the decision.
@@ -97,7 +103,9 @@ def _value(variables: Mapping[str, Any], name: str) -> Any:
         return None
 
 
-def bundled(role: str, records: Sequence[Mapping[str, Any]], models: Collection[str], image: str) -> list[Any]:
+def bundled(
+    role: str, records: Sequence[Mapping[str, Any]], models: Collection[str], wanted: Collection[str]
+) -> list[Any]:
     """What of the bundle a role brings: the records of its kinds, of models and images those that the host needs."""
     found = [record for record in records if record["kind"] in BUNDLE_KINDS.get(role, ())]
     if role == "models":
@@ -105,7 +113,7 @@ def bundled(role: str, records: Sequence[Mapping[str, Any]], models: Collection[
     if role == "images":
         # An archive may hold other images as well, which come and go.
         images = [entry for record in found for entry in record.get("images") or []]
-        return sorted(entry["id"] for entry in images if entry["reference"] == image)
+        return sorted(entry["id"] for entry in images if entry["reference"] in wanted)
     return sorted([record["path"], record["sha256"]] for record in found)
 
 
@@ -114,13 +122,24 @@ def asked_by_variables(
     options: Mapping[str, Iterable[str]],
     records: Sequence[Mapping[str, Any]],
     image: str,
+    machine: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, str]:
-    """The digest of what each role of ``BY_VARIABLES`` is asked for on one host."""
+    """The digest of what each role of ``BY_VARIABLES`` is asked for on one host.
+
+    ``machine`` has the ``images`` and ``models`` of a machine with several deployments, so that each of its names asks for the same.
+    """
     facts = variables.get("ansible_facts") or {}
     system = {name: facts.get(name) for name in SYSTEM_FACTS}
-    models = needed_models(variables)
+    shared = machine or {}
+    models = shared.get("models") or needed_models(variables)
+    images = sorted(shared.get("images") or [image])
     return {
-        role: digest([system, variables_of(variables, options[role]), bundled(role, records, models, image), image])
+        role: digest(
+            [
+                *(system, variables_of(variables, options[role]), bundled(role, records, models, images)),
+                images if shared.get("images") else image,
+            ]
+        )
         for role in BY_VARIABLES
     }
 
@@ -211,20 +230,86 @@ def left_out(
     found: Mapping[str, Iterable[str]],
     variables: Mapping[str, Any],
     known: Iterable[str] = (*STAGES,),
+    twice: Collection[str] = (),
 ) -> dict[str, str]:
     """For each stage the end of its play's pattern: the hosts where there is nothing to do. No host is left out of a run that is to
     walk everything (``llm_full_check``), or that has tags. Other runs are kept away from hosts where one of the stages has something to do of
-    which it is ``known``."""
+    which it is ``known``. ``twice`` are the hosts whose machine is in this run under another name, under which it is prepared."""
+    again = {stage: without(twice, ()) for stage in OF_A_MACHINE}
     if is_true(variables.get("llm_full_check")) or not whole_run(variables):
-        return dict.fromkeys([*STAGES, LOCK], "")
+        return {**dict.fromkeys([*STAGES, LOCK], ""), **again}
     busy = {host for stage in known for host in found[stage]}
-    return {**{stage: without(hosts, found[stage]) for stage in STAGES}, LOCK: without(hosts, busy)}
+    first = {stage: set(found[stage]) - (set(twice) if stage in OF_A_MACHINE else set()) for stage in STAGES}
+    return {**{stage: without(hosts, first[stage]) for stage in STAGES}, LOCK: without(hosts, busy)}
 
 
-def stage_hosts(stage: str, left_out: Mapping[str, str], node: str = "") -> str:
-    """The pattern of a stage's play. ``node`` is the only host that counts where a stage concerns each host by itself (empty: all)."""
-    by_host = stage in STAGES and stage not in OF_A_DEPLOYMENT
-    return (node if node and by_host else "llm_deployments") + left_out.get(stage, "")
+def rolling(
+    deployments: Mapping[str, Sequence[str]], models: Mapping[str, str], standing: Collection[str], left_out: str
+) -> dict[str, Any]:
+    """In which order replicas are changed, so that others of the same model answer meanwhile.
+
+    ``deployments`` has the hosts of this run by deployment, ``models`` the names under which they serve, ``standing`` the deployments that have
+    served before, ``left_out`` the end of the pattern of the stage serve. What does not serve yet comes first, at once.
+
+    Returns ``sizes`` and ``hosts``, the batches of the play and its pattern (both empty where one batch is enough), ``after``, by host the hosts of
+    earlier batches with the same model: where one of these fails, the host is left as it is, and ``meanwhile``, by deployment the others of its
+    model that serve and are in another batch.
+    """
+    idle = set(left_out.split(":!"))
+    batch_of: dict[str, int] = {}
+    for model in dict.fromkeys(models.values()):
+        replicas = [name for name in deployments if models[name] == model]
+        changed = [name for name in replicas if name in standing]
+        first = int(any(set(deployments[name]) - idle for name in replicas if name not in standing))
+        batches = min(len(changed), MOST_BATCHES)
+        batch_of |= dict.fromkeys(replicas, 0)
+        batch_of |= {name: first + index * batches // len(changed) for index, name in enumerate(changed)}
+    batches_of_hosts = [
+        [host for name, hosts in deployments.items() if batch_of[name] == batch for host in hosts]
+        for batch in range(max(batch_of.values(), default=0) + 1)
+    ]
+    sizes = [size for batch in batches_of_hosts if (size := sum(host not in idle for host in batch))]
+    several = len(sizes) > 1
+    return {
+        "sizes": sizes if several else [],
+        "hosts": ":".join(host for batch in batches_of_hosts for host in batch) if several else "",
+        "after": {
+            host: [
+                other
+                for earlier, others in deployments.items()
+                if models[earlier] == models[name] and batch_of[earlier] < batch_of[name]
+                for other in others
+            ]
+            for name, hosts in deployments.items()
+            for host in hosts
+        },
+        "meanwhile": {
+            name: [
+                other
+                for other in deployments
+                if other in standing and models[other] == models[name] and batch_of[other] != batch_of[name]
+            ]
+            for name in deployments
+        },
+    }
+
+
+def stage_hosts(
+    stage: str, left_out: Mapping[str, str], node: str = "", sharing: Sequence[str] = (), batches: str = ""
+) -> str:
+    """The pattern of a stage's play. ``node`` is the only host that counts where a stage concerns each machine by itself (empty: all);
+    ``sharing`` are all names of its machine, of which ``left_out`` leaves one. ``batches`` has the hosts in the order in which the stage serve
+    takes them (empty: that of the inventory)."""
+    only = ":".join(sharing) or node
+    everywhere = (batches if stage == "serve" else "") or "llm_deployments"
+    return (only if node and stage in OF_A_MACHINE else everywhere) + left_out.get(stage, "")
+
+
+def service_hosts(service: str, groups: Mapping[str, Sequence[str]], needed: Mapping[str, bool]) -> str:
+    """The pattern of the hosts on which the gateway or monitoring has something to do. ``needed`` says it by host."""
+    members = [group for group in GROUPS_OF_SERVICES[service] if group in groups]
+    hosts = [host for group in members for host in groups[group]]
+    return ":".join(members) + without(dict.fromkeys(hosts), [host for host, is_needed in needed.items() if is_needed])
 
 
 def without(hosts: Iterable[str], busy: Iterable[str]) -> str:

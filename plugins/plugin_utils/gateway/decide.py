@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import answers_with
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.answers import answers
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.paths import paths_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual import (
@@ -125,11 +126,14 @@ def models_of(asked: Gateways) -> list[dict[str, Any]]:
     """The models by name, each with its replicas: the heads of its deployments whose address is known."""
     found: dict[str, list[dict[str, Any]]] = {}
     release: dict[str, list[str]] = {}
+    kinds: dict[str, str] = {}
     for deployment, entry in asked.deployments.items():
         head = str(entry["head"])
         mine = asked.variables[head]
         name = served_name(mine)
         release.setdefault(name, []).append(str(mine["vllm_version"]))
+        config = (asked.plans.get(deployment) or {}).get("model") or {}
+        kinds.setdefault(name, answers_with(mine.get("vllm_options") or {}, config))
         address = str(asked.addresses.get(head) or "")
         replica = {"name": deployment, "host": head, "address": address, "port": int(mine["vllm_port"])}
         found.setdefault(name, []).append({**replica, "probed": is_true(mine["vllm_probe_enabled"])})
@@ -140,6 +144,7 @@ def models_of(asked: Gateways) -> list[dict[str, Any]]:
             # A word for all replicas of a model: where one has no probe, none of them is asked for its verdict.
             "check": READY if all(one["probed"] for one in found[name]) else ALIVE,
             "paths": paths_of(release[name]),
+            "kind": kinds[name],
             "replicas": [{key: one[key] for key in ("name", "host", "address", "port")} for one in found[name]],
         }
         for number, name in enumerate(sorted(found), 1)
@@ -188,7 +193,7 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
         "tls": {"ciphers": list(CIPHERS), "suites": list(SUITES)},
         "models": [
             {
-                **{key: model[key] for key in ("name", "backend", "check")},
+                **{key: model[key] for key in ("name", "backend", "check", "kind")},
                 "replicas": [
                     {**replica, "requests": int(mine["gateway_requests_per_replica"])} for replica in model["replicas"]
                 ],
@@ -374,10 +379,14 @@ def host_problems(asked: Gateways, host: str) -> list[dict[str, str]]:
     where = message("where_host", lang, host=host)
     ports = {"gateway_https_port": int(mine["gateway_https_port"]), "gateway_http_port": int(mine["gateway_http_port"])}
     found = []
+
+    def machine_of(name: Any) -> str:
+        return str(asked.variables[str(name)].get("ansible_host") or name)
+
     taken = {
         int(asked.variables[str(entry["head"])]["vllm_port"]): f"{deployment}, vllm_port"
         for deployment, entry in asked.deployments.items()
-        if entry["head"] == host
+        if machine_of(entry["head"]) == machine_of(host)
     }
     if ports["gateway_https_port"] == ports["gateway_http_port"]:
         taken[ports["gateway_http_port"]] = "gateway_http_port"

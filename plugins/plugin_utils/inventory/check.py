@@ -15,25 +15,27 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.bundle import bundle_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.deployments import (
-    address_problems,
     group_problems,
     served_name_problems,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import gpu_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import machine_names, sharing_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.network import network_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.receivers import receiver_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import setting_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.variables import variable_problems
 
 # In the order in which they are printed.
 RULES = (
     group_problems,
-    address_problems,
+    sharing_problems,
     setting_problems,
     variable_problems,
     gpu_problems,
     served_name_problems,
     network_problems,
+    receiver_problems,
 )
 
 
@@ -44,17 +46,19 @@ def check_inventory(
     bundles: Mapping[str, Mapping[str, Any]] | None = None,
     origins: Mapping[str, Mapping[str, str]] | None = None,
     bundle_required: bool = True,
+    twice: Mapping[str, str] | None = None,
     lang: str = "en",
 ) -> dict[str, Any]:
-    """All that is wrong with an inventory, and its deployments.
+    """All that is wrong with an inventory, its deployments, and what things are called on their hosts.
 
     ``hosts`` holds the variables that the inventory sets, ``groups`` per group all its hosts (those of its children too, in
     Ansible's order) and its direct child groups, ``known`` the options of all roles' argument specs, ``bundles`` per
     directory ``{manifest: parsed or None, error: text or None}``, ``origins`` where a host's variable is set, as far as
-    that is known.
+    that is known, ``twice`` the deployments that a file names more than once, with their places.
     """
     inventory = Inventory(hosts, groups, known, origins or {}, lang)
-    problems = [problem for rule in RULES for problem in rule(inventory)]
+    problems = [inventory.problem("deployment_twice", value=name, where=at) for name, at in (twice or {}).items()]
+    problems += [problem for rule in RULES for problem in rule(inventory)]
     if bundle_required:
         problems += bundle_problems(inventory, bundles or {})
     deployments = {
@@ -63,4 +67,9 @@ def check_inventory(
         if members
     }
     every_host = list(dict.fromkeys(host for entry in deployments.values() for host in entry["hosts"]))
-    return {"problems": problems, "deployments": deployments, "hosts": every_host}
+    return {
+        "problems": problems,
+        "deployments": deployments,
+        "hosts": every_host,
+        "names": machine_names(inventory),
+    }

@@ -55,25 +55,6 @@ def _deployments_of(inventory: Inventory, host: str) -> list[str]:
     return [group for group, members in inventory.deployments.items() if host in members]
 
 
-def address_problems(inventory: Inventory) -> Problems:
-    """Two hosts with one address are one machine."""
-    machines: dict[tuple[str, str], list[str]] = {}
-    for host in dict.fromkeys(host for members in inventory.deployments.values() for host in members):
-        if inventory.is_open(host, "ansible_host") or inventory.is_open(host, "ansible_port"):
-            continue
-        if inventory.get(host, "ansible_connection") == "local":
-            continue
-        address = str(inventory.get(host, "ansible_host") or host)
-        port = str(inventory.get(host, "ansible_port") or 22)
-        machines.setdefault((address, port), []).append(host)
-    for (address, _port), hosts in machines.items():
-        if len(hosts) > 1:
-            where = list(dict.fromkeys(inventory.where("ansible_host", host) for host in hosts))
-            yield inventory.problem(
-                "duplicate_address", value=address, where=inventory.names(where), hosts=inventory.names(hosts)
-            )
-
-
 def served_name_problems(inventory: Inventory) -> Problems:
     """Deployments that serve under one name have to serve one model."""
     served: dict[str, dict[str, list[str]]] = {}

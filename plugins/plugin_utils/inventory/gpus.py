@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import COUNT, INDICES, claim_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_unresolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -29,7 +30,7 @@ def gpu_problems(inventory: Inventory) -> Problems:
             key = (fault, inventory.text(value), inventory.where("llm_gpus", host))
             faults.setdefault(key, []).append(host)
         else:
-            declared[host] = len(value)
+            declared[host] = _own(inventory, host, len(value))
     for (fault, text, where), hosts in faults.items():
         yield inventory.problem("gpus_malformed", value=text, where=where, hosts=inventory.names(hosts), detail=fault)
     for deployment, members in inventory.deployments.items():
@@ -64,6 +65,12 @@ def _gpu_fault(gpu: Any) -> tuple[str, dict[str, Any]]:
     if not _CAPABILITY.fullmatch(str(gpu["compute_capability"])):
         return "gpus_capability_bad", {}
     return "", {}
+
+
+def _own(inventory: Inventory, host: str, count: int) -> int:
+    """How many of its machine's GPUs a host's deployment has."""
+    claim = claim_of(host, {name: inventory.get(host, name) for name in (INDICES, COUNT)})
+    return count if claim.all else min(count, len(claim.named) or claim.count)
 
 
 def _too_few(inventory: Inventory, deployment: str, declared: Mapping[str, int]) -> Problems:

@@ -68,7 +68,7 @@ class Inventory:
             return message("where_command_line", self.lang) if origin == COMMAND_LINE else origin
         if not deployment:
             deployment = next((group for group, members in self.deployments.items() if host in members), "")
-        if name in ("llm_gpus", "ansible_host"):
+        if name in ("llm_gpus", "llm_gpu_indices", "llm_gpu_count", "ansible_host"):
             return message("where_host", self.lang, host=host)
         if name.startswith(("vllm_", "ray_")) and deployment:
             return message("where_group", self.lang, group=deployment)

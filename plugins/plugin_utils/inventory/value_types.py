@@ -29,6 +29,8 @@ _NEVER_READY = frozenset(
 _OPTIONS_OF_VARIABLES = {"lora_modules": "vllm_lora_adapters", "speculative_model": "vllm_speculative_model"}
 # HOST:CONTAINER, which is mounted read-only; not where the collection's own files are.
 _VOLUME = re.compile(r"/[^:\s]*:(?!/(?:llm|tmp|run/secrets)(?:/|:|$))/[^:\s]+(:ro)?")
+# An index, or a UUID as nvidia-smi writes it.
+_GPU = re.compile(r"\d+|GPU-[0-9a-fA-F-]+")
 _ADAPTER_NAME = re.compile(r"[^\s=,{]+")
 # What the plan says on each host: where its options are read, and how several hosts meet.
 _OF_THE_PLAN = frozenset(("config", "nnodes", "node_rank", "master_addr"))
@@ -61,6 +63,7 @@ _RANGES = (
     _Range("vllm_benchmark_concurrency", 1),
     _Range("vllm_benchmark_input_tokens", 1),
     _Range("vllm_benchmark_output_tokens", 1),
+    _Range("llm_gpu_count", 1),
     _Range("_parallel_size", 1),
     _Range("_port", 1, 65535),
     _Range("_percent", 0, 100),
@@ -91,6 +94,8 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str,
         yield Fault("version_malformed", text, {"name": name})
     if name.startswith("llm_firewall_api_sources[") and not is_network(value):
         yield Fault("source_malformed", text, {"name": name})
+    if name.startswith("llm_gpu_indices[") and not _GPU.fullmatch(str(value)):
+        yield Fault("gpu_index_malformed", text, {"name": name})
     if name.startswith("vllm_extra_volumes[") and not _VOLUME.fullmatch(str(value)):
         yield Fault("volume_malformed", text, {"name": name})
     if re.fullmatch(r"vllm_lora_adapters\[\d+\]\.name", name) and not _ADAPTER_NAME.fullmatch(str(value)):

@@ -8,6 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import JOBS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.timing import (
+    GROUP_INTERVAL_SECONDS,
+    GROUP_WAIT_SECONDS,
+    QUICK_SECONDS,
+    TIMEOUT_SECONDS,
+)
 
 LOOPBACK = "127.0.0.1"
 # Of the program that passes alerts on (roles/monitoring/files/llm-alert-relay.py).
@@ -15,13 +21,24 @@ RELAY_PORT = 9096
 # blackbox_exporter's modules for a server that answers; with TLS it may show a certificate of a local authority.
 ANSWERS, ANSWERS_TLS = "http_answers", "https_answers"
 MODULES = {"api": ANSWERS, "gateway": ANSWERS_TLS}
+BUSY = ("vllm", "ray")
 
 
-def scrape_configs(folder: str) -> list[dict[str, Any]]:
-    """How each job is asked. ``folder`` holds targets/JOB.json on the host."""
+def scrape_configs(folder: str, interval_seconds: int) -> list[dict[str, Any]]:
+    """How each job is asked, and how often. ``folder`` holds targets/JOB.json on the host."""
     jobs: list[dict[str, Any]] = []
     for job in JOBS:
-        entry: dict[str, Any] = {"job_name": job, "file_sd_configs": [{"files": [f"{folder}/targets/{job}.json"]}]}
+        seconds = min(interval_seconds, QUICK_SECONDS) if job in MODULES else interval_seconds
+        entry: dict[str, Any] = {
+            "job_name": job,
+            "scrape_interval": f"{seconds}s",
+            # The pages of vLLM and Ray are long, and come late where there is much to do.
+            "scrape_timeout": f"{seconds if job in BUSY else min(seconds, TIMEOUT_SECONDS)}s",
+            "file_sd_configs": [{"files": [f"{folder}/targets/{job}.json"]}],
+        }
+        if job == "node":
+            # A machine with several deployments says itself to which of them a figure belongs.
+            entry["honor_labels"] = True
         if job in MODULES:
             entry |= {
                 "metrics_path": "/probe",
@@ -46,17 +63,19 @@ def prometheus(folder: str, interval_seconds: int, alertmanager: str, own: str) 
         "global": {"scrape_interval": f"{interval_seconds}s", "evaluation_interval": f"{interval_seconds}s"},
         "rule_files": [f"{folder}/rules/*.yml"],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]},
-        "scrape_configs": [*scrape_configs(folder), *watching],
+        "scrape_configs": [*scrape_configs(folder, interval_seconds), *watching],
     }
 
 
 def blackbox() -> dict[str, Any]:
-    """blackbox.yml: a server that answers 200 within 5 s over IPv4 or IPv6."""
-    ways: dict[str, dict[str, Any]] = {ANSWERS: {}, ANSWERS_TLS: {"tls_config": {"insecure_skip_verify": True}}}
+    """blackbox.yml: a server that answers well in time over IPv4 or IPv6. One that somebody drains says 404 (playbooks/drain.yml)."""
+    ways: dict[str, dict[str, Any]] = {
+        ANSWERS: {"valid_status_codes": [200, 404]},
+        ANSWERS_TLS: {"valid_status_codes": [200], "tls_config": {"insecure_skip_verify": True}},
+    }
     return {
         "modules": {
-            name: {"prober": "http", "timeout": "5s", "http": {"valid_status_codes": [200], **way}}
-            for name, way in ways.items()
+            name: {"prober": "http", "timeout": f"{TIMEOUT_SECONDS}s", "http": way} for name, way in ways.items()
         }
     }
 
@@ -74,8 +93,8 @@ def alertmanager(receivers: Sequence[Mapping[str, Any]], folder: str) -> dict[st
         "route": {
             "receiver": "nobody",
             "group_by": ["alertname", "deployment"],
-            "group_wait": "10s",
-            "group_interval": "30s",
+            "group_wait": f"{GROUP_WAIT_SECONDS}s",
+            "group_interval": f"{GROUP_INTERVAL_SECONDS}s",
             "repeat_interval": "4h",
             "routes": routes,
         },

@@ -16,15 +16,19 @@ SIDES = {"planned": "prediction", "measured": "truth"}
 PARTS = ("weights", "activation", "non_torch", "cudagraph", "kv_cache")
 
 
-def plan_metrics(observation: Mapping[str, Any]) -> str:
+def plan_metrics(observation: Mapping[str, Any], deployment: str = "") -> str:
     """Both sides of an observation (roles/vllm/tasks/observe.yml) in Prometheus's text format: tokens, and bytes by rank and part. Ranks are
-    counted as the source names them. What a side does not say is left out; nothing at all of an empty observation."""
-    found = ""
+    counted as the source names them. What a side does not say is left out; nothing at all of an empty observation. ``deployment`` is a label where
+    the host has several."""
+    found, label = "", f'deployment="{deployment}"' if deployment else ""
     for side, source in SIDES.items():
         said = observation.get(source) or {}
         tokens = said.get("kv_cache_tokens")
-        found += _metric(f"llm_{side}_kv_cache_tokens", [] if tokens is None else [f" {int(tokens)}"])
-        found += _metric(f"llm_{side}_rank_bytes", list(_ranks(said)))
+        found += _metric(
+            f"llm_{side}_kv_cache_tokens",
+            [] if tokens is None else [f"{{{label}}} {int(tokens)}" if label else f" {int(tokens)}"],
+        )
+        found += _metric(f"llm_{side}_rank_bytes", list(_ranks(said, label)))
     return found
 
 
@@ -38,9 +42,21 @@ def _metric(name: str, samples: Sequence[str]) -> str:
     return "\n".join([*lines, ""]) if samples else ""
 
 
-def _ranks(said: Mapping[str, Any]) -> Iterator[str]:
+def together(*pages: str) -> str:
+    """Several pages as one: the samples of a metric stand together, below its first description."""
+    found: dict[str, list[str]] = {}
+    for page in pages:
+        for line in page.splitlines():
+            name = line.split()[2] if line.startswith("# ") else line.partition("{")[0].split()[0]
+            if line not in found.setdefault(name, []):
+                found[name].append(line)
+    return "".join(f"{line}\n" for lines in found.values() for line in lines)
+
+
+def _ranks(said: Mapping[str, Any], label: str) -> Iterator[str]:
     for index, rank in enumerate(said.get("ranks") or ()):
         for part in PARTS:
             gib = rank.get(f"{part}_gib")
             if gib is not None:
-                yield f'{{rank="{index}",part="{part}"}} {round(float(gib) * GIB)}'
+                more = f"{label}," if label else ""
+                yield f'{{{more}rank="{index}",part="{part}"}} {round(float(gib) * GIB)}'

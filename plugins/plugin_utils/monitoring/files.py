@@ -57,7 +57,7 @@ def files(
     if settings["monitoring_mode"] == "rules_only":
         return [
             *found,
-            _file("scrape_configs.yml", _yaml({"scrape_configs": configuration.scrape_configs(folder)}), ""),
+            _file("scrape_configs.yml", _yaml({"scrape_configs": configuration.scrape_configs(folder, interval)}), ""),
         ]
     alertmanager = endpoint(str(settings["monitoring_listen_address"]), 9093)
     own = endpoint(str(settings["monitoring_listen_address"]), 9090)

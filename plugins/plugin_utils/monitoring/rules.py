@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.timing import QUICK_SECONDS
 
 # What the figures of all engines of a server are put together by.
 KEPT = "deployment, host"
@@ -87,6 +88,6 @@ def rules_file(settings: Mapping[str, Any], lang: str = "en") -> dict[str, Any]:
     return {
         "groups": [
             {"name": "llm-names", "rules": recording_rules()},
-            {"name": "llm-alerts", "rules": alert_rules(settings, lang)},
+            {"name": "llm-alerts", "interval": f"{QUICK_SECONDS}s", "rules": alert_rules(settings, lang)},
         ]
     }

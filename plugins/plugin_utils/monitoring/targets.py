@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import ALIVE, READY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual import ANY
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
 
@@ -62,7 +64,9 @@ def targets(
         api = endpoint(address_of(head, variables[head]), ports["api"])
         release = str(variables[head].get("vllm_version") or "")
         found["vllm"].append(_target(api, head, name, release=release))
-        found["api"].append(_target(f"http://{api}/health", head, name))
+        # Ready is what generates tokens. Without a probe only the server itself is asked.
+        path = READY if is_true(variables[head].get("vllm_probe_enabled", True)) else ALIVE
+        found["api"].append(_target(f"http://{api}{path}", head, name))
         if executor == "ray":
             found["ray"] += [
                 _target(endpoint(address_of(host, variables[host]), ports["metrics"]), host, name)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import CODE, digest, role_differs
@@ -22,17 +22,20 @@ def asked(
 ) -> dict[str, dict[str, str]]:
     """By host and record the digest of what is asked for there.
 
+    A host whose exporter is not the role's has no record of one, unless it watches.
+
     ``decided`` has the files, exporters, addresses of collectors and metrics that the controller knows, ``said`` the variables that the
-    exporters of each host are set up with; ``settings`` are the variables of the role for the hosts that watch, ``rules`` the content of the
+    exporters are set up with, by host that gets one; ``settings`` are the variables of the role for the hosts that watch, ``rules`` the content of the
     site's own.
     """
     found = {
         host: {EXPORTERS: digest([listening, said[host], decided["collectors"], decided["figures"].get(host, "")])}
         for host, listening in decided["exporters"].items()
+        if host in said
     }
     watching = digest([decided["files"], settings, rules])
     for host in collectors:
-        found[host] |= {WATCHER: watching}
+        found.setdefault(host, {})[WATCHER] = watching
     return found
 
 
@@ -42,16 +45,19 @@ def sections(
     collection: str,
     walk: bool,
     whole: bool,
+    twice: Collection[str] = (),
 ) -> dict[str, dict[str, Any]]:
     """By host ``asked``, ``work`` (why there is something to do, by record) and ``needed`` (the records whose tasks are run).
 
     With ``walk`` everything is run. A run that is not about all hosts of the deployments (``whole``) leaves the hosts that watch alone: it does
-    not know all targets.
+    not know all targets. ``twice`` are hosts whose machine is in this run under another name: its exporters are set up there.
     """
     found: dict[str, dict[str, Any]] = {}
     for host, digests in wanted.items():
         every = {CODE: collection, **digests}
         work = {name: role_differs(name, every, records.get(host) or {}) for name in digests}
         needed = [name for name in digests if (walk or work[name]) and (whole or name != WATCHER)]
+        if host in twice:
+            needed = [name for name in needed if name != EXPORTERS]
         found[host] = {"asked": every, "work": work, "needed": needed}
     return found

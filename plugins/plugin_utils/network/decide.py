@@ -8,7 +8,7 @@ import functools
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
@@ -30,6 +30,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import
 
 # A listener waits for a run that died: this long for each turn that Ansible needs for all hosts.
 LISTEN_SECONDS = 300
+# Where no other program has the say.
+NFTABLES = "nftables"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Network:
     resolve: Callable[[str], Sequence[str]]
     turns: int = 1
     lang: str = "en"
+    # By host the hosts of the other deployments on its machine.
+    beside: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def facts(self, host: str) -> Mapping[str, Any]:
         return self.variables[host].get("ansible_facts") or {}
@@ -136,7 +140,7 @@ class Network:
             program: self.commands(program, rules if enabled else {}, state.get(program) or [], there)
             for program, there in runs.items()
         }
-        table = enabled and backend == "nftables"
+        table = enabled and backend == NFTABLES
         dynamic = table and is_true(self.variables[host]["llm_firewall_dynamic_ports_enabled"])
         remembered = state.get("open_ports") or []
         if dynamic and rules["dynamic"]:
@@ -168,10 +172,7 @@ class Network:
         return {"runs": True, **firewall_commands(program, rules, previous)}
 
     def backend(self, host: str) -> str:
-        firewall = self.facts(host).get("llm_firewall") or {}
-        if (firewall.get("firewalld") or {}).get("running"):
-            return "firewalld"
-        return "ufw" if (firewall.get("ufw") or {}).get("enabled") else "nftables"
+        return backend_of(self.facts(host).get("llm_firewall") or {})
 
     def rules(self, host: str) -> dict[str, Any]:
         firewall = self.facts(host).get("llm_firewall") or {}
@@ -192,6 +193,7 @@ class Network:
             policy=str(firewall["ufw"].get("default_input") or "") if self.backend(host) == "ufw" else "",
             resolve=self.resolve,
             lang=self.lang,
+            beside=self.beside.get(host) or (),
         )
 
     def problems(self, host: str) -> str:
@@ -224,6 +226,13 @@ class Network:
     def sections(self) -> dict[str, dict[str, Any]]:
         token = secrets.token_hex(16)
         return {host: {**self.section(host), "check": self.check(host, token)} for host in self.members}
+
+
+def backend_of(firewall: Mapping[str, Any]) -> str:
+    """Which program's rules count on a host, by what was found there."""
+    if (firewall.get("firewalld") or {}).get("running"):
+        return "firewalld"
+    return "ufw" if (firewall.get("ufw") or {}).get("enabled") else NFTABLES
 
 
 def turns(hosts: int, forks: int) -> int:

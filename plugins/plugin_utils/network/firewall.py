@@ -90,13 +90,15 @@ def firewall_rules(
     policy: str = "",
     resolve: Callable[[str], Sequence[str]] = lambda name: (),
     lang: str = "en",
+    beside: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The rules of one host.
 
     ``members`` are the hosts of its deployment; ``others`` names hosts that come as ``clients`` (gateways) or ``collectors``
     (monitoring). ``candidates`` are the networks that would do. Of earlier runs are ``remembered``, the addresses of members, for those
     that do not answer now, and ``open_ports`` of other people's programs. ``zones`` are those of firewalld, ``policy`` is what
-    becomes of a packet that no rule of ufw is about, ``resolve`` asks for the addresses of a name.
+    becomes of a packet that no rule of ufw is about, ``resolve`` asks for the addresses of a name. ``beside`` are the hosts of other deployments on
+    the same machine: what the kernel hands out to those stays open to them.
 
     Returns ``members``, ``clients`` and ``collectors``, each ``{v4, v6, ports}`` with ports as nftables writes them, ``closed``, the
     ports of them all and those that only the host itself may use, ``dynamic`` (the interface and range where gloo and NCCL listen,
@@ -148,7 +150,7 @@ def firewall_rules(
     rules.update(
         closed=_ranges(ports),
         ssh=_ssh(logins, mine, ports),
-        dynamic=_dynamic(facts, open_ports),
+        dynamic=_dynamic(facts, open_ports, [one for name in beside for one in addresses_of(hostvars[name])]),
         zones=_zones(host, facts, candidates, zones or {}),
         known=known,
         unknown=sorted(name for name in members if not known[name]),
@@ -170,7 +172,7 @@ def _ssh(logins: Iterable[int], mine: Mapping[str, Any], ports: Sequence[Port]) 
     return sorted({*logins, *(at for at in said if not any(port.first <= at <= port.last for port in ports))})
 
 
-def _dynamic(facts: Mapping[str, Any], open_ports: Iterable[Any]) -> dict[str, Any] | None:
+def _dynamic(facts: Mapping[str, Any], open_ports: Iterable[Any], beside: Sequence[str]) -> dict[str, Any] | None:
     """The ports that the kernel hands out. Most of what gets one listens on every address, and who adds a route reaches each of them."""
     found = facts.get("llm_dynamic_ports")
     if not found:
@@ -178,7 +180,9 @@ def _dynamic(facts: Mapping[str, Any], open_ports: Iterable[Any]) -> dict[str, A
     first, last = int(found["first"]), int(found["last"])
     # What was open once stays so: a program that is restarted just now is not shut out.
     others = {int(port) for ports in (facts.get("llm_foreign_ports"), open_ports) for port in ports or ()}
-    return {"ports": "{0}-{1}".format(first, last), "open": sorted(port for port in others if first <= port <= last)}
+    kept = sorted(port for port in others if first <= port <= last)
+    more = {"beside": _by_version(_networks(beside))} if beside else {}
+    return {"ports": "{0}-{1}".format(first, last), "open": kept, **more}
 
 
 def _zones(

@@ -15,7 +15,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, resolve_release
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import normalise
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, resolve_release
 
 API_PORT, MASTER_PORT = 8000, 29501
 # The firewall closes the port to other hosts.
@@ -24,6 +25,8 @@ ANY_ADDRESS = "0.0.0.0"
 ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
 # roles/vllm/files/middleware: vLLM answers more paths than its key covers.
 MIDDLEWARE = "llm_api_paths.ApiPaths"
+# With which somebody says whether requests are logged.
+LOG_OPTION = "disable_log_requests"
 # Where nobody says where the server reads its options.
 CONFIG_FILE = "vllm.yaml"
 
@@ -59,6 +62,7 @@ def launch(
     common = [
         *(Option("--host", (str(host),)), Option("--port", (str(port),))),
         Option("--served-model-name", (str(served),)),
+        *_without_prompts(options, vllm_version),
         *vllm_options(options, vllm_version),
     ]
     if not joins_hosts(executor, nodes):
@@ -96,6 +100,12 @@ def _config(program: Sequence[str], path: str, options: Sequence[Option], vllm_v
         return {}
     content, others = in_file(options)
     return {"config": {"argv": [*program, "--config", path, *in_line(others)], "path": path, "content": content}}
+
+
+def _without_prompts(options: Mapping[str, Any], vllm_version: Any) -> list[Option]:
+    """What keeps prompts out of the log, where the release would write them there and nobody says whether it shall."""
+    option = at(eras.KEEPS_PROMPTS, resolve_release(vllm_version).key)
+    return [Option(option)] if option and LOG_OPTION not in normalise(options) else []
 
 
 def _listed(value: Any) -> list[str]:

@@ -92,13 +92,14 @@ def check_hosts(
     ``measure_disks`` returns them, ``gpu`` and ``host`` as the modules of these names do); whatever is missing is not judged.
     ``limits`` are the variables of the role preflight without their prefix.
     """
-    hosts = Hosts(facts, settings or {}, limits or {}, lang)
     looked_at = []
     for name, entry in deployments.items():
         members = list(entry["hosts"])
         seen = [host for host in members if facts.get(host)]
         if seen:
             looked_at.append(Deployment(name, members, str(entry.get("head") or members[0]), seen))
+    of_host = {host: deployment for deployment in looked_at for host in deployment.seen}
+    hosts = Hosts(facts, settings or {}, limits or {}, lang, of_host)
     everybody = [host for deployment in looked_at for host in deployment.seen]
     findings: list[Finding] = [finding for rule in RULES for finding in rule(hosts, everybody)]
     used: dict[str, dict[str, Any]] = {}

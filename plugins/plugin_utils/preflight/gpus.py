@@ -107,7 +107,7 @@ def parallelism_findings(hosts: Hosts, deployment: Deployment) -> Findings:
 
 def health_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findings:
     limit = whole_number(hosts.limits.get("ecc_uncorrected_limit"))
-    for index, gpu in enumerate(hosts.gpus(host)):
+    for index, gpu in enumerate(hosts.own_gpus(host)):
         values = {"host": host, "index": gpu.get("index", index)}
         errors = whole_number(((gpu.get("ecc") or {}).get("volatile") or {}).get("uncorrected"))
         if errors > limit:

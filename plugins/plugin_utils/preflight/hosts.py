@@ -40,6 +40,8 @@ class Hosts:
     settings: Mapping[str, Mapping[str, Any]]
     limits: Mapping[str, Any]
     lang: str
+    # By host, those that were looked at.
+    deployments: Mapping[str, Deployment] = dataclasses.field(default_factory=dict)
 
     def get(self, host: str, name: str) -> Any:
         return self.settings.get(host, {}).get(name)
@@ -56,7 +58,13 @@ class Hosts:
         return (self.found(host, "gpu").get("driver") or {}).get("loaded")
 
     def gpus(self, host: str) -> list[Mapping[str, Any]]:
+        """Those of the host's machine."""
         return list(self.facts[host].get("llm_gpus_found") or [])
+
+    def own_gpus(self, host: str) -> list[Mapping[str, Any]]:
+        """Those of its machine that the host's deployment uses."""
+        chosen = self.get(host, "own_gpus")
+        return self.gpus(host) if chosen is None else list(chosen)
 
     def declared_gpus(self, host: str) -> list[Mapping[str, Any]] | None:
         value = self.get(host, "gpus")
@@ -66,7 +74,9 @@ class Hosts:
         """How many GPUs each host has, or declares where it was not looked at; None where neither is known."""
         counts: dict[str, int | None] = {}
         for host in members:
-            known = self.gpus(host) if self.facts.get(host) else self.declared_gpus(host)
+            known: Sequence[Any] | None = self.declared_gpus(host)
+            if self.facts.get(host) or self.get(host, "own_gpus") is not None:
+                known = self.own_gpus(host)
             counts[host] = None if known is None else len(known)
         return counts
 

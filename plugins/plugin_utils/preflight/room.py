@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -49,15 +49,16 @@ def memory_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings
     memory = found.get("memory") or {}
     if not memory.get("total_mib"):
         return
-    ranks = ranks_on(hosts, deployment, host)
     hugepages = int(memory.get("hugepages_mib") or 0) << 20
     usable = (int(memory["total_mib"]) << 20) - hugepages
-    parts = {
-        "vllm_options.cpu_offload_gb": ranks * amount(hosts.get(host, "cpu_offload_gib")) * GIB,
-        "vllm_options.swap_space": ranks * amount(hosts.get(host, "swap_space_gib")) * GIB,
-        "ray_object_store_memory_gib": store,
-        "preflight_memory_reserve_gib": amount(hosts.limits.get("memory_reserve_gib")) * GIB,
-    }
+    sharing = [each for each in hosts.get(host, "sharing") or [host] if each in hosts.deployments]
+    if sharing and host != sharing[0]:
+        return  # told of its machine
+    ranks, parts = 0, {"preflight_memory_reserve_gib": amount(hosts.limits.get("memory_reserve_gib")) * GIB}
+    for each in sharing or [host]:
+        mine, more = _memory_of(hosts, hosts.deployments.get(each, deployment), each)
+        ranks += mine
+        parts = {**{name: parts.get(name, 0) + size for name, size in more.items()}, **_others(parts, more)}
     needed, weights = int(sum(parts.values())), whole_number(hosts.get(host, "model_bytes"))
     values = {"host": host, "hugepages": human_bytes(hugepages), "needed": human_bytes(needed)}
     if needed > usable:
@@ -70,13 +71,28 @@ def memory_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings
         yield hosts.finding("memory_below_weights", [host], human_bytes(usable), **values)
 
 
+def _memory_of(hosts: Hosts, deployment: Deployment, host: str) -> tuple[int, dict[str, float]]:
+    """The ranks of a deployment on a host, and what it takes of the memory, by variable."""
+    ranks = ranks_on(hosts, deployment, host)
+    store = amount(hosts.get(host, "object_store_gib")) * GIB if len(deployment.members) > 1 else 0.0
+    return ranks, {
+        "vllm_options.cpu_offload_gb": ranks * amount(hosts.get(host, "cpu_offload_gib")) * GIB,
+        "vllm_options.swap_space": ranks * amount(hosts.get(host, "swap_space_gib")) * GIB,
+        "ray_object_store_memory_gib": store,
+    }
+
+
+def _others(parts: Mapping[str, float], counted: Mapping[str, float]) -> dict[str, float]:
+    return {name: size for name, size in parts.items() if name not in counted}
+
+
 def ranks_on(hosts: Hosts, deployment: Deployment, host: str) -> int:
     """How many GPUs of a host its deployment uses: those of the plan, as far as the inventory says what it will be, else all."""
     order = [deployment.head, *(member for member in deployment.members if member != deployment.head)]
     counts = [count or 0 for count in hosts.gpu_counts(order).values()]
     tensor, pipeline = hosts.parallel_sizes(deployment.head)
     if tensor < 1:
-        return len(hosts.gpus(host))
+        return len(hosts.own_gpus(host))
     stages = pipeline if pipeline > 0 else sum(count // tensor for count in counts) or sum(counts) // tensor
     ranks: Sequence[int] = spread(counts, tensor, stages) or counts
     return ranks[order.index(host)]

@@ -8,9 +8,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, own_gpus
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of_machine, image_to_run
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import object_store_gib
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 Records = Sequence[Mapping[str, Any]]
@@ -42,19 +44,26 @@ def check_arguments(
     selected: Sequence[str],
     role: Mapping[str, Any],
     read_bundle: Callable[[str], Records],
+    names: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The arguments of ``check_hosts`` for the deployments with a host in this run.
 
     ``fleet`` holds the variables of every host, ``selected`` names the hosts of the run and ``role`` holds the variables of the
-    role preflight. ``read_bundle`` returns the records of a bundle's manifest.
+    role preflight. ``read_bundle`` returns the records of a bundle's manifest, and ``names`` says which hosts are one machine.
     """
     concerned = {name: entry for name, entry in deployments.items() if not set(selected).isdisjoint(entry["hosts"])}
     hosts = [host for entry in concerned.values() for host in entry["hosts"]]
     facts = {host: _gathered(fleet[host]) for host in hosts}
     settings: dict[str, dict[str, Any]] = {}
+    chosen, _problems = own_gpus(hosts, fleet, names or {}, gpus_of_machine)
     for host in hosts:
         variables = fleet[host]
         settings[host] = {key: variables.get(name) for key, name in SHARED.items()}
+        sharing = names_on(host, names or {})["sharing"]
+        if len(sharing) > 1:
+            settings[host]["sharing"] = sharing
+        if host in chosen:
+            settings[host]["own_gpus"] = chosen[host][CHOSEN]
         if host in selected:
             bundle = bundle_of(variables, role)
             settings[host] |= _wanted(variables, read_bundle(bundle) if bundle else ())

@@ -36,9 +36,13 @@ def report_lines(
     secrets: Sequence[Mapping[str, str]] = (),
     gateways: Mapping[str, Mapping[str, Any]] | None = None,
     benchmarks: Mapping[str, list[dict[str, Any]]] | None = None,
+    starts: Mapping[str, Mapping[str, Any]] | None = None,
+    meanwhile: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
     """Lines of the report: each deployment with its network, its answer and its ranks' hosts, then the gateways that answered, secrets that are
-    new on the controller, what there was to do and why, and the stages with their seconds."""
+    new on the controller, what there was to do and why, and the stages with their seconds. ``starts`` has, by head, the start of a server in
+    this run (``seconds``, ``served_before``, and ``first``, the seconds of the first one with the same cache), ``meanwhile``, by deployment, the
+    replicas that answered then."""
     lines: list[str] = []
     for name, deployment in sorted(deployments.items()):
         head = deployment["head"]
@@ -46,7 +50,8 @@ def report_lines(
         lines += _deployment_head(name, deployment, (networks or {}).get(name) or {}, language)
         lines += _deployment(name, plans.get(name) or {}, serving.get(head) or {}, language)
         measured = benchmark_lines((benchmarks or {}).get(head) or [], plans.get(name) or {}, language)
-        lines[-1:] = [*_collective(figures, language), *measured, ""]
+        started = _started((starts or {}).get(head) or {}, (meanwhile or {}).get(name, ()), language)
+        lines[-1:] = [*_collective(figures, language), *started, *measured, ""]
     lines += _gateways(gateways or {}, language)
     return [*lines, *_secrets(secrets, language), *_work(work or {}, language), *_stages(list(stages), language)]
 
@@ -160,6 +165,18 @@ def _collective(found: Mapping[str, Any], language: str) -> list[str]:
         code = "report_fabric" if via else "report_link"
         figures = {"percent": round(100 * best / mbps), "gigabits": f"{mbps / 1000:g}"}
         lines.append("    " + message(code, language, via=via, **figures))
+    return lines
+
+
+def _started(start: Mapping[str, Any], replicas: Sequence[str], language: str) -> list[str]:
+    """How long a server took to start in this run, who answered meanwhile, and what the caches of earlier starts saved."""
+    if not start:
+        return []
+    code = "report_started" if not start["served_before"] else "report_away_replicas" if replicas else "report_away"
+    values = {"seconds": round(start["seconds"]), "replicas": names(list(replicas), language)}
+    lines = ["  " + message(code, language, **values)]
+    if start["first"] is not None:
+        lines.append("    " + message("report_first_start", language, first=round(start["first"])))
     return lines
 
 

@@ -76,22 +76,32 @@ def is_back(name, found):
     return bool(mine) and all(each["status"].split(" ")[0] == "UP" for each in mine)
 
 
-def ask(address, port, name, model, certificate, key):
-    """One token, through TLS, from the gateway at an address, by a name that its certificate is for."""
+# What is asked of a model, by what it answers with.
+QUESTIONS = {
+    "token": ("/v1/completions", {"prompt": "Hello", "max_tokens": 1}),
+    "embedding": ("/v1/embeddings", {"input": "Hello"}),
+    "score": ("/v1/score", {"text_1": "Hello", "text_2": "Hello"}),
+}
+
+
+def ask(address, port, name, model, certificate, key, kind="token"):
+    """One token, or what the model answers with, through TLS, from the gateway at an address, by a name that its certificate is for."""
+    path, question = QUESTIONS[kind]
     context = ssl.create_default_context(cafile=certificate)
     context.verify_flags |= PARTIAL_CHAIN
     raw = socket.create_connection((address, port), SECONDS)
     with context.wrap_socket(raw, server_hostname=name) as connection:
         asking = http.client.HTTPSConnection(name, timeout=SECONDS * 6)
         asking.sock = connection
-        body = json.dumps({"model": model, "prompt": "Hello", "max_tokens": 1})
+        body = json.dumps(dict(question, model=model))
         headers = {"Authorization": "Bearer " + key, "Content-Type": "application/json"}
-        asking.request("POST", "/v1/completions", body, headers)
+        asking.request("POST", path, body, headers)
         response = asking.getresponse()
         said = response.read().decode(errors="replace")
     if response.status != 200:
         raise ValueError("{0} {1}".format(response.status, said))
-    return json.loads(said)["usage"]["completion_tokens"]
+    answer = json.loads(said)
+    return answer["usage"]["completion_tokens"] if kind == "token" else len(answer["data"])
 
 
 def alive(port):
@@ -123,9 +133,10 @@ def main():
     asking.add_argument("name", help="by which clients know it")
     asking.add_argument("model")
     asking.add_argument("certificate", help="file with the gateway's own")
+    asking.add_argument("--kind", choices=sorted(QUESTIONS), default="token", help="what the model answers with")
     options = parser.parse_args()
     if options.command == "ask":
-        print(ask(*(getattr(options, name) for name in ASKED), sys.stdin.readline().strip()))
+        print(ask(*(getattr(options, name) for name in ASKED), sys.stdin.readline().strip(), options.kind))
         return 0
     if options.command == "alive":
         return 0 if alive(options.port) else 1

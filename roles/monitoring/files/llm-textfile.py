@@ -1,20 +1,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes what nvidia-smi, the kernel's log and the probe say as metrics, into files that node_exporter serves. systemd runs it every few seconds.
+"""Writes what nvidia-smi, the kernel's log and the probe say as metrics, into files that node_exporter serves. systemd runs it as soon as the
+probe has looked, and every few seconds where it does not.
 
 GPUs have the names and labels of NVIDIA's DCGM exporter (etc/default-counters.csv of NVIDIA/dcgm-exporter), so that rules and dashboards fit
 both. What a card does not report is left out. nvidia-smi costs most of a run, so it is asked less often than the probe's state is read.
 """
 
 import argparse
-import hashlib
+import glob
 import json
 import os
 import re
-import subprocess
 import sys
 import time
-from xml.etree import ElementTree
 
 GPU_FILE, PROBE_FILE = "llm-gpu.prom", "llm-probe.prom"
 NVIDIA_SMI_SECONDS = 20
@@ -117,6 +116,9 @@ class Page:
 
 def gpu_page(xml):
     """What nvidia-smi -q -x says; an empty text stands for a driver that does not answer."""
+    # What most runs do without, they do not load.
+    from xml.etree import ElementTree
+
     page = Page()
     try:
         root = ElementTree.fromstring(xml)
@@ -163,6 +165,8 @@ def add_xids(page, lines):
 
 def add_models(page, state):
     """What each model of the host was when it arrived, and how many of its files are no longer so, by what the role models noted."""
+    import hashlib
+
     models = {}
     for path, known in sorted(state.items()):
         if isinstance(known, dict):
@@ -185,20 +189,33 @@ def loaded(path):
     return content if isinstance(content, dict) else {}
 
 
-def probe_page(states, now):
-    """What the probe's state says. ``now``: seconds on the boot-time clock, as the state counts them."""
-    page = Page()
+def probe_page(states, now, page=None, **labels):
+    """What the probe's state says. ``now``: seconds on the boot-time clock, as the state counts them. ``labels`` tell the deployments of a host."""
+    page = page or Page()
     for container, state in sorted(states.items()):
         if not isinstance(state, dict) or "now" not in state:
             continue
-        page.add("llm_probe_age_seconds", "How long ago the probe looked", now - state["now"], container=container)
+        page.add(
+            "llm_probe_age_seconds", "How long ago the probe looked", now - state["now"], container=container, **labels
+        )
         kind = state.get("kind") or "unknown"
-        page.add("llm_probe_state", "What the probe found", 1, container=container, state=kind)
+        page.add("llm_probe_state", "What the probe found", 1, container=container, state=kind, **labels)
         if state.get("image"):
-            page.add("llm_container_info", "Image of the container", 1, container=container, image=state["image"])
+            image = dict(labels, image=state["image"])
+            page.add("llm_container_info", "Image of the container", 1, container=container, **image)
         for name, text, key in PROBE_METRICS:
             value = state.get(key)
-            page.add(name, text, value if isinstance(value, (int, float)) else None, container=container)
+            page.add(name, text, value if isinstance(value, (int, float)) else None, container=container, **labels)
+    return page
+
+
+def probe_pages(path, now):
+    """The same of the probes of all deployments of this host: where there are several, each has a folder with its name."""
+    page = probe_page(loaded(path), now)
+    folder, name = os.path.split(path)
+    for other in sorted(glob.glob(os.path.join(glob.escape(folder) + "-*", name))):
+        deployment = os.path.basename(os.path.dirname(other))[len(os.path.basename(folder)) + 1 :]
+        probe_page(loaded(other), now, page, deployment=deployment)
     return page
 
 
@@ -213,6 +230,8 @@ def keep(folder, name, page):
 
 def answer(seconds, *command):
     """What a program says; None where there is none of this name, empty where it fails."""
+    import subprocess
+
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds, check=False)
     except FileNotFoundError:
@@ -248,14 +267,15 @@ def main():
     parser.add_argument("--folder", required=True, help="where node_exporter looks for files")
     parser.add_argument("--state", default="/run/llm-probe/state.json", help="the probe's file")
     parser.add_argument("--models", default="/opt/llm/models", help="folder of the models")
-    parser.add_argument("--gpu-seconds", type=float, default=25, help="how old the figures of the GPUs may become")
+    parser.add_argument("--gpu-seconds", type=float, default=55, help="how old the figures of the GPUs may become")
     options = parser.parse_args()
-    if is_older(os.path.join(options.folder, GPU_FILE), options.gpu_seconds):
-        keep(options.folder, GPU_FILE, gpu_figures())
-    page = probe_page(loaded(options.state), time.clock_gettime(time.CLOCK_BOOTTIME))
+    page = probe_pages(options.state, time.clock_gettime(time.CLOCK_BOOTTIME))
     add_models(page, loaded(os.path.join(options.models, ".bundle-state.json")))
     page.add("llm_textfile_written_timestamp_seconds", "When these figures were written", time.time())
     keep(options.folder, PROBE_FILE, page)
+    # Afterwards: a driver that hangs must not keep back what the probe says.
+    if is_older(os.path.join(options.folder, GPU_FILE), options.gpu_seconds):
+        keep(options.folder, GPU_FILE, gpu_figures())
     return 0
 
 

@@ -243,6 +243,30 @@ def clock():
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def numbers(found):
+    """Whether these are figures, at least one, and all of them finite."""
+    flat = [each for row in found for each in (row if isinstance(row, list) else [row])]
+    return bool(flat) and all(isinstance(each, (int, float)) and abs(each) < float("inf") for each in flat)
+
+
+# What is asked of a model, by what it answers with: the path, the question, and whether an answer is one.
+KINDS = {
+    "token": (
+        "/v1/completions",
+        {"prompt": "Hello", "max_tokens": 1, "temperature": 0},
+        lambda answer: answer["usage"]["completion_tokens"] > 0,
+    ),
+    "embedding": ("/v1/embeddings", {"input": "Hello"}, lambda answer: numbers(answer["data"][0]["embedding"])),
+    "score": (
+        "/v1/score",
+        {"text_1": "Hello", "text_2": "Hello"},
+        lambda answer: numbers([answer["data"][0]["score"]]),
+    ),
+    "class": ("/classify", {"input": "Hello"}, lambda answer: numbers(answer["data"][0]["probs"])),
+    "pooled": ("/pooling", {"input": "Hello"}, lambda answer: numbers(answer["data"][0]["data"])),
+}
+
+
 # -- what is seen -----------------------------------------------------------------------------------------------------
 class NoRedirect(urllib.request.HTTPRedirectHandler):
     """The key goes to the address that was asked, and to no other."""
@@ -281,21 +305,20 @@ def within(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
-def ask(url, model, key, timeout):
-    """One token. Returns token, refused, error or silent, and a word about it."""
-    body = json.dumps({"model": model, "prompt": "Hello", "max_tokens": 1, "temperature": 0}).encode()
+def ask(url, model, key, timeout, kind="token"):
+    """One token, or what a model answers that generates none. Returns token, refused, error or silent, and a word about it."""
+    path, asked, is_answer = KINDS[kind]
+    body = json.dumps(dict(asked, model=model)).encode()
     headers = {"Content-Type": "application/json"}
     if key:
         headers["Authorization"] = "Bearer " + key
         if not re.match(r"[!-~]+$", key):
             return "refused", "the key's file holds what no key can be"
     try:
-        request = urllib.request.Request(url + "/v1/completions", body, headers)
+        request = urllib.request.Request(url + path, body, headers)
         with within(timeout), OPENER.open(request, timeout=timeout) as response:
             answer = json.load(response)
-        if answer["usage"]["completion_tokens"] > 0:
-            return "token", ""
-        return "error", "an answer without a token"
+        return ("token", "") if is_answer(answer) else ("error", "an answer without a {0}".format(kind))
     except urllib.error.HTTPError as error:
         return "refused" if error.code < 500 else "error", "{0} answered {1}".format(url, error.code)
     except WRONG as error:
@@ -413,16 +436,16 @@ def _ancestors(pid, parents):
     return found
 
 
-def causes():
+def causes(server):
     """Lines of the log that may say why the run before ended, the last one last."""
-    _status, log = docker("logs", "--tail", "400", "llm-vllm")
+    _status, log = docker("logs", "--tail", "400", server)
     lines = [line.strip()[:CAUSE_LENGTH] for line in log.splitlines() if CAUSE.search(line)]
     return [line for line in lines if not NO_CAUSE.search(line)][-CAUSES:]
 
 
-def lost_ranks(address):
+def lost_ranks(address, node):
     """The ranks that died, as Ray knows from their hosts; empty if it knows of none, or does not answer."""
-    _status, said = docker("exec", "llm-ray", "python3", "/llm/cluster.py", address, seconds=CLUSTER_SECONDS)
+    _status, said = docker("exec", node, "python3", "/llm/cluster.py", address, seconds=CLUSTER_SECONDS)
     try:
         return ", ".join(json.loads(said.splitlines()[-1])["lost"])
     except WRONG:
@@ -449,25 +472,25 @@ def load(path):
 def look(options, state, limits):
     """What `decide` has to know, the container, and who is connected."""
     began = clock()
-    running, found = known("llm-vllm", state)
+    running, found = known("llm-vllm" + options.suffix, state)
     seen = {"container": running, "causes": [], "lost": "", "counters": None, "answer": "error", "detail": ""}
     members = connections(options.meeting_port) if options.followers else {}
     if state.get("served"):
         seen["lost"] = ", ".join(gone(state.get("members") or {}, members))
     if found.running:
         if state.get("container") and running not in (None, state["container"]):
-            seen["causes"] = causes()
+            seen["causes"] = causes("llm-vllm" + options.suffix)
         timeout = options.timeout
         if state.get("failures"):
             # A request that is taken back loses its place in the queue, so the next ones wait longer: until there is something to decide.
             until = FROZEN_SECONDS if state["silence"] < FROZEN_SECONDS else limits.silence
             timeout = min(max(timeout, until - state["silence"]), ASK_MOST)
         key = read(options.key).strip() if options.key else ""
-        seen["answer"], seen["detail"] = ask(options.url, options.model, key, timeout)
+        seen["answer"], seen["detail"] = ask(options.url, options.model, key, timeout, options.kind)
         seen["counters"] = counters(options.url, COUNTERS_SECONDS)
         dumb = seen["counters"] is None or seen["counters"] == state.get("counters")
         if options.cluster and state.get("served") and seen["answer"] == "silent" and dumb:
-            seen["lost"] = lost_ranks(options.cluster)
+            seen["lost"] = lost_ranks(options.cluster, "llm-ray" + options.suffix)
     seen["waiting"] = "start-vllm.sh" in read("/proc/{0}/cmdline".format(found.pid)) or len(members) < options.followers
     seen["turns"] = processes(found.pid) if found.running else {}
     seen.update(now=clock(), took=clock() - began)
@@ -509,7 +532,7 @@ def keep(path, state):
 def watch_step(options, described, before):
     """One look at a container of which no token can be asked, and what follows. Returns its new state."""
     name, _colon, names = described.partition(":")
-    running, found = known(name, before)
+    running, found = known(name + options.suffix, before)
     moving = processes(found.pid, names.split(",")) if found.running else {}
     there = [each for each in names.split(",") if any(process.startswith(each + " (") for process in moving)]
     seen = {"now": clock(), "container": running, "turns": moving, "names": there if names else []}
@@ -518,7 +541,10 @@ def watch_step(options, described, before):
     tell(before, state, name, line)
     if action == "restart":
         # One that somebody stopped stays stopped.
-        above = [each for each in options.above if (container(each) or STOPPED).running]
+        name += options.suffix
+        above = [
+            each for each in (each + options.suffix for each in options.above) if (container(each) or STOPPED).running
+        ]
         # Not gently: asked to end, Ray lets its head drain the node, and the head asks the next raylet on this port when this one is silent.
         left = above if end(name, found) else [name, *above]
         if left:
@@ -535,12 +561,12 @@ def serve_step(options, before):
         state["members"] = members
         if not before.get("served") or before.get("container") != state["container"]:
             # A start that led to a token is none of those in a row for which start-vllm.sh pauses.
-            docker("exec", "llm-vllm", "rm", "-f", STARTS)
+            docker("exec", "llm-vllm" + options.suffix, "rm", "-f", STARTS)
     tell(before, state, "llm-vllm", line)
     if action == "restart":
         # What lies below it every second time, when the server alone did not help.
         below = [options.below] if options.below and state["restarts"] % 2 == 0 else []
-        restart(found, [*below, "llm-vllm"])
+        restart(found, [name + options.suffix for name in (*below, "llm-vllm")])
         state["members"] = {}
     return state
 
@@ -564,6 +590,7 @@ def main():
         "--tell-start", action="store_true", help="print how many seconds a start should take at most, and end"
     )
     parser.add_argument("--start-seconds", type=float, help="instead of the computed time")
+    parser.add_argument("--suffix", default="", help="of the containers' names; the state has them without it")
     parser.add_argument("--state", default="/run/llm-probe/state.json", help="file, on a tmpfs")
     parser.add_argument(
         "--watch",
@@ -574,6 +601,7 @@ def main():
     parser.add_argument("--above", action="append", default=[], help="container that is restarted with a watched one")
     parser.add_argument("--url", help="of the server, on the head")
     parser.add_argument("--model")
+    parser.add_argument("--kind", choices=sorted(KINDS), default="token", help="what the model answers with")
     parser.add_argument("--key", help="file")
     parser.add_argument("--cluster", help="address of Ray, which knows of ranks that died")
     parser.add_argument("--followers", type=int, default=0, help="other hosts that take part without Ray")

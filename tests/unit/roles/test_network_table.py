@@ -13,6 +13,7 @@ from typing import Any
 
 import jinja2
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.firewall import firewall_rules
 
 from tests.support.namespaces import Door, listening, passed, run, why_not, wired
@@ -53,6 +54,7 @@ def rules(**more: Any) -> dict[str, Any]:
             "ansible_facts": {"llm_nics_found": [{"name": "data", "addresses": [f"{MEMBER}/24", f"{MEMBER6}/64"]}]}
         },
         "watch": {"ansible_host": COLLECTOR},
+        "next": {"ansible_facts": {"llm_nics_found": [{"name": "data", "addresses": [f"{NEIGHBOUR}/24"]}]}},
     }
     return firewall_rules("gpu01", ["gpu01", "gpu02"], {"collectors": ["watch"]}, hosts, "ray", **more)
 
@@ -62,7 +64,9 @@ def table(found: dict[str, Any]) -> str:
     loader = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), trim_blocks=True, undefined=jinja2.StrictUndefined
     )
-    return loader.get_template("llm.nft.j2").render(_llm={"network": {"rules": found}, "deployment": "tiny"})
+    return loader.get_template("llm.nft.j2").render(
+        _llm={"network": {"rules": found}, "deployment": "tiny", "names": names()}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +126,14 @@ def test_what_the_kernel_hands_out_may_be_left_alone(host: str) -> None:
     load(host, table({**rules(), "dynamic": None}))
     doors = every((STRANGER, CLUSTER))
     assert {port for _source, _address, port in passed(f"{host}-mgmt", doors)} == {SSH, STORE, BRICK}
+
+
+def test_hosts_of_another_deployment_on_the_machine_reach_what_the_kernel_hands_out(host: str) -> None:
+    """Each deployment has a table. That of this one lets those of the other one in where gloo and NCCL listen, and nowhere else."""
+    found = rules(beside=["next"])
+    load(host, "flush ruleset\n" + table(found))
+    ways = every((NEIGHBOUR, CLUSTER))
+    assert {port for _source, _address, port in passed(f"{host}-data", ways)} == {SSH, STORE, BRICK}
 
 
 def test_loading_it_again_replaces_it_and_leaves_other_tables_alone(host: str) -> None:

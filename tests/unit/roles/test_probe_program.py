@@ -225,6 +225,40 @@ def test_who_generates_a_token_serves(host: Host) -> None:
     assert (state["llm-vllm"]["kind"], state["llm-vllm"]["pid"]) == ("serving", host.main.pid)
 
 
+@pytest.mark.parametrize(
+    ("kind", "path", "good", "bad"),
+    [
+        ("embedding", "/v1/embeddings", {"embedding": [0.5, -0.25, 0.125, 1]}, {"embedding": []}),
+        ("score", "/v1/score", {"score": 0.75}, {"score": None}),
+        ("class", "/classify", {"probs": [0.25, 0.75]}, {"probs": [float("nan")]}),
+        ("pooled", "/pooling", {"data": [[0.5], [0.25]]}, {"data": [[]]}),
+    ],
+)
+def test_a_model_that_generates_nothing_serves_with_what_it_answers(
+    host: Host, kind: str, path: str, good: dict[str, Any], bad: dict[str, Any]
+) -> None:
+    command = [sys.executable, str(FILES / "ask.py"), f"--kind={kind}"]
+    for data, well in ((good, True), (bad, False)):
+        answer = says(json.dumps({"data": [data], "usage": {"prompt_tokens": 2}}))
+        with serving(answer) as (url, asked):
+            said = host.hears(url, "--kind", kind)
+            done = subprocess.run(
+                [*command, url, "tiny", "Hello", "1"], capture_output=True, text=True, timeout=60, check=False
+            )
+        assert ("serving" in said) == well, said
+        assert (done.returncode == 0) == well, done.stderr
+        assert asked[0][0] == asked[-1][0] == path
+    assert f"an answer without a {kind}" in said or "Error" in said
+
+
+def test_a_deployment_beside_others_has_containers_of_its_own(host: Host) -> None:
+    with serving(TOKEN) as (url, _asked):
+        said = host.hears(url, "--suffix=-two")
+    assert said == "llm-vllm: serving, 0 s after the start\n"
+    assert host.calls("exec") == ["exec llm-vllm-two rm -f /var/tmp/llm-vllm.starts"]
+    assert "llm-vllm" in json.loads(host.state.read_text()), "who reads the state knows it under one name"
+
+
 @pytest.mark.parametrize("code", [401, 403, 404, 429])
 def test_what_answers_below_500_is_left_alone(host: Host, code: int) -> None:
     host.keeps()

@@ -31,7 +31,7 @@ def write(folder: Path, file: str) -> tuple[int, str]:
     variables: dict[str, Any] = {
         **known,
         "llm_host_dir": str(folder),
-        "_llm": {"vllm": {"key_file": str(place)}},
+        "_llm": {"vllm": {"key_file": str(place)}, "names": {"folder": str(folder)}},
         "_gateway_head_key_file": str(place),
         "_gateway_replica_key_file": str(folder / "of_gateway"),
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",

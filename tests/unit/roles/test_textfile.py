@@ -200,3 +200,19 @@ def test_a_host_without_gpus_says_nothing_of_them(tmp_path: Path) -> None:
     run(tmp_path, tmp_path / "bin", tmp_path / "no-state.json")
     assert (tmp_path / "llm-gpu.prom").read_text().strip() == ""
     assert list(samples((tmp_path / "llm-probe.prom").read_text())) == ["llm_textfile_written_timestamp_seconds"]
+
+
+def test_probes_of_several_deployments_have_their_names(tmp_path: Path) -> None:
+    state = {"llm-vllm": {"now": 1.0, "kind": "serving", "image": "sha256:1", "starts": 0}}
+    for name in ("llm-probe-one", "llm-probe-two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "state.json").write_text(json.dumps(state))
+    found = samples(str(textfile.probe_pages(str(tmp_path / "llm-probe" / "state.json"), 3.0)))
+    assert found["llm_probe_age_seconds"] == [
+        ({"container": "llm-vllm", "deployment": "one"}, 2.0),
+        ({"container": "llm-vllm", "deployment": "two"}, 2.0),
+    ]
+    (tmp_path / "llm-probe").mkdir()
+    (tmp_path / "llm-probe" / "state.json").write_text(json.dumps(state))
+    alone = samples(str(textfile.probe_page(state, 3.0)))
+    assert alone["llm_probe_age_seconds"] == [({"container": "llm-vllm"}, 2.0)]

@@ -236,6 +236,11 @@ MLA_PADDED_HEAD = 256
 # becomes Python's text of it, which is no JSON (0.11.1 and 0.12.0), or JSON (0.16.0). Nothing (null) becomes the text "None".
 CONFIG_FILE_SINCE = "0.11.1"
 
+# How a release is kept from logging each request with its prompt ("Received request ...: prompt: ..."). The option is in the parsers of all releases from
+# 0.2.7 to 0.16.0; from 0.10.1 on nothing is logged unless --enable-log-requests is given (AsyncEngineArgs in vllm/engine/arg_utils.py:
+# disable_log_requests is False up to 0.10.0, enable_log_requests is False from 0.10.1).
+KEEPS_PROMPTS: list[tuple[str, str]] = [("0.2.7", "--disable-log-requests"), ("0.10.1", "")]
+
 # `vllm bench serve`: vLLM's benchmark of a running server as part of its package (https://github.com/vllm-project/vllm/pull/13993, whose options
 # for latency and throughput came with https://github.com/vllm-project/vllm/pull/16508 before 0.8.5). Before, it was a script of the repository.
 BENCHMARK_SINCE = "0.8.5"

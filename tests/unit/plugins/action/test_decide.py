@@ -344,6 +344,7 @@ def test_the_three_steps(variables: Variables) -> None:
         told = step(variables, host, "listening", port=40000 + number, held={}, taken=[])
         assert told == {
             "state": "listening",
+            "name": "",
             "host": host,
             "token": check["token"],
             "addresses": {FAST: f"10.0.0.{number}", SLOW: f"192.168.0.{number}"},
@@ -358,6 +359,7 @@ def test_the_three_steps(variables: Variables) -> None:
     assert (peer["host"], peer["port"], peer["addresses"][SLOW]) == ("gpu2", 40002, "192.168.0.2")
     assert told == {
         "state": "connected",
+        "name": "",
         "host": "gpu1",
         "token": check["token"],
         "addresses": check["addresses"],
@@ -365,7 +367,7 @@ def test_the_three_steps(variables: Variables) -> None:
     }
     step(variables, "gpu2", "connected", reached=results["gpu2"]["reached"])
     for host in ("gpu1", "gpu2"):
-        assert step(variables, host, "stopped", heard=results[host]["heard"]) == {"state": "stopped"}
+        assert step(variables, host, "stopped", heard=results[host]["heard"]) == {"state": "stopped", "name": ""}
         assert set(variables[host]["llm_connectivity"]) >= {"port", "held", "taken", "reached", "heard"}
     assert decided(variables, host="gpu1", playing=("gpu1", "gpu2"))["networks"]["pair"]["network"] == FAST
 

@@ -68,7 +68,7 @@ PLAYBOOK = """
   tasks:
     - name: Show
       ansible.builtin.debug:
-        msg: "RESULT {{ hostvars['localhost']['llm_inventory'] | to_json }}"
+        msg: "RESULT {{ hostvars['localhost']['llm_inventory'] | dict2items | rejectattr('key', 'equalto', 'names') | items2dict | to_json }}"
       run_once: true
       delegate_to: localhost
 """
@@ -161,7 +161,11 @@ class Workplace:
         )
 
     def look(self, *arguments: str, **task: Any) -> Run:
-        return Run(*look(self.root, self.known, *arguments, **task))
+        run = Run(*look(self.root, self.known, *arguments, **task))
+        if run.result is not None:
+            # What things are called there, which is tested where it is decided.
+            assert set(run.result.pop("names")) >= set(run.result["hosts"])
+        return run
 
     def good(self, *arguments: str, inventory: str = "inventory", **task: Any) -> Run:
         run = self.look("-i", inventory, *arguments, **task)

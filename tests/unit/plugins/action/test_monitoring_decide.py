@@ -96,6 +96,12 @@ def test_what_the_last_start_measured_is_for_its_head(variables: dict[str, dict[
     assert needed(variables) == {"gpu1": ["monitoring_exporters"], "gpu2": [], "watch": []}
 
 
+def test_a_host_with_an_exporter_of_its_own_is_asked_and_left_alone(variables: dict[str, dict[str, Any]]) -> None:
+    variables["gpu2"]["monitoring_exporter_enabled"] = False
+    assert needed(variables) == {"gpu1": ["monitoring_exporters"], "watch": ["monitoring_exporters", "monitoring"]}
+    assert decided(variables)["exporters"]["gpu2"] == "192.0.2.2:9100"
+
+
 def test_when_the_bundle_was_made_is_for_who_watches(variables: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     variables["localhost"]["llm_bundle_dir"] = str(tmp_path)
     (tmp_path / "manifest.yml").write_text("")

@@ -60,3 +60,52 @@ def test_hosts_with_nothing_to_do_are_left_out_unless_a_playbook_wants_all(tmp_p
 
 def test_a_single_node_is_prepared_alone(tmp_path: Path) -> None:
     assert hosts(tmp_path, "--extra-vars", "llm_node=gpu1") == ["gpu1", "gpu1"], "nothing is to be done there then"
+
+
+ROLLING = """
+- name: Decide
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Remember the batches
+      ansible.builtin.set_fact:
+        llm_rolling: {sizes: [1, 2], hosts: "gpu3:gpu1:gpu2:gpu4"}
+        llm_left_out: {serve: ":!gpu4"}
+        cacheable: false
+
+- name: Serve
+  hosts: "{{ lookup('baremetal.llm.stage_hosts', 'serve') }}"
+  serial: "{{ (hostvars | default({'localhost': {}}))['localhost'].llm_rolling.sizes | default([]) }}"
+  gather_facts: false
+  pre_tasks:
+    - name: Say who takes part
+      ansible.builtin.debug:
+        msg: "hosts {{ ansible_play_batch | join(' ') }}."
+      run_once: true
+
+    - name: Say who failed before
+      ansible.builtin.debug:
+        msg: "failed {{ ansible_play_hosts_all | difference(ansible_play_hosts) | join(' ') }}."
+
+    - name: Fail
+      ansible.builtin.fail:
+        msg: on purpose
+      when: inventory_hostname == fails | default('')
+"""
+
+
+def test_the_stage_serve_goes_by_batches_and_knows_who_failed(tmp_path: Path) -> None:
+    (tmp_path / "playbook.yml").write_text(ROLLING)
+    (tmp_path / "hosts").write_text("[llm_deployments]\ngpu1\ngpu2\ngpu3\ngpu4\n")
+    told = ["ansible-playbook", "-i", str(tmp_path / "hosts"), str(tmp_path / "playbook.yml")]
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
+
+    def output(*arguments: str) -> str:
+        return subprocess.run([*told, *arguments], env=environment, capture_output=True, text=True, check=False).stdout
+
+    assert output("--syntax-check").strip().startswith("playbook:")
+    assert re.findall(r'"hosts ([^."]*)\."', output()) == ["gpu3", "gpu1 gpu2"]
+    # A batch that fails as a whole ends the play.
+    assert re.findall(r'"hosts ([^."]*)\."', output("-e", "fails=gpu3")) == ["gpu3"]
+    # Of the others it is known who failed.
+    assert re.findall(r'"failed ([^."]*)\."', output("-e", "fails=gpu1", "-e", '{"llm_left_out": {}}'))[-1] == "gpu1"

@@ -56,7 +56,7 @@ def test_everything_follows_from_the_deployment() -> None:
     assert of(result, "python") == []
 
 
-@pytest.mark.parametrize("role", ["docker", "nvidia_driver", "nvidia_container_toolkit", "common"])
+@pytest.mark.parametrize("role", ["docker", "nvidia_driver", "nvidia_container_toolkit", "common", "monitoring"])
 def test_what_is_taken_for_unsaid_is_what_the_roles_take(role: str) -> None:
     defaults = yaml.safe_load((ROLES / role / "defaults/main.yml").read_text())
     prefix = "llm_" if role == "common" else f"{role}_"
@@ -144,6 +144,32 @@ def test_a_gateway_needs_haproxy() -> None:
     pair = {"groups": {"llm_gateway": ["elsewhere", "a"]}}
     assert {"haproxy", "keepalived"} <= set(of(plan({"a": pair}), "os_packages")[0]["packages"])
     assert "haproxy" not in of(plan({"a": {"groups": {"llm_gateway": []}}}), "os_packages")[0]["packages"]
+
+
+def test_whoever_is_watched_needs_prometheus() -> None:
+    watched = {"groups": {"llm_monitoring": ["elsewhere"]}}
+    wanted = ["prometheus-node-exporter", "prometheus", "prometheus-alertmanager", "prometheus-blackbox-exporter"]
+    found = plan({"a": watched})
+    assert of(found, "os_packages")[0]["packages"][-4:] == wanted
+    assert found["problems"] == []
+    assert "prometheus" not in str(plan({"a": {"groups": {"llm_monitoring": []}}}))
+
+
+def test_a_system_without_prometheus_is_refused_where_it_would_be_watched() -> None:
+    watched = {"groups": {"llm_monitoring": ["a"]}}
+    (problem,) = plan({"a": watched}, systems=["debian-12", "rocky-9"])["problems"]
+    for part in ("rocky-9", "monitoring_exporter_enabled: false", "llm_monitoring"):
+        assert part in problem
+    assert "prometheus" not in str(of(plan({"a": watched}, systems=["rocky-9"]), "os_packages"))
+    assert plan({"a": {}}, systems=["rocky-9"])["problems"] == []
+    own = {**watched, "monitoring_exporter_enabled": False}
+    assert plan({"a": watched, "b": own}, systems=["debian-12", "rocky-9"])["problems"] == []
+
+
+def test_the_packages_are_those_that_the_role_installs() -> None:
+    said = yaml.safe_load((ROLES / "monitoring/vars/main.yml").read_text())
+    assert said["_monitoring_server_packages"] == list(bundle_plan.SERVER_PACKAGES)
+    assert said["_monitoring_exporter_packages"] == list(bundle_plan.EXPORTER_PACKAGES)
 
 
 def test_each_generation_gets_its_driver() -> None:

@@ -13,6 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide im
     Sources,
     decide,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_of_all
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -437,3 +438,82 @@ def test_without_ray_no_token_is_missed() -> None:
     bundle = Bundle("2.43.0")
     alone = {"alone": {"hosts": ["gpu1"], "head": "gpu1"}}
     assert refused(decide(Question(alone, variables, []), Sources(bundle.records, bundle.config))) == ""
+
+
+# -- several deployments on one machine -------------------------------------------------------------------------------
+def sharing(first: dict[str, Any], second: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Two deployments of one host each, which are one machine with two GPUs."""
+    cards = [
+        {**gpu, "index": n, "uuid": f"GPU-{n}"} for n, gpu in enumerate(host(1)["ansible_facts"]["llm_gpus_found"] * 2)
+    ]
+    variables = hosts(2)
+    for variables_of, said in zip(variables.values(), (first, second), strict=True):
+        facts = {**variables["gpu1"]["ansible_facts"], "llm_gpus_found": cards[:2], **more}
+        variables_of |= {**said, "llm_interface": variables["gpu1"]["llm_interface"], "ansible_facts": facts}
+    deployments = {"one": {"hosts": ["gpu1"], "head": "gpu1"}, "two": {"hosts": ["gpu2"], "head": "gpu2"}}
+    names = names_of_all({name: each["hosts"] for name, each in deployments.items()}, lambda _host: "machine")
+    return answer(variables, deployments, names=names)
+
+
+def test_each_deployment_of_a_machine_has_its_own_gpus_names_and_folders() -> None:
+    decided = sharing({"llm_gpu_indices": [1]}, {"llm_gpu_count": 1, "vllm_port": 8001})
+    assert refused(decided) == ""
+    one, two = decided["hosts"]["gpu1"], decided["hosts"]["gpu2"]
+    assert [each["vllm"]["container"]["environment"]["NVIDIA_VISIBLE_DEVICES"] for each in (one, two)] == [
+        "GPU-1",
+        "GPU-0",
+    ]
+    assert [decided["plans"][name]["settings"]["tensor_parallel_size"] for name in ("one", "two")] == [1, 1]
+    assert one["names"]["vllm"] == "llm-vllm-one"
+    assert one["names"]["folder"] == "/opt/llm/deployments/one"
+    probe = one["vllm"]["probe"]["command"]
+    assert "--suffix=-one" in probe
+    assert probe[probe.index("--state") + 1] == "/run/llm-probe-one/state.json"
+    for text in strings([one["vllm"], one["tmp"], one["ray"]]):
+        assert not text.startswith(("/opt/llm/scripts", "/opt/llm/secrets", "/opt/llm/tmp", "/opt/llm/probe"))
+    mine, theirs = ({text.partition(":")[0] for text in each["vllm"]["container"]["volumes"]} for each in (one, two))
+    assert mine & theirs == {"/opt/llm/models"}
+
+
+def test_a_machine_with_one_deployment_has_the_names_that_it_always_had() -> None:
+    section = answer(hosts())["hosts"]["gpu1"]
+    assert (section["names"]["folder"], section["names"]["vllm"], section["former"]) == ("/opt/llm", "llm-vllm", [])
+    assert section["vllm"]["container"]["environment"]["NVIDIA_VISIBLE_DEVICES"] == "all"
+    assert not any(word.startswith("--suffix") for word in section["vllm"]["probe"]["command"])
+    assert section["ray"]["exec"] == ["timeout", "60", "docker", "exec", "llm-ray"]
+    assert section["vllm"]["key_file"] == "/opt/llm/secrets/vllm_api_key"
+
+
+def test_two_deployments_share_a_gpu_by_shares_that_leave_room_for_both() -> None:
+    share = {"llm_gpu_indices": [0], "vllm_gpu_memory_utilization": 0.45}
+    decided = sharing(share, share)
+    assert refused(decided) == ""
+    assert "free_memory_mib" not in decided["plans"]["one"]["settings"]
+    assert not any("free" in word for word in strings(decided["plans"]["one"]["launch"]))
+    # With all of it, nothing is left for what CUDA takes before vLLM looks how much is free.
+    decided = sharing({**share, "vllm_gpu_memory_utilization": 0.55}, {**share, "vllm_version": "0.10.0"})
+    assert "plan_refused" in {each["code"] for each in decided["problems"]}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code"),
+    [
+        ({"llm_gpu_indices": [0]}, {"llm_gpu_indices": ["GPU-0"]}, "gpu_claimed_twice"),
+        ({"llm_gpu_indices": [2]}, {"llm_gpu_indices": [0]}, "gpu_not_there"),
+        ({"llm_gpu_indices": [0]}, {"llm_gpu_count": 2}, "gpu_count_too_large"),
+    ],
+)
+def test_what_a_machine_does_not_have_twice_is_refused(first: Any, second: Any, code: str) -> None:
+    assert code in {each["code"] for each in sharing(first, second)["problems"]}
+
+
+def test_another_firewall_is_not_shared() -> None:
+    found = {"ufw": {"enabled": True, "default_input": "DROP"}, "firewalld": {"running": False}}
+    decided = sharing({"llm_gpu_indices": [0]}, {"llm_gpu_indices": [1]}, llm_firewall=found)
+    assert {each["code"] for each in decided["problems"]} == {"shared_firewall"}
+
+
+def test_what_served_under_other_names_is_to_be_removed() -> None:
+    engine = {"containers": [{"name": "llm-vllm"}, {"name": "llm-vllm-one"}], "images": []}
+    decided = sharing({"llm_gpu_indices": [0]}, {"llm_gpu_indices": [1]}, llm_engine=engine)
+    assert [each["vllm"] for each in decided["hosts"]["gpu2"]["former"]] == ["llm-vllm"]

@@ -113,11 +113,20 @@ def test_another_user_has_no_capability_and_a_home_and_a_temporary_folder_of_its
 
 @pytest.mark.parametrize("executor", ["ray", "mp"])
 def test_what_containers_see_of_the_host_cannot_be_written(executor: str) -> None:
-    """But for the folder that both have as /tmp."""
+    """But for the folders that both have as /tmp and for caches."""
     sections = member(executor=executor).sections()
     for role in ("ray", "vllm"):
         writable = [volume for volume in sections[role]["container"]["volumes"] if not volume.endswith(":ro")]
-        assert writable == ["/opt/llm/tmp:/tmp"]
+        assert writable == ["/opt/llm/tmp:/tmp", "/opt/llm/cache/image-1-7.0-0:/var/cache/llm"]
+
+
+def test_caches_lie_outside_of_the_container_unless_somebody_says_where() -> None:
+    sections = member(vllm_environment={"TRITON_CACHE_DIR": "/elsewhere"}).sections()
+    for role in ("ray", "vllm"):
+        environment = sections[role]["container"]["environment"]
+        assert environment["VLLM_CACHE_ROOT"] == "/var/cache/llm/vllm"
+        assert environment["TRITON_CACHE_DIR"] == "/elsewhere"
+    assert not [option for option in sections["vllm"]["collective"]["command"] if "CACHE" in option]
 
 
 @pytest.mark.parametrize(("gib", "memory"), [(None, ""), (0.5, str(GIB // 2)), ("48", str(48 * GIB))])
@@ -249,7 +258,8 @@ def test_a_release_without_its_own_all_reduce_is_not_told_to_leave_it() -> None:
 
 def test_what_containers_see_of_the_host() -> None:
     sections = member(llm_host_dir="/data").sections()
-    common = ["/data/scripts:/llm:ro", "/data/tmp:/tmp", "/opt/llm/models:/opt/llm/models:ro"]
+    cache = "/data/cache/image-1-7.0-0:/var/cache/llm"
+    common = ["/data/scripts:/llm:ro", "/data/tmp:/tmp", cache, "/opt/llm/models:/opt/llm/models:ro"]
     token = "/data/secrets/ray_token:/run/secrets/ray_token:ro"
     # A head's server sees the folder: keys change while it runs.
     both = "/data/secrets:/run/secrets:ro"

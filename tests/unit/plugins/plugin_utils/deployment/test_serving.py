@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import Question, Sources, decide
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import Serving, parse_template
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import (
+    Serving,
+    answers_with,
+    parse_template,
+)
 from jinja2 import TemplateSyntaxError
 
 from tests.support.deployments import host, refused
@@ -246,3 +250,35 @@ def test_it_is_refused_before_anything_is_planned(tmp_path: Path) -> None:
 def test_an_option_that_the_release_lacks_is_refused() -> None:
     found = decided(vllm_tool_call_parser="hermes", vllm_version="0.5.4")
     assert "enable_auto_tool_choice" in refused(found)
+
+
+# -- what a server shows that it works with ---------------------------------------------------------------------------
+CLASSIFIER = {"architectures": ["Qwen3ForSequenceClassification"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "config", "kind"),
+    [
+        ({}, {}, "token"),
+        ({"task": "generate"}, CLASSIFIER, "token"),
+        ({"task": "embedding"}, {}, "embedding"),
+        ({"task": "embed"}, {}, "embedding"),
+        ({"task": "score"}, {}, "score"),
+        ({"task": "classify"}, {"id2label": {"0": "a", "1": "b"}}, "class"),
+        ({"task": "reward"}, {}, "pooled"),
+        ({"runner": "pooling"}, {"architectures": ["BertModel"]}, "embedding"),
+        ({"runner": "pooling"}, CLASSIFIER, "score"),
+        ({"runner": "pooling"}, {**CLASSIFIER, "num_labels": 3}, "class"),
+        ({"runner": "pooling"}, {"architectures": ["Qwen2ForRewardModel"]}, "pooled"),
+        ({"runner": "pooling", "convert": "embed"}, CLASSIFIER, "embedding"),
+        ({"runner": "pooling", "convert": "reward"}, {}, "pooled"),
+        # A reranker that is a language model, as docs/guides/recipes.md has it
+        (
+            {"runner": "pooling", "hf_overrides": {**CLASSIFIER, "classifier_from_token": ["no", "yes"]}},
+            {"architectures": ["Qwen3ForCausalLM"], "id2label": {"0": "a", "1": "b"}},
+            "score",
+        ),
+    ],
+)
+def test_what_a_server_answers_with(options: dict[str, Any], config: dict[str, Any], kind: str) -> None:
+    assert answers_with(options, config) == kind

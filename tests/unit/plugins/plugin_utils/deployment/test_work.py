@@ -192,6 +192,32 @@ def test_hosts_are_left_out_of_the_pattern_of_a_play() -> None:
         assert set(work.left_out(HOSTS, found, {**whole, **walk}).values()) == {""}
 
 
+def test_a_machine_is_prepared_under_one_of_its_names_in_every_run() -> None:
+    """gpu3 is another name for the machine of gpu1."""
+    found = {stage: ["gpu1", "gpu3"] for stage in work.STAGES}
+    whole = {"ansible_run_tags": ["all"], "ansible_skip_tags": []}
+    for walk in ({}, {"llm_full_check": True}, {"ansible_run_tags": ["docker"]}):
+        patterns = work.left_out(HOSTS, found, {**whole, **walk}, twice=["gpu3"])
+        for stage in work.STAGES:
+            assert (":!gpu3" in patterns[stage]) == (stage in ("prepare", "images", "models")), (stage, walk)
+        assert ":!gpu3" not in patterns[work.LOCK]
+    patterns = work.left_out(HOSTS, found, whole, twice=["gpu3"])
+    assert work.stage_hosts("prepare", patterns, "gpu3", ["gpu1", "gpu3"]) == "gpu1:gpu3:!gpu2:!gpu3"
+    assert work.stage_hosts("serve", patterns, "gpu3", ["gpu1", "gpu3"]) == "llm_deployments:!gpu2"
+
+
+def test_every_name_of_a_machine_asks_for_the_same() -> None:
+    machine = {"images": ["i", "j"], "models": ["org/model", "org/other"]}
+    others = {**VARIABLES, "vllm_model": "org/other"}
+    one, other = (
+        work.asked_by_variables(variables, OPTIONS, BUNDLE, image, machine)
+        for variables, image in ((VARIABLES, "i"), (others, "j"))
+    )
+    assert one == other
+    alone = work.asked_by_variables(VARIABLES, OPTIONS, BUNDLE, "i", {"images": [], "models": []})
+    assert alone == work.asked_by_variables(VARIABLES, OPTIONS, BUNDLE, "i")
+
+
 @pytest.mark.parametrize(
     ("stage", "left_out", "node", "pattern"),
     [
@@ -217,3 +243,74 @@ def test_the_digest_of_the_collection_is_that_of_its_roles_and_plugins(tmp_path:
     assert work.code_digest(tmp_path) == found
     (tmp_path / "roles/a/tasks/main.yml").write_text("after")
     assert work.code_digest(tmp_path) != found
+
+
+@pytest.mark.parametrize(
+    ("service", "groups", "needed", "pattern"),
+    [
+        ("gateway", {"llm_gateway": ["g1", "g2"]}, {"g1": True, "g2": False}, "llm_gateway:!g2"),
+        ("gateway", {"llm_gateway": ["g1", "g2"]}, {}, "llm_gateway:!g1:!g2"),
+        (
+            "monitoring",
+            {"llm_deployments": ["h1", "h2"], "llm_monitoring": ["h2", "m1"]},
+            {"h2": True, "m1": True},
+            "llm_deployments:llm_monitoring:!h1",
+        ),
+        ("monitoring", {"llm_monitoring": ["m1"]}, {"m1": True}, "llm_monitoring"),
+    ],
+)
+def test_the_pattern_of_a_service(
+    service: str, groups: dict[str, list[str]], needed: dict[str, bool], pattern: str
+) -> None:
+    assert work.service_hosts(service, groups, needed) == pattern
+
+
+REPLICAS = {"a": ["a1", "a2"], "b": ["b1"], "c": ["c1"], "other": ["o1"]}
+MODELS = {"a": "m", "b": "m", "c": "m", "other": "n"}
+
+
+def batches(found: dict[str, Any]) -> list[list[str]]:
+    hosts = iter(found["hosts"].split(":"))
+    return [[next(hosts) for _ in range(size)] for size in found["sizes"]]
+
+
+def test_replicas_that_serve_take_turns() -> None:
+    found = work.rolling(REPLICAS, MODELS, list(REPLICAS), "")
+    assert batches(found) == [["a1", "a2", "o1"], ["b1"], ["c1"]]
+    assert found["after"] == {"a1": [], "a2": [], "o1": [], "b1": ["a1", "a2"], "c1": ["a1", "a2", "b1"]}
+    assert found["meanwhile"] == {"a": ["b", "c"], "b": ["a", "c"], "c": ["a", "b"], "other": []}
+
+
+def test_what_does_not_serve_yet_comes_first() -> None:
+    found = work.rolling(REPLICAS, MODELS, ["a"], "")
+    assert batches(found) == [["b1", "c1", "o1"], ["a1", "a2"]]
+    assert found["after"]["a1"] == ["b1", "c1"]
+    assert found["meanwhile"]["b"] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("standing", "left_out"),
+    [([], ""), (["other", "a"], ":!b1:!c1"), (list(REPLICAS), ":!a1:!a2:!b1:!o1"), (["other"], "")],
+)
+def test_one_batch_is_enough_where_nobody_has_to_wait(standing: list[str], left_out: str) -> None:
+    found = work.rolling(REPLICAS, MODELS, standing, left_out)
+    assert (found["sizes"], found["hosts"]) == ([], "")
+
+
+def test_hosts_with_nothing_to_do_do_not_count() -> None:
+    found = work.rolling(REPLICAS, MODELS, list(REPLICAS), ":!b1:!o1")
+    assert found["sizes"] == [2, 1]
+    assert work.stage_hosts("serve", {"serve": ":!b1:!o1"}, batches=found["hosts"]) == "a1:a2:o1:b1:c1:!b1:!o1"
+    assert work.stage_hosts("network", {}, batches=found["hosts"]) == "llm_deployments"
+
+
+@given(st.integers(1, 40), st.data())
+def test_of_replicas_that_serve_most_serve_on(count: int, data: st.DataObject) -> None:
+    names = [f"r{number}" for number in range(count)]
+    standing = data.draw(st.lists(st.sampled_from(names), unique=True))
+    found = work.rolling({name: [name] for name in names}, dict.fromkeys(names, "m"), standing, "")
+    there = batches(found) or [names]
+    assert sorted(name for batch in there for name in batch) == sorted(names)
+    most = max(len(set(batch) & set(standing)) for batch in there)
+    assert most <= -(-len(standing) // work.MOST_BATCHES)
+    assert set(there[0]) >= set(names) - set(standing)

@@ -11,7 +11,9 @@ from tests.support.inventories import JUNK, KNOWN, MANIFEST, Inventory
 
 
 def test_a_good_inventory_gives_its_deployments(inventory: Inventory) -> None:
-    assert inventory.set("gpu01", "gpu02", ray_head_host="gpu02").check() == {
+    found = inventory.set("gpu01", "gpu02", ray_head_host="gpu02").check()
+    assert list(found.pop("names")) == ["gpu01", "gpu02", "gpu03"]
+    assert found == {
         "problems": [],
         "deployments": {
             "qwen": {"hosts": ["gpu01", "gpu02"], "head": "gpu02"},

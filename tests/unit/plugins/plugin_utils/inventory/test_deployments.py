@@ -46,11 +46,11 @@ def test_a_host_in_two_deployments_is_the_only_problem_that_is_told(inventory: I
     assert entry["value"] == "qwen, tiny"
 
 
-def test_two_names_for_one_machine(inventory: Inventory) -> None:
-    inventory.set("gpu01", "gpu03", ansible_host="10.0.0.1")
+def test_two_names_for_one_machine_in_one_deployment(inventory: Inventory) -> None:
+    inventory.set("gpu01", "gpu02", ansible_host="10.0.0.1")
     entry = inventory.only()
     assert entry["code"] == "duplicate_address"
-    assert "gpu01, gpu03" in entry["what"]
+    assert "gpu01, gpu02" in entry["what"]
     assert entry["value"] == "10.0.0.1"
 
 

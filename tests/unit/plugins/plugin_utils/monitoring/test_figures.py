@@ -7,7 +7,11 @@ import subprocess
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.figures import bundle_metrics, plan_metrics
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.figures import (
+    bundle_metrics,
+    plan_metrics,
+    together,
+)
 
 OBSERVED: dict[str, Any] = {
     "prediction": {
@@ -27,6 +31,16 @@ def test_both_sides_have_tokens_and_memory_by_rank() -> None:
     assert sum(line.startswith("llm_measured_rank_bytes") for line in lines) == 1
 
 
+def test_those_of_several_deployments_stand_together_with_their_names() -> None:
+    page = together(plan_metrics(OBSERVED, "one"), together(plan_metrics(OBSERVED, "two"), bundle_metrics(1.7e9)))
+    lines = page.splitlines()
+    assert 'llm_planned_kv_cache_tokens{deployment="two"} 15072000' in lines
+    assert 'llm_planned_rank_bytes{deployment="one",rank="1",part="weights"} 268435456' in lines
+    names = [line.split()[2] for line in lines if line.startswith("# HELP")]
+    assert len(names) == len(set(names)) == 5
+    assert together(plan_metrics(OBSERVED), "") == plan_metrics(OBSERVED)
+
+
 @pytest.mark.parametrize("empty", [{}, {"prediction": {"kv_cache_tokens": None, "ranks": []}, "truth": None}])
 def test_what_is_not_known_is_left_out(empty: dict[str, Any]) -> None:
     assert plan_metrics(empty) == ""
@@ -36,7 +50,7 @@ def test_what_is_not_known_is_left_out(empty: dict[str, Any]) -> None:
 def test_promtool_reads_them() -> None:
     done = subprocess.run(
         ["promtool", "check", "metrics"],
-        input=plan_metrics(OBSERVED) + bundle_metrics(1.7e9),
+        input=together(plan_metrics(OBSERVED, "one"), plan_metrics(OBSERVED, "two"), bundle_metrics(1.7e9)),
         capture_output=True,
         text=True,
     )

@@ -18,7 +18,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
 SETTINGS = {
     "monitoring_mode": "full",
     "monitoring_dir": "/etc/llm-monitoring",
-    "monitoring_interval_seconds": 15,
+    "monitoring_interval_seconds": 10,
     "monitoring_first_token_seconds": 5.5,
     "monitoring_runbook_url": "https://example.com/alerts.md",
     "monitoring_listen_address": "127.0.0.1",

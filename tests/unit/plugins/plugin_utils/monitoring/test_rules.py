@@ -21,9 +21,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules imp
     vllm_metrics,
 )
 
+from tests.support.alert_cases import SETTINGS, cases, promtool_tests
+
 REPOSITORY = Path(__file__).resolve().parents[5]
 RUNBOOKS = [REPOSITORY / "docs" / folder / "alerts.md" for folder in ("runbooks", "zh/runbooks")]
-SETTINGS = {"first_token_seconds": 5, "runbook_url": "https://example.com/alerts.md"}
 RELEASES = table("vllm_metrics.yml")["releases"]
 ALERTS = table("alerts.yml")
 needs_promtool = pytest.mark.skipif(
@@ -136,195 +137,21 @@ def test_promtool_accepts_the_configuration(tmp_path: Path) -> None:
     promtool("check", "config", str(path))
 
 
-PROBE = 'container="llm-vllm",deployment="qwen",host="gpu01"'
-SERVER = 'deployment="qwen",host="gpu01",model_name="m"'
-NODE = 'job="node",host="gpu01",deployment="qwen",instance="gpu01:9100"'
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["name"])
+def test_an_alert_has_cases_in_which_it_fires_and_does_not(alert: dict[str, Any]) -> None:
+    tried = cases().get(alert_name(alert["name"]), [])
+    assert {"fires" in case for case in tried} == {True, False}
+    # YAML would read 0x20 without quotes as the number 32.
+    assert {type(values) for case in tried for values in case["given"].values()} == {str}
 
 
-def series(**values: str) -> list[dict[str, str]]:
-    return [{"series": name, "values": value} for name, value in values.items()]
-
-
-def case(minutes: str, given: dict[str, str], alert: str, labels: dict[str, str] | None) -> dict[str, Any]:
-    """At this time the alert fires with these labels, or not at all."""
-    rule = next(rule for rule in alert_rules(SETTINGS) if rule["alert"] == alert)
-    expected = []
-    if labels is not None:
-        summary = rule["annotations"]["summary"]
-        for name, value in labels.items():
-            summary = summary.replace("{{ $labels." + name + " }}", value)
-        annotations = {**rule["annotations"], "summary": summary}
-        expected = [{"exp_labels": {**rule["labels"], **labels}, "exp_annotations": annotations}]
-    return {
-        "interval": "15s",
-        "input_series": series(**given),
-        "alert_rule_test": [{"eval_time": minutes, "alertname": alert, "exp_alerts": expected}],
-    }
-
-
-UP = {"job": "node", "host": "gpu01", "deployment": "qwen", "instance": "gpu01:9100"}
-HEAD = '{deployment="qwen",host="gpu01"}'
-PLAN = {
-    "llm_planned_kv_cache_tokens" + HEAD: "100000x200",
-    'llm_planned_rank_bytes{deployment="qwen",host="gpu01",rank="0",part="weights"}': "2000000000x200",
-    'llm_measured_rank_bytes{deployment="qwen",host="gpu01",rank="0",part="weights"}': "2100000000x200",
-}
-GPU = {"host": "gpu01", "gpu": "0"}
-FALLEN = {"host": "gpu01", "pci_bus_id": "0000:3b:00", "xid": "79"}
-XID = 'llm_gpu_xid_timestamp_seconds{host="gpu01",pci_bus_id="0000:3b:00",xid="79"}'
-IMAGES = {
-    f'llm_container_info{{deployment="qwen",host="gpu0{n}",container="llm-vllm",image="sha256:{n}"}}': "1x100"
-    for n in (1, 2)
-}
-CASES = {
-    "a host that stops is told after 45 s": case("1m45s", {f"up{{{NODE}}}": "1 1 1 1 0x20"}, "HostDown", UP),
-    "a host that is back is forgotten at once": case("2m", {f"up{{{NODE}}}": "1 1 0 0 0 0 1x20"}, "HostDown", None),
-    "one missed answer is nothing": case("1m15s", {f"up{{{NODE}}}": "1 1 1 1 1 0 1x20"}, "HostDown", None),
-    "a server that gives no metrics": case(
-        "3m",
-        {'up{job="vllm",instance="gpu01:8000"}': "0x20"},
-        "TargetMissing",
-        {"job": "vllm", "instance": "gpu01:8000"},
-    ),
-    "an api that does not answer": case(
-        "3m",
-        {'probe_success{job="api",deployment="qwen"}': "0x20"},
-        "DeploymentNotReady",
-        {"job": "api", "deployment": "qwen"},
-    ),
-    "no token for half a minute": case(
-        "1m30s",
-        {f"llm_probe_failures{{{PROBE}}}": "0 0 0 0 1 2 3x20", f"llm_probe_restarts{{{PROBE}}}": "0x30"},
-        "GenerationDead",
-        {"container": "llm-vllm", "deployment": "qwen", "host": "gpu01"},
-    ),
-    "a token after a restart": case(
-        "3m",
-        {f"llm_probe_failures{{{PROBE}}}": "0 1 2 3 0x30", f"llm_probe_restarts{{{PROBE}}}": "0 0 0 0 1 1 0x30"},
-        "GenerationDead",
-        None,
-    ),
-    "restarts that help nothing": case(
-        "2m",
-        {f"llm_probe_starts{{{PROBE}}}": "1 2 3x30"},
-        "RestartLoop",
-        {"container": "llm-vllm", "deployment": "qwen", "host": "gpu01"},
-    ),
-    "a full cache and a queue, by the old name": case(
-        "10m",
-        {f"vllm:gpu_cache_usage_perc{{{SERVER}}}": "1x60", f"vllm:num_requests_waiting{{{SERVER}}}": "3x60"},
-        "KvCacheFull",
-        {"deployment": "qwen", "host": "gpu01"},
-    ),
-    "a full cache and a queue, by the new name": case(
-        "10m",
-        {f"vllm:kv_cache_usage_perc{{{SERVER}}}": "1x60", f"vllm:num_requests_waiting{{{SERVER}}}": "3x60"},
-        "KvCacheFull",
-        {"deployment": "qwen", "host": "gpu01"},
-    ),
-    "a full cache without a queue": case(
-        "10m",
-        {f"vllm:kv_cache_usage_perc{{{SERVER}}}": "1x60", f"vllm:num_requests_waiting{{{SERVER}}}": "0x60"},
-        "KvCacheFull",
-        None,
-    ),
-    "a plan that held": case("30m", PLAN | {"llm_measured_kv_cache_tokens" + HEAD: "95000x200"}, "PlanMissed", None),
-    "a cache that is smaller than planned": case(
-        "30m",
-        PLAN | {"llm_measured_kv_cache_tokens" + HEAD: "80000x200"},
-        "PlanMissed",
-        {"deployment": "qwen", "host": "gpu01"},
-    ),
-    "a rank that needs more than planned": case(
-        "30m",
-        PLAN | {'llm_measured_rank_bytes{deployment="qwen",host="gpu01",rank="1",part="weights"}': "4000000000x200"},
-        "PlanMissed",
-        {"deployment": "qwen", "host": "gpu01", "part": "weights"},
-    ),
-    "a start that took longer than weights and disk explain": case(
-        "30m",
-        {f"llm_probe_start_seconds{{{PROBE}}}": "400x200", f"llm_probe_start_expected_seconds{{{PROBE}}}": "300x200"},
-        "PlanMissed",
-        {"container": "llm-vllm", "deployment": "qwen", "host": "gpu01"},
-    ),
-    "fewer gpus than before": case("10m", {'llm_gpus{host="gpu01"}': "2x10 1x60"}, "GpuLost", {"host": "gpu01"}),
-    "fewer pcie lanes": case(
-        "15m",
-        {
-            'DCGM_FI_DEV_PCIE_LINK_WIDTH{host="gpu01",gpu="0"}': "8x100",
-            'DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH{host="gpu01",gpu="0"}': "16x100",
-        },
-        "GpuLinkNarrow",
-        GPU,
-    ),
-    "two versions of the driver": case(
-        "15m",
-        {
-            'llm_nvidia_driver_info{deployment="qwen",host="gpu01",version="535.1"}': "1x100",
-            'llm_nvidia_driver_info{deployment="qwen",host="gpu02",version="570.1"}': "1x100",
-        },
-        "DriverMismatch",
-        {"deployment": "qwen"},
-    ),
-    "a gateway that does not answer": case(
-        "3m",
-        {'probe_success{job="gateway",host="gate"}': "0x20"},
-        "GatewayNotReady",
-        {"job": "gateway", "host": "gate"},
-    ),
-    "a certificate that ends in ten days": case(
-        "90m", {'probe_ssl_earliest_cert_expiry{instance="g"}': "864000x400"}, "CertificateExpiring", {"instance": "g"}
-    ),
-    "a certificate that ends in a month": case(
-        "90m", {'probe_ssl_earliest_cert_expiry{instance="g"}': "2592000x400"}, "CertificateExpiring", None
-    ),
-    "an error that the driver logged": case("10m", {XID: "300x100"}, "GpuXid", FALLEN),
-    "an error of half an hour ago": case("35m", {XID: "300x200"}, "GpuXid", None),
-    "memory errors that cannot be corrected": case(
-        "1m", {'DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{host="gpu01",gpu="0"}': "1x20"}, "GpuEccErrors", GPU
-    ),
-    "clocks that heat lowers": case("10m", {'llm_gpu_throttled{host="gpu01",gpu="0"}': "1x60"}, "GpuThrottled", GPU),
-    "two images": case("15m", IMAGES, "ImageMismatch", {"deployment": "qwen", "container": "llm-vllm"}),
-    "one image on every host": case("15m", dict(list(IMAGES.items())[:1]), "ImageMismatch", None),
-    "two states of a model": case(
-        "15m",
-        {f'llm_model_info{{deployment="qwen",host="gpu0{n}",model="lab--tiny",digest="{n}"}}': "1x100" for n in (1, 2)},
-        "ModelMismatch",
-        {"deployment": "qwen", "model": "lab--tiny"},
-    ),
-    "a file that the disk changed": case(
-        "1m",
-        {'llm_model_damaged_files{host="gpu01",model="lab--tiny"}': "1x20"},
-        "ModelDamaged",
-        {"host": "gpu01", "model": "lab--tiny"},
-    ),
-    "a bundle of last year": case(
-        "90m",
-        {'llm_bundle_written_timestamp_seconds{host="gpu01"}': f"-{200 * 86400}x400"},
-        "BundleOld",
-        {"host": "gpu01"},
-    ),
-    "a clock that is behind": case(
-        "5m", {'node_time_seconds{host="gpu01"}': "-60+15x40"}, "ClockSkew", {"host": "gpu01"}
-    ),
-    "a disk that is nearly full": case(
-        "10m",
-        {
-            'node_filesystem_avail_bytes{host="gpu01",mountpoint="/",fstype="ext4"}': "5x60",
-            'node_filesystem_size_bytes{host="gpu01",mountpoint="/",fstype="ext4"}': "100x60",
-            'node_filesystem_readonly{host="gpu01",mountpoint="/",fstype="ext4"}': "0x60",
-        },
-        "DiskFilling",
-        {"host": "gpu01", "mountpoint": "/", "fstype": "ext4"},
-    ),
-}
+def test_no_case_is_about_an_alert_that_is_not_there() -> None:
+    assert set(cases()) == {alert_name(alert["name"]) for alert in ALERTS}
 
 
 @needs_promtool
-@pytest.mark.parametrize("name", CASES)
-def test_promtool_evaluates(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("alert", sorted(cases()))
+def test_promtool_evaluates(alert: str, tmp_path: Path) -> None:
     (tmp_path / "llm.yml").write_text(yaml.safe_dump(rules_file(SETTINGS)))
-    test = {"rule_files": ["llm.yml"], "evaluation_interval": "15s", "tests": [CASES[name]]}
-    path = tmp_path / "test.yml"
-    path.write_text(yaml.safe_dump(test))
-    promtool("test", "rules", str(path))
+    (tmp_path / "test.yml").write_text(promtool_tests("llm.yml", {alert: cases()[alert]}))
+    promtool("test", "rules", str(tmp_path / "test.yml"))

@@ -58,7 +58,12 @@ def test_the_server_of_a_deployment_is_asked_on_its_head() -> None:
         "targets": ["192.0.2.1:8080"],
         "labels": {"host": "gpu01", "deployment": "split", "release": "0.8.5.post1"},
     }
-    assert addresses("api") == {"gpu01": "http://192.0.2.1:8080/health", "gpu03": "http://[2001:db8::3]:8000/health"}
+    assert addresses("api") == {"gpu01": "http://192.0.2.1:8080/ready", "gpu03": "http://[2001:db8::3]:8000/ready"}
+
+
+def test_a_server_without_a_probe_is_asked_whether_it_answers() -> None:
+    alone = {**VARIABLES, "gpu01": {**VARIABLES["gpu01"], "vllm_probe_enabled": "no"}}
+    assert targets(DEPLOYMENTS, alone)["api"][0]["targets"] == ["http://192.0.2.1:8080/health"]
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,11 @@ def test_another_limit_of_a_journal_concerns_that_host() -> None:
     assert needed(other) == {"gpu01": [EXPORTERS], "watch": []}
 
 
+def test_a_host_with_an_exporter_of_its_own_gets_none() -> None:
+    wanted = asked({**DECIDED, "collectors": ["192.0.2.9"]}, ["watch"], {}, {"monitoring_dir": "/etc/x"}, [])
+    assert needed(wanted, there={}) == {"watch": [WATCHER]}
+
+
 def test_another_start_concerns_only_its_head() -> None:
     other = asked(
         {**DECIDED, "collectors": ["192.0.2.9"], "figures": {"gpu01": "x 1\n"}},
@@ -80,3 +85,8 @@ def test_another_start_concerns_only_its_head() -> None:
 
 def test_a_run_that_does_not_know_all_targets_leaves_who_watches_alone() -> None:
     assert needed(there={}, whole=False) == {"gpu01": [EXPORTERS], "watch": [EXPORTERS]}
+
+
+def test_a_machine_under_two_names_gets_its_exporters_once() -> None:
+    found = sections(WANTED, {}, "c", False, True, ["watch"])
+    assert {host: section["needed"] for host, section in found.items()} == {"gpu01": [EXPORTERS], "watch": [WATCHER]}

@@ -186,6 +186,25 @@ def test_every_release_refuses_what_its_key_does_not_cover(version: str) -> None
         assert argv[-4:] == ["--middleware", "mine.One", *ANSWERING]
 
 
+@pytest.mark.parametrize("version", releases())
+def test_no_release_writes_prompts_into_its_log(version: str) -> None:
+    """From 0.10.1 on none does unless it is told to."""
+    argv = launch({}, version, "uni", ALONE, SERVICE)["a"]["argv"]
+    quiet = "--disable-log-requests"
+    assert argv.count(quiet) == (release_key(version) < release_key("0.10.1"))
+    if quiet in argv:
+        assert unknown_option("disable_log_requests", resolve_release(version)) is None
+    else:
+        assert unknown_option("enable_log_requests", resolve_release(version)) is None
+
+
+@pytest.mark.parametrize(("said", "count"), [(True, 1), (False, 0)])
+@pytest.mark.parametrize("name", ["disable_log_requests", "disable-log-requests"])
+def test_whoever_wants_prompts_in_the_log_has_to_say_so(name: str, said: bool, count: int) -> None:
+    argv = launch({name: said}, "0.8.5", "uni", ALONE, SERVICE)["a"]["argv"]
+    assert argv.count("--disable-log-requests") == count
+
+
 def test_vllm_finds_the_middleware_by_that_name() -> None:
     module, name = MIDDLEWARE.rsplit(".", 1)
     assert f"class {name}:" in (ROLE / f"files/middleware/{module}.py").read_text()

@@ -291,6 +291,22 @@ def test_a_good_host_has_neither_problems_nor_warnings() -> None:
     assert report_lines(found["report"]) == ["gpu01  ok (qwen)", "gpu02  ok (qwen)"]
 
 
+@pytest.mark.parametrize(("offload", "fits"), [(20, True), (40, False)])
+def test_deployments_of_one_machine_share_its_memory(offload: int, fits: bool) -> None:
+    cards = [{**V100, "index": index, "uuid": f"GPU-{index}", **HEALTH} for index in range(2)]
+    deployments = {"one": {"hosts": ["gpu01"], "head": "gpu01"}, "two": {"hosts": ["gpu02"], "head": "gpu02"}}
+    settings = {
+        host: {"host": HOST, "gpu": GPU, "sharing": ["gpu01", "gpu02"], "own_gpus": [card], "cpu_offload_gib": offload}
+        for host, card in zip(("gpu01", "gpu02"), cards, strict=True)
+    }
+    seen = {host: facts(number, llm_gpus_found=cards) for number, host in enumerate(settings, 1)}
+    found = check_hosts(deployments, seen, settings, LIMITS)
+    told = [problem for problem in found["problems"] if problem["code"] == "memory_too_small"]
+    assert len(told) == (0 if fits else 1)
+    for problem in told:
+        assert "vllm_options.cpu_offload_gb: 80.0 GiB" in "".join(map(str, problem.values()))
+
+
 PLANTED: list[tuple[str, dict[str, Any], str]] = [
     ("kernel_too_old", {"host": {"kernel": "3.10.0-1160.el7.x86_64"}}, "3.10.0-1160"),
     ("selinux_labels", {"host": {"docker_selinux_enabled": True}}, "selinux-enabled: true"),

@@ -124,3 +124,17 @@ def test_on_one_host_nccl_is_compared_with_what_joins_the_gpus(backend: str, com
     text = "\n".join(report_lines([], {"d": {"hosts": ["a"], "head": "a"}}, {}, {}, collective={"a": found}))
     assert "256 MiB" in text
     assert ("at best 66 % of the 3600 Gbit/s of NVLink x18" in text) == compared
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_it_says_how_long_a_start_took_and_who_answered(language: str) -> None:
+    def said(meanwhile: dict[str, list[str]], served_before: bool, first: float | None = None) -> str:
+        deployments = {"d": {"hosts": ["a"], "head": "a"}}
+        starts = {"a": {"seconds": 61.7, "served_before": served_before, "first": first}}
+        return "\n".join(report_lines([], deployments, {}, {}, language, starts=starts, meanwhile=meanwhile))
+
+    assert "62" in said({}, True)
+    assert "other" in said({"d": ["other"]}, True)
+    assert "other" not in said({"d": ["other"]}, False)
+    assert said({}, True) != said({}, False)
+    assert "118" in said({}, True, 118.2)

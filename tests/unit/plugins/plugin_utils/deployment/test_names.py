@@ -1,0 +1,79 @@
+"""One deployment on a machine has the names that it always had; with several the deployment is part of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import (
+    former,
+    names,
+    names_of_all,
+    part_of_names,
+    prepared_by_another,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+PLAIN = {
+    "suffix": "",
+    "vllm": "llm-vllm",
+    "ray": "llm-ray",
+    "probe": "llm-probe",
+    "state": "/run/llm-probe",
+    "collective": "llm-collective",
+    "benchmark": "llm-benchmark",
+    "firewall": "llm-firewall",
+    "table": "baremetal_llm",
+    "folder": "",
+}
+MACHINES: dict[str, Hashable | None] = {"a": "m1", "b": "m1", "c": "m2", "d": None}
+
+
+def test_a_machine_with_one_deployment_keeps_its_names() -> None:
+    found = names_of_all({"one": ["a", "c"], "two": ["d"]}, MACHINES.get)
+    assert found == {host: {**PLAIN, "sharing": [host]} for host in "acd"}
+
+
+def test_with_several_the_deployment_is_part_of_every_name() -> None:
+    found = names_of_all({"one": ["a", "c"], "two": ["b"]}, MACHINES.get)
+    assert found["c"] == {**PLAIN, "sharing": ["c"]}
+    for host, deployment in (("a", "one"), ("b", "two")):
+        assert found[host]["sharing"] == ["a", "b"]
+        for kind, plain in PLAIN.items():
+            assert found[host][kind] != plain
+            assert deployment in found[host][kind]
+    assert not {str(each) for each in found["a"].values()} & {str(each) for each in found["b"].values()} - {
+        "['a', 'b']"
+    }
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_a_part_of_a_name_is_one_for_every_program_and_of_one_deployment_only(one: str, other: str) -> None:
+    assert re.fullmatch("[A-Za-z0-9_]+", part_of_names(one))
+    assert (part_of_names(one) == part_of_names(other)) == (one == other)
+
+
+def test_a_machine_is_prepared_under_its_first_name_of_the_run() -> None:
+    found = names_of_all({"one": ["a", "c"], "two": ["b"]}, MACHINES.get)
+    assert prepared_by_another(["a", "b", "c"], found) == ["b"]
+    assert prepared_by_another(["b", "c"], found) == []
+    assert prepared_by_another(["x"], {}) == []
+
+
+def test_containers_of_another_number_of_deployments_are_found() -> None:
+    containers = [{"name": name} for name in ("llm-vllm", "llm-ray", "llm-vllm-one", "llm-vllm-two", "postgres")]
+    current = [names("one"), names("two")]
+    assert [each["vllm"] for each in former(containers, current, "/opt/llm")] == ["llm-vllm"]
+    assert [each["vllm"] for each in former(containers, [names()], "/opt/llm")] == ["llm-vllm-one", "llm-vllm-two"]
+    assert former([{"name": "llm-collective"}, {"name": "llm-vllm"}], [names()], "/opt/llm") == []
+
+
+def test_what_they_left_is_named_with_them() -> None:
+    paths = former([{"name": "llm-vllm"}], [names("one"), names("two")], "/opt/llm")[0]["paths"]
+    assert "/etc/systemd/system/llm-probe.timer" in paths
+    assert "/etc/systemd/system/docker.service.d/llm-firewall.conf" in paths
+    assert "/opt/llm/secrets" in paths
+    paths = former([{"name": "llm-ray-one"}], [names()], "/opt/llm")[0]["paths"]
+    assert "/etc/llm-firewall-one.nft" in paths
+    assert "/opt/llm/deployments/one/secrets" in paths
