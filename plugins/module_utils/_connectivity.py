@@ -49,6 +49,8 @@ _OVERHEAD = {4: 28, 6: 48}  # IP and UDP headers
 # Sizes of whole packets that tell something: jumbo frames, InfiniBand, Ethernet, PPPoE, tunnels, the least that IPv6 allows.
 _SIZES = (9000, 8942, 4092, 2044, 1500, 1492, 1450, 1420, 1400, 1280, 576)
 _COPIES = 3
+# How often a port is looked at whose program cannot be told, and how long between.
+_LOOKS, _LOOK_SECONDS = 4, 0.5
 _WORKERS = 64
 
 
@@ -204,25 +206,33 @@ class Listener:
         taken: list[dict[str, Any]] = []
         for network, address in self.addresses.items():
             for port in range(first, last + 1):
-                try:
-                    self.watch(_listening(address, port), network)
-                    there[network] = {"port": port, "answers": True}
+                owner = self.hold_one(network, address, port, _LOOKS if first == last else 1)
+                if owner is None or owner.deployment:
+                    there[network] = {"port": port, "answers": owner is None}
                     break
-                except OSError as error:
-                    owner = holder(address, port)
-                    if owner is not None and owner.deployment:
-                        there[network] = {"port": port, "answers": False}
-                        break
-                    if first == last:
-                        taken.append(
-                            {
-                                "port": port,
-                                "address": address,
-                                "program": owner.program if owner else str(error),
-                                "pid": owner.pid if owner else 0,
-                            }
-                        )
+                if first == last:
+                    taken.append({"port": port, "address": address, "program": owner.program, "pid": owner.pid})
         return there, taken
+
+    def hold_one(self, network: str, address: str, port: int, looks: int) -> Holder | None:
+        """Hold this port: nothing then, else who has it.
+
+        A program that ends while it is looked at, as a Ray node does that has lost its head, can no longer be told from others: the port is
+        taken by another program only if the same one has it at the next look, too.
+        """
+        owner: Holder | None = None
+        for look in range(looks):
+            if look:
+                time.sleep(_LOOK_SECONDS)
+            before = owner
+            try:
+                self.watch(_listening(address, port), network)
+                return None
+            except OSError as error:
+                owner = holder(address, port) or Holder(0, str(error), "")
+            if owner.deployment or owner == before:
+                break
+        return owner
 
     def serve(self, seconds: float) -> None:
         """Until told to end, or for so long."""

@@ -15,6 +15,7 @@ from typing import Any, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     container_ids,
+    lasting,
     listening_sockets,
     process_ids,
     read,
@@ -99,7 +100,9 @@ def listeners(processes: Processes) -> list[dict[str, Any]]:
     owners = socket_owners(processes.root, processes.pids, [at.inode for at in found])
     unknown: dict[str, Any] = {"pid": None, "process": "", "command": "", "container": ""}
     described = {inode: processes.described(pid) for inode, pid in owners.items()}
-    return [{"port": at.port, **described.get(at.inode, unknown)} for at in found]
+    nameless = {at.inode for at in found if not described.get(at.inode, unknown)["process"]}
+    gone = nameless - lasting(processes.root, nameless)
+    return [{"port": at.port, **described.get(at.inode, unknown)} for at in found if at.inode not in gone]
 
 
 def name_addresses(name: str) -> list[str]:

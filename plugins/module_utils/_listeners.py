@@ -13,6 +13,7 @@ import re
 
 from ansible_collections.baremetal.llm.plugins.module_utils._connectivity import CONTROL, container_deployment
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
+    lasting,
     listening_sockets,
     process_ids,
     read,
@@ -72,4 +73,7 @@ def foreign_ports(first: int, last: int, proc: str = "/proc", engine: str = "/ru
     owners = socket_owners(proc, process_ids(proc), [*(inode for _port, inode in sockets), *proofs])
     ours = {pid for pid in set(owners.values()) if container_deployment(pid, proc, engine)}
     ours |= {owners[inode] for inode in proofs if inode in owners}
-    return sorted({port for port, inode in sockets if owners.get(inode) not in ours})
+    foreign = [(port, inode) for port, inode in sockets if owners.get(inode) not in ours]
+    nameless = {inode for _port, inode in foreign if not read(proc, str(owners.get(inode)), "comm")}
+    gone = nameless - lasting(proc, nameless)
+    return sorted({port for port, inode in foreign if inode not in gone})

@@ -12,10 +12,12 @@ import ipaddress
 import os
 import re
 import struct
+import time
 from typing import Iterable, NamedTuple
 
 _LISTEN = "0A"  # TCP_LISTEN in the fourth column of /proc/net/tcp
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
+_MOMENT_SECONDS = 0.5
 
 
 class Socket(NamedTuple):
@@ -77,6 +79,15 @@ def socket_owners(proc: str, pids: Iterable[int], inodes: Iterable[str]) -> dict
             if inode:
                 found.setdefault(inode, pid)
     return found
+
+
+def lasting(proc: str, inodes: Iterable[str]) -> set[str]:
+    """Which of these sockets still listen a moment later. A program that is ending has them for a while, and nobody can tell any more whose it is."""
+    asked = set(inodes)
+    if not asked:
+        return set()
+    time.sleep(_MOMENT_SECONDS)
+    return asked & {at.inode for at in listening_sockets(proc)}
 
 
 def container_ids(proc: str, pid: int) -> list[str]:

@@ -118,6 +118,24 @@ def test_a_taken_port_is_told_with_its_holder(control: bytes) -> None:
     assert peer["held"] == {f"port_{port}": {}}
 
 
+def test_a_port_whose_program_ends_meanwhile_is_free(control: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Ray node that has lost its head ends while the port is looked at: its process is gone, and whose it was nobody can tell."""
+    looks = []
+    with socket.create_server(("127.0.0.3", 0)) as server:
+        port = server.getsockname()[1]
+
+        def ending(*_where: object) -> connectivity.Holder:
+            looks.append(port)
+            server.close()
+            return connectivity.Holder(0, "", "")
+
+        monkeypatch.setattr(connectivity, "holder", ending)
+        peer = start(control, (port, port))
+    assert peer["taken"] == []
+    assert peer["held"] == {f"port_{port}": {NETWORK: {"port": port, "answers": True}}}
+    assert looks == [port]
+
+
 def test_in_a_range_the_next_free_port_does(control: bytes) -> None:
     with socket.create_server(("127.0.0.3", 0)) as server:
         first = server.getsockname()[1]

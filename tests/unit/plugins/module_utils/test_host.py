@@ -65,6 +65,16 @@ def test_all_of_a_host(proc: Path) -> None:
     assert found["selinux"] == "disabled"
 
 
+def test_a_port_of_a_program_that_ends_is_nobodys(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def moment(_seconds: float) -> None:
+        (proc / "net/tcp").write_text("")
+        (proc / "net/tcp6").write_text("")
+
+    monkeypatch.setattr("ansible_collections.baremetal.llm.plugins.module_utils._proc.time.sleep", moment)
+    found = host.host_facts(str(proc), str(proc), {ID: "llm-ray"}, [])
+    assert [entry["port"] for entry in found["listeners"]] == [6379, 8000]  # 22 was nobody's that could be seen
+
+
 def test_a_host_that_shows_nothing(tmp_path: Path) -> None:
     found = host.host_facts(str(tmp_path / "no"), str(tmp_path), {}, [])
     assert (found["listeners"], found["services"], found["memory"]["total_mib"]) == ([], [], 0)

@@ -52,6 +52,18 @@ def proc(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_what_ends_while_it_is_looked_at_is_nobodys(proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 42000 in listeners.foreign_ports(32768, 60999, str(proc), "/nowhere")  # nobody has it, and it stays
+
+    def moment(_seconds: float) -> None:
+        (proc / "net/tcp6").write_text(table((ANY6, 50022, 7), (MAPPED_LOOPBACK, 41000, 8)))
+
+    monkeypatch.setattr("ansible_collections.baremetal.llm.plugins.module_utils._proc.time.sleep", moment)
+    found = listeners.foreign_ports(32768, 60999, str(proc), "/nowhere")
+    assert 42000 not in found
+    assert 49152 in found  # whose program is known
+
+
 def test_sshd_and_systemd_and_the_login_itself(proc: Path) -> None:
     assert listeners.ssh_ports(str(proc), 12) == [2200, 2222, 50022]
     assert listeners.ssh_ports(str(proc), 1) == [2222, 50022]
