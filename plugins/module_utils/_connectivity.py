@@ -4,8 +4,9 @@
 
 A listener is a process of its own that ends when told to, or by itself when its time is up. It holds the ports that nothing
 holds yet, so that a prober finds an answer there; where the cluster's own service has a port already, that is what gets
-connected to. Whoever talks to a listener proves with the run's token that it belongs to this run, and the listener proves who it
-is, so that neither a stranger's service nor a second host with the same address is taken for the right one.
+connected to, and where that service ends meanwhile, the listener takes its port. Whoever talks to a listener proves with the
+run's token that it belongs to this run, and the listener proves who it is, so that neither a stranger's service nor a second
+host with the same address is taken for the right one.
 
 Connections alone cannot tell which direction of a path is dead: both need both. So the listener also writes down whose
 datagrams arrive, and how large they were: nobody may fragment them, which tells the MTU of the path.
@@ -51,6 +52,8 @@ _SIZES = (9000, 8942, 4092, 2044, 1500, 1492, 1450, 1420, 1400, 1280, 576)
 _COPIES = 3
 # How often a port is looked at whose program cannot be told, and how long between.
 _LOOKS, _LOOK_SECONDS = 4, 0.5
+# How often a listener looks whether a service has given up its port, and a prober tries such a port again.
+_AGAIN_SECONDS = 0.2
 _WORKERS = 64
 
 
@@ -167,6 +170,8 @@ class Listener:
         self.heard: dict[str, dict[str, int]] = {network: {} for network in addresses}
         self.port = 0
         self.streaming = threading.Lock()
+        # Network, address and port of what services of the cluster hold.
+        self.services: list[tuple[str, str, int]] = []
         self.selector = selectors.DefaultSelector()
         self.control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.control.bind(control)
@@ -209,6 +214,8 @@ class Listener:
                 owner = self.hold_one(network, address, port, _LOOKS if first == last else 1)
                 if owner is None or owner.deployment:
                     there[network] = {"port": port, "answers": owner is None}
+                    if owner is not None:
+                        self.services.append((network, address, port))
                     break
                 if first == last:
                     taken.append({"port": port, "address": address, "program": owner.program, "pid": owner.pid})
@@ -238,7 +245,9 @@ class Listener:
         """Until told to end, or for so long."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            for key, _events in self.selector.select(max(0.0, deadline - time.monotonic())):
+            self.take_over()
+            wait = max(0.0, deadline - time.monotonic())
+            for key, _events in self.selector.select(min(wait, _AGAIN_SECONDS) if self.services else wait):
                 channel: Any = key.fileobj
                 if channel is self.control:
                     if self.told_to_end(channel):
@@ -248,6 +257,15 @@ class Listener:
                 else:
                     connection, _peer = channel.accept()
                     threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
+
+    def take_over(self) -> None:
+        """Hold the ports of services that have ended: a Ray node ends a minute after its head."""
+        for network, address, port in list(self.services):
+            try:
+                self.watch(_listening(address, port), network)
+            except OSError:
+                continue
+            self.services.remove((network, address, port))
 
     def close(self) -> None:
         """Give up what is held, in this process."""
@@ -424,14 +442,21 @@ class Prober:
         return "" if other == peer else "other:{0}".format(other)
 
     def try_port(self, network: str, peer: str, address: str, port: int, answers: bool) -> tuple[str, float]:
-        """What is wrong with a connection to this port, or nothing; and how long it took in milliseconds."""
-        started = time.monotonic()
-        try:
-            with self.connect(network, address, port) as channel:
-                took = (time.monotonic() - started) * 1000
-                return (self.greet(channel, peer, "hello") if answers else ""), took
-        except OSError as error:
-            return _reason(error), 0.0
+        """What is wrong with a connection to this port, or nothing; and how long it took in milliseconds.
+
+        A service of the cluster (``answers`` is false) may just have ended. The peer's listener takes its port then, so it is tried again.
+        """
+        deadline = time.monotonic() + self.timeout
+        while True:
+            started = time.monotonic()
+            try:
+                with self.connect(network, address, port) as channel:
+                    took = (time.monotonic() - started) * 1000
+                    return (self.greet(channel, peer, "hello") if answers else ""), took
+            except OSError as error:
+                if answers or not isinstance(error, ConnectionRefusedError) or started >= deadline:
+                    return _reason(error), 0.0
+            time.sleep(_AGAIN_SECONDS)
 
     def send_datagrams(self, network: str, peers: Sequence[Mapping[str, Any]], mtu: int, sizes: Sequence[int]) -> None:
         """To every peer, in all sizes that may tell something, never fragmented."""

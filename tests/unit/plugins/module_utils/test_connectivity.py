@@ -7,6 +7,8 @@ import itertools
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -134,6 +136,22 @@ def test_a_port_whose_program_ends_meanwhile_is_free(control: bytes, monkeypatch
     assert peer["taken"] == []
     assert peer["held"] == {f"port_{port}": {NETWORK: {"port": port, "answers": True}}}
     assert looks == [port]
+
+
+def test_a_service_that_ends_before_it_is_connected_to(control: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between listening and connecting the Ray node of a lost head may end. That says nothing about the network."""
+    monkeypatch.setattr(connectivity, "holder", lambda *_where: connectivity.Holder(1, "raylet", "tiny"))
+    program = "import socket, time; s = socket.create_server(('127.0.0.3', 0)); print(s.getsockname()[1], flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as service:
+        assert service.stdout
+        port = int(service.stdout.readline())
+        peer = start(control, (port, port))
+        assert peer["held"] == {f"port_{port}": {NETWORK: {"port": port, "answers": False}}}
+        assert probe(peer)["failed"] == {}
+        service.kill()
+    assert probe(peer)["failed"] == {}
+    connectivity.stop_listener(control)
+    assert probe(peer)["failed"][f"port_{port}"]["reason"] == "refused"
 
 
 def test_in_a_range_the_next_free_port_does(control: bytes) -> None:
