@@ -87,7 +87,7 @@ class _Network:
             self.add("connectivity_no_path", self.network, pairs=names(dead, self.lang))
         if one_way:
             self.add("connectivity_one_way", self.network, pairs=names(one_way, self.lang))
-        self.judge_blocked_ports(set(dead), set(one_way))
+        self.judge_blocked_ports()
         self.judge_streams()
         self.judge_mtu()
         self.judge_rates()
@@ -138,7 +138,7 @@ class _Network:
                 port=reasons["stranger"],
             )
 
-    def judge_blocked_ports(self, dead: set[str], one_way: set[str]) -> None:
+    def judge_blocked_ports(self) -> None:
         """Ports that fail where the path as such works."""
         blocked: dict[tuple[str, str], list[str]] = {}
         for sender, others in self.paths.items():

@@ -31,7 +31,6 @@ class Context(NamedTuple):
     settings: Settings
     width: int
     capability: tuple[int, int]
-    tensor_rank: int
 
     @property
     def compiled(self) -> bool:
@@ -236,7 +235,7 @@ def peak(
 def _allocated_peak(
     model: Model, shard: Shard, settings: Settings, dtype: str, capability: tuple[int, int], tensor_rank: int
 ) -> int:
-    context = Context(model, shard, settings, DTYPE_BYTES[dtype], capability, tensor_rank)
+    context = Context(model, shard, settings, DTYPE_BYTES[dtype], capability)
     tokens = settings.batched_tokens
     layers = set(model.layers[shard.first_layer : shard.last_layer])
     stays = 0

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
@@ -60,9 +59,7 @@ def checkpoints(model: Model, key: tuple[int, ...], capability: tuple[int, int])
     return found
 
 
-def rungs(
-    model: Model, settings: Mapping[str, Any], prediction: Prediction, key: tuple[int, ...], capability: tuple[int, int]
-) -> list[Rung]:
+def rungs(model: Model, prediction: Prediction, key: tuple[int, ...], capability: tuple[int, int]) -> list[Rung]:
     """Changes worth a look beside a plan."""
     resolved = prediction.settings
     found: list[Rung] = []

@@ -30,7 +30,7 @@ def check(model: Model, settings: Settings, method: str | None) -> Iterator[Refu
     yield from _bitsandbytes(settings, method)
     yield from _contexts(model, settings)
     yield from _scheduler(settings)
-    yield from _others(model, settings, method)
+    yield from _others(settings, method)
 
 
 def _together(settings: Settings, one: str, other: str | Text, *names: str) -> Refusal:
@@ -173,7 +173,7 @@ def _scheduler(settings: Settings) -> Iterator[Refusal]:
         yield _together(settings, "num_scheduler_steps", "pipeline_parallel_size", "num_scheduler_steps")
 
 
-def _others(model: Model, settings: Settings, method: str | None) -> Iterator[Refusal]:
+def _others(settings: Settings, method: str | None) -> Iterator[Refusal]:
     key = settings.release.key
     if _on(settings, "ray_workers_use_nsight") and settings.executor != "ray" and settings.tp * settings.pp == 1:
         yield _needs(settings, "ray_workers_use_nsight", "Ray")

@@ -468,7 +468,7 @@ def _rungs(task: Task, best: Candidate) -> list[Candidate]:
     error = best.prediction.error
     if error is not None and error.code not in (*MEMORY_CODES, "out_of_memory_loading"):
         return found  # memory is not what stops it
-    for rung in ladder.rungs(task.model, best.settings, best.prediction, task.release.key, task.weakest.capability):
+    for rung in ladder.rungs(task.model, best.prediction, task.release.key, task.weakest.capability):
         settings = {
             name: value
             for name, value in dict(best.settings, **rung.settings).items()

@@ -56,9 +56,7 @@ class Settings(NamedTuple):
     asked_max_model_len: int | None
     auto_max_model_len: bool
     batched_tokens: int
-    batched_tokens_asked: bool
     sequences: int
-    sequences_asked: bool
     chunked_prefill: bool
     prefix_caching: bool
     eager: bool
@@ -339,9 +337,7 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         asked_max_model_len=length,
         auto_max_model_len=auto_length,
         batched_tokens=final_batched,
-        batched_tokens_asked=batched is not None,
         sequences=final_seqs,
-        sequences_asked=sequences is not None,
         chunked_prefill=chunked_on,
         prefix_caching=fields.truth(
             raw.get("enable_prefix_caching"), "settings.enable_prefix_caching", eras.PREFIX_CACHING[engine]
