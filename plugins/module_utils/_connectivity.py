@@ -269,7 +269,7 @@ class Listener:
                 self.heard[network][host] = max(size, self.heard[network].get(host, 0))
                 channel.sendto(proof(self.token, "heard", self.host, head.get("nonce")).encode(), sender)
         except OSError:
-            pass  # such as a refusal that came back for an earlier answer
+            pass  # such as an ICMP error that came back for an earlier answer
 
     def answer(self, connection: socket.socket) -> None:
         try:

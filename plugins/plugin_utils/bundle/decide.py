@@ -47,7 +47,7 @@ def held_images(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def missing_images(images: Sequence[Mapping[str, Any]], engine: Sequence[Mapping[str, Any]], lang: str = "en") -> str:
-    """Which images the engine lacks, as a refusal; empty if it lacks none."""
+    """Which images the engine lacks, as an error; empty if it lacks none."""
     tags = {tag for one in engine for tag in one.get("RepoTags") or []}
     named = [str(image["reference"]) for image in images]
     lacking = [reference for reference in named if reference not in tags]

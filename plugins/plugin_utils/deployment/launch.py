@@ -24,7 +24,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FILES, FOLDER, answers_with, pools
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import (
     cluster_environment,
     hosts_of,
@@ -574,12 +574,12 @@ class Member:
         lang, version = language(self.variables["llm_language"]), self.deployment.vllm_version
         where = message("where_group", lang, group=self.deployment.name)
         if release_key(version) < release_key(eras.BENCHMARK_SINCE):
-            return refusal("benchmark_release", lang, version, where, since=eras.BENCHMARK_SINCE)
+            return error_text("benchmark_release", lang, version, where, since=eras.BENCHMARK_SINCE)
         if pools(self.variables.get("vllm_options") or {}):
-            return refusal("benchmark_pooling", lang, str(self.variables["vllm_options"]), where)
+            return error_text("benchmark_pooling", lang, str(self.variables["vllm_options"]), where)
         length = int(self.deployment.plan["settings"].get("max_model_len", tokens))
         if tokens > length:
-            return refusal("benchmark_too_long", lang, str(tokens), where, length=length)
+            return error_text("benchmark_too_long", lang, str(tokens), where, length=length)
         return ""
 
     @property
