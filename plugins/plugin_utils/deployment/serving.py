@@ -54,7 +54,7 @@ def answers_with(options: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     """What a server shows that it works with: a ``token``, or for one that generates nothing an ``embedding``, a ``score``, a ``class`` or what is
     ``pooled``. ``config`` is the model's config.json.
 
-    Releases before 0.10.1 are told by ``task``; later ones have ``runner``, and find by themselves what the model's class is for unless
+    Releases before 0.10.1 have the option ``task``; later ones have ``runner``, and find by themselves what the model's class is for unless
     ``convert`` says it (vllm/config/model.py, _get_convert_type and the suffixes of architectures there). Scores are those of one label.
     """
     if not pools(options):

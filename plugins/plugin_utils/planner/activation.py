@@ -34,7 +34,7 @@ class Context(NamedTuple):
 
     @property
     def compiled(self) -> bool:
-        """V1 runs the model through torch.compile unless told otherwise."""
+        """V1 runs the model through torch.compile by default."""
         return self.settings.engine == "V1" and not self.settings.eager
 
     @property
