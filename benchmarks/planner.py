@@ -206,11 +206,11 @@ FITTED = {
     "deepseek-v2-lite-tp8-a100-40g",
     "3090-llama31-8b-29k-fail",
     "8g-opt125m",
-    # eras.RESERVED_OVER_ALLOCATED
+    # version_changes.RESERVED_OVER_ALLOCATED
     "l4x2-codellama13b-default-fail",
     "2xl40-deepseek-coder-v2-lite-163840-fail",
     "v100x2-llama31-8b-0.6.3.post1",
-    # eras.MXFP4_PADDING on Hopper, profile.MOE_FREED
+    # version_changes.MXFP4_PADDING on Hopper, profile.MOE_FREED
     "llmd-gpt-oss-20b",
     "gpt-oss-20b-u0.9-e-4096--bfloat16",
     # profile.COMPILE_COPIES_EMBEDDING
@@ -218,7 +218,7 @@ FITTED = {
     # what lives beside 8-bit products
     "qwen3-8b-fp8-u0.9-g-4096",
     "qwen3-8b-fp8-u0.9-e-4096-tensor_paral2-disable_custTrue",
-    # eras.FP8_KV_WANTS_BFLOAT16
+    # version_changes.FP8_KV_WANTS_BFLOAT16
     "qwen2.5-7b-u0.9-e-4096-kv_cache_dtyfp8",
 }
 

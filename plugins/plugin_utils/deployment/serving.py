@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import ADAPTERS, folder_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.values import domain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import (
     release_key,
@@ -146,7 +146,7 @@ class Serving:
             found["tool_parser_plugin"] = f"{folder}/{FILES['vllm_tool_parser_plugin']}"
         if mine.get("vllm_reasoning_parser"):
             found["reasoning_parser"] = str(mine["vllm_reasoning_parser"])
-            if within(self._key, None, eras.ENABLE_REASONING_LAST):
+            if within(self._key, None, changes.ENABLE_REASONING_LAST):
                 found["enable_reasoning"] = True
         return found
 
@@ -168,7 +168,7 @@ class Serving:
             return {}
         model = folder_of(mine, str(mine["vllm_speculative_model"]))
         tokens = int(mine["vllm_num_speculative_tokens"])
-        if self._key < release_key(eras.SPECULATIVE_CONFIG_SINCE):
+        if self._key < release_key(changes.SPECULATIVE_CONFIG_SINCE):
             return {"speculative_model": model, "num_speculative_tokens": tokens}
         said = (mine.get("vllm_options") or {}).get("speculative_config") or {}
         return {"speculative_config": {**said, "model": model, "num_speculative_tokens": tokens}}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import profile
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Attention, Layer, Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import kernels
@@ -227,8 +227,8 @@ def peak(
 ) -> int:
     """Bytes of the profile run's peak on one rank."""
     own = _allocated_peak(model, shard, settings, dtype, capability, tensor_rank)
-    if settings.engine == "V0" and at(eras.BUDGET_V0, settings.release.key) in ("device", "growth"):
-        return int(own * eras.RESERVED_OVER_ALLOCATED)
+    if settings.engine == "V0" and at(changes.BUDGET_V0, settings.release.key) in ("device", "growth"):
+        return int(own * changes.RESERVED_OVER_ALLOCATED)
     return own
 
 
