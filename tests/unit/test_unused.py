@@ -208,6 +208,39 @@ def test_a_message_that_nothing_says_is_found() -> None:
     assert not is_used("driver_nobody_ever_says_this")
 
 
+# Filters and modules
+
+# For whoever writes a playbook; roles have the decision.
+PUBLIC_FILTERS = {
+    "plan_deployment",
+    "predict_start",
+    "recommended_release",
+    "valid_pp_sizes",
+    "valid_tp_sizes",
+    "vllm_arguments",
+}
+
+
+@pytest.mark.parametrize("kind", ["filter", "lookup", "modules"])
+def test_every_plugin_is_called_by_a_role_or_a_playbook(kind: str) -> None:
+    tasks = "\n".join(
+        without_comments(text) for path, text in sources().items() if path.parts[0] in ("roles", "playbooks")
+    )
+    plugins = {path.stem for path in sources() if path.parts[:2] == ("plugins", kind)} - PUBLIC_FILTERS
+    assert plugins
+    assert [name for name in sorted(plugins) if not re.search(rf"baremetal\.llm\.{name}\b", tasks)] == []
+
+
+def test_the_reason_of_every_filter_is_written() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^## Filters\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)
+    filters = {path.stem for path in sources() if path.parts[:2] == ("plugins", "filter")}
+    assert (
+        set(re.findall(r"`(\w+)`", "\n".join(line.split("|")[1] for line in section.splitlines() if "|" in line)))
+        == filters
+    )
+
+
 # Roles
 
 
@@ -249,17 +282,18 @@ def test_every_variable_of_a_role_is_used() -> None:
     ]
     others = Counter(given())
     assert len(others) > 100
-    unused += [f"{path}: {name}" for (path, name), times in others.items() if uses_elsewhere(name) <= times]
+    unused += [f"{path}: {name}" for (path, name), times in others.items() if mentions()[name] <= times]
     assert unused == []
 
 
-def uses_elsewhere(name: str) -> int:
-    """Defaults may use what is in vars/, and action plugins what a task registers."""
-    return sum(
-        len(re.findall(rf"(?<!\w){name}(?!\w)", without_comments(text)))
-        for path, text in sources().items()
-        if path.parts[0] != "lab" and path.name != "argument_specs.yml"
-    )
+@cache
+def mentions() -> Counter[str]:
+    """How often each name stands anywhere: defaults use what is in vars/, and action plugins what a task registers."""
+    found: Counter[str] = Counter()
+    for path, text in sources().items():
+        if path.parts[0] != "lab" and path.name != "argument_specs.yml":
+            found.update(WORD.findall(without_comments(text)))
+    return found
 
 
 # What is chosen by a fact, or by its kind: `include_tasks: "install_{{ method }}.yml"`.
