@@ -4,7 +4,7 @@
 
 A listener is a process of its own that ends when it is asked to, or by itself when its time is up. It holds the ports that nothing
 holds yet, so that a prober finds an answer there; where the cluster's own service has a port already, that is what gets
-connected to. Whoever talks to a listener proves with the run's token that it belongs to this run, and the listener proves who it
+connected to. Whoever talks to a listener shows with the run's token that it belongs to this run, and the listener shows who it
 is, so that neither another program's service nor a second host with the same address is taken for the right one.
 
 Connections alone cannot tell which direction of a path is dead: both need both. So the listener also writes down whose

@@ -89,7 +89,7 @@ def check_hosts(
     ``tensor_parallel_size``, ``pipeline_parallel_size``, ``cpu_offload_gib``, ``swap_space_gib``, ``object_store_gib``,
     ``model_bytes``, ``driver_method``, ``driver_version``, ``executor``, and as ``ports`` the variables of ports), what the bundle
     holds for it (``image``, its record in the manifest, and ``drivers``, their versions) and what was found (``disks`` as
-    ``measure_disks`` returns them, ``gpu`` and ``host`` as the modules of these names do); whatever is missing is not judged.
+    ``measure_disks`` returns them, ``gpu`` and ``host`` as the modules of these names do); whatever is missing is not checked.
     ``limits`` are the variables of the role preflight without their prefix.
     """
     looked_at = []

@@ -89,8 +89,8 @@ def test_one_missed_answer_of_a_host_is_nothing() -> None:
 
 
 def test_the_numbers_are_those_that_are_configured() -> None:
-    told = configuration.prometheus("/x", defaults("monitoring")["monitoring_interval_seconds"], "a:1", "b:1")
-    jobs = {job["job_name"]: job for job in told["scrape_configs"]}
+    settings = configuration.prometheus("/x", defaults("monitoring")["monitoring_interval_seconds"], "a:1", "b:1")
+    jobs = {job["job_name"]: job for job in settings["scrape_configs"]}
     assert jobs["node"]["scrape_interval"] == f"{INTERVAL_SECONDS}s"
     assert {jobs[name]["scrape_interval"] for name in ("api", "gateway")} == {f"{timing.QUICK_SECONDS}s"}
     assert {jobs[name]["scrape_timeout"] for name in ("node", "api")} == {f"{timing.TIMEOUT_SECONDS}s"}

@@ -30,12 +30,12 @@ def check_with_a_dead_path(language: str = "en") -> dict[str, Any]:
 def test_the_matrix_for_people(lang: str) -> None:
     results = good(A, B)
     cut(results, A, "gpu1", "gpu2")
-    judged = check_connectivity([candidate(A), candidate(B)], results, lang=lang)
-    text = "\n".join(network_lines(judged, lang))
+    checked = check_connectivity([candidate(A), candidate(B)], results, lang=lang)
+    text = "\n".join(network_lines(checked, lang))
     assert A in text
     assert "9.0 Gbit/s, 0.2 ms, MTU 1500" in text
     assert "timeout" in text
-    page = network_html({"tiny": judged}, lang)
+    page = network_html({"tiny": checked}, lang)
     assert page.count("<table>") == 2
     assert page.count('class="bad"') == 2
 
@@ -51,17 +51,17 @@ def test_the_matrix_for_people(lang: str) -> None:
 )
 def test_what_was_not_part_of_the_run_is_not_verified(hosts: int, limit: int, titles: list[str]) -> None:
     for lang, title in zip(("en", "zh"), titles, strict=True):
-        judged = check_connectivity([candidate(A, hosts)], good(A, hosts=limit), lang=lang)
-        lines = network_lines(judged, lang)
+        checked = check_connectivity([candidate(A, hosts)], good(A, hosts=limit), lang=lang)
+        lines = network_lines(checked, lang)
         assert title in lines[0]
         assert len(lines) == (1 if limit == 1 else limit + 2)
-        assert title in network_html({"tiny": judged}, lang)
+        assert title in network_html({"tiny": checked}, lang)
 
 
 def test_many_hosts_are_summed_up() -> None:
-    judged = check_connectivity([candidate(A, 40)], good(A, hosts=40))
-    assert any("1560 of 1560 paths between 40 hosts work" in line for line in network_lines(judged))
-    assert max(len(line) for line in network_lines(judged)) < 160
+    checked = check_connectivity([candidate(A, 40)], good(A, hosts=40))
+    assert any("1560 of 1560 paths between 40 hosts work" in line for line in network_lines(checked))
+    assert max(len(line) for line in network_lines(checked)) < 160
 
 
 def test_a_note_is_in_both_and_once() -> None:
