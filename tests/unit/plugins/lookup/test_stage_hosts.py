@@ -97,13 +97,11 @@ ROLLING = """
 def test_the_stage_serve_goes_by_batches_and_knows_who_failed(tmp_path: Path) -> None:
     (tmp_path / "playbook.yml").write_text(ROLLING)
     (tmp_path / "hosts").write_text("[llm_deployments]\ngpu1\ngpu2\ngpu3\ngpu4\n")
-    command = ["ansible-playbook", "-i", str(tmp_path / "hosts"), str(tmp_path / "playbook.yml")]
+    told = ["ansible-playbook", "-i", str(tmp_path / "hosts"), str(tmp_path / "playbook.yml")]
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
 
     def output(*arguments: str) -> str:
-        return subprocess.run(
-            [*command, *arguments], env=environment, capture_output=True, text=True, check=False
-        ).stdout
+        return subprocess.run([*told, *arguments], env=environment, capture_output=True, text=True, check=False).stdout
 
     assert output("--syntax-check").strip().startswith("playbook:")
     assert re.findall(r'"hosts ([^."]*)\."', output()) == ["gpu3", "gpu1 gpu2"]
