@@ -73,7 +73,7 @@ VERDICTS_HEADING = """## What the releases say themselves
 
 `make bench-verdicts` holds the planner against the Python code of seven vLLM releases: its option parser, the checks of its configuration and the
 construction of the whole model run on a CPU when only the answers of the hardware are given to them. Random options make the cases. What only
-kernels, memory or loading decide is no part of it. The parameters and buffers of the models built that way are a second judge, of the weights of the
+kernels, memory or loading decide is no part of it. The parameters and buffers of the models built that way are a second check, of the weights of the
 first rank; the largest difference is that of Mixtral in GPTQ with act-order on four ranks.
 
 """
@@ -206,11 +206,11 @@ FITTED = {
     "deepseek-v2-lite-tp8-a100-40g",
     "3090-llama31-8b-29k-fail",
     "8g-opt125m",
-    # eras.RESERVED_OVER_ALLOCATED
+    # version_changes.RESERVED_OVER_ALLOCATED
     "l4x2-codellama13b-default-fail",
     "2xl40-deepseek-coder-v2-lite-163840-fail",
     "v100x2-llama31-8b-0.6.3.post1",
-    # eras.MXFP4_PADDING on Hopper, profile.MOE_FREED
+    # version_changes.MXFP4_PADDING on Hopper, profile.MOE_FREED
     "llmd-gpt-oss-20b",
     "gpt-oss-20b-u0.9-e-4096--bfloat16",
     # profile.COMPILE_COPIES_EMBEDDING
@@ -218,11 +218,11 @@ FITTED = {
     # what lives beside 8-bit products
     "qwen3-8b-fp8-u0.9-g-4096",
     "qwen3-8b-fp8-u0.9-e-4096-tensor_paral2-disable_custTrue",
-    # eras.FP8_KV_WANTS_BFLOAT16
+    # version_changes.FP8_KV_WANTS_BFLOAT16
     "qwen2.5-7b-u0.9-e-4096-kv_cache_dtyfp8",
 }
 
-# Options that a case does not print and that its other figures prove (see its notes).
+# Options that a case does not print and that its other figures imply (see its notes).
 INFERRED: dict[str, dict[str, Any]] = {
     "seed-qwen3-8b-rtx3080-ok4096": {"cpu_offload_gb": 5},
     "seed-qwen3-8b-rtx3080-util012-fail": {"cpu_offload_gb": 16},
@@ -595,11 +595,11 @@ def measured_scores(real: list[dict[str, Any]]) -> list[Score]:
 
 def published_scores(public: list[dict[str, Any]]) -> list[Score]:
     tokens = [row["tokens"] for row in public if row["tokens"] is not None]
-    judged = [row for row in public if row["outcome"] is not None]
-    wrong = [row for row in judged if not row["outcome"]]
+    compared = [row for row in public if row["outcome"] is not None]
+    wrong = [row for row in compared if not row["outcome"]]
     return [
         Score(f"published: KV tokens, median of {len(tokens)}", median(tokens) * 100, 4, "%"),
-        Score(f"published: outcomes wrong of {len(judged)}", 100 * len(wrong) / max(len(judged), 1), 2, "%"),
+        Score(f"published: outcomes wrong of {len(compared)}", 100 * len(wrong) / max(len(compared), 1), 2, "%"),
     ]
 
 
@@ -610,12 +610,12 @@ def table(rows: list[dict[str, Any]], title: str) -> None:
     )
     for family in sorted({row["family"] for row in rows}):
         mine = [row for row in rows if row["family"] == family]
-        judged = [row for row in mine if row["outcome"] is not None]
+        compared = [row for row in mine if row["outcome"] is not None]
         cells = []
         for name, scale in (("weights", 100), ("kv_gib", 1), ("tokens", 100)):
             values = [row[name] * scale for row in mine if row.get(name) is not None]
             cells.append(f"{max(values):.2f}" if values else "-")
-        right = f"{sum(bool(row['outcome']) for row in judged)}/{len(judged)}"
+        right = f"{sum(bool(row['outcome']) for row in compared)}/{len(compared)}"
         print(f"  {family:<18} {len(mine):>6} {cells[0]:>10} {cells[1]:>8} {cells[2]:>9} {right:>9}")
 
 
@@ -644,7 +644,7 @@ def misses(real: list[dict[str, Any]], public: list[dict[str, Any]]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write every row to this file")
-    parser.add_argument("--all", action="store_true", help="also list what could not be judged")
+    parser.add_argument("--all", action="store_true", help="also list what could not be compared")
     parser.add_argument(
         "--page", action="store_true", help="write docs/reference/planner-accuracy.md from what is printed"
     )
@@ -667,7 +667,7 @@ def report(options: argparse.Namespace) -> int:
     table(public, "Published starts, by family")
     misses(real, public)
     if options.all:
-        print("\nNot judged")
+        print("\nNot compared")
         for row in public:
             if row["outcome"] is None:
                 print(f"  {row['id']}: {row.get('why')}")

@@ -14,7 +14,7 @@ holds other verdicts of the same form. fresh_verdicts.json holds random cases of
 verdicts before: of the first 1,015 it agreed with 94.5 percent and promised eight starts that the release refuses. It was mended since, and agreed with
 98.3 percent of the 117 of a third seed, with one such promise, which is mended as well; then with 99.2 percent of 125 more, without one.
 
-The models that the releases built without memory are a second judge, of the weights of a rank: release_weights.json holds the bytes of the
+The models that the releases built without memory are a second check, of the weights of a rank: release_weights.json holds the bytes of the
 parameters and buffers of the first rank. Its cases are those of fresh_verdicts.json, and the planner was mended by them as well. Left out are starts
 whose weights change while they load (CPU offload, LoRA, bitsandbytes) and what kernels repack.
 """
@@ -51,7 +51,7 @@ NEW_VERDICTS = DATA / "planner" / "new_verdicts.json"
 FRESH_VERDICTS = DATA / "planner" / "fresh_verdicts.json"
 WEIGHTS = DATA / "planner" / "release_weights.json"
 
-# The GPUs that the releases were told of: nvidia-smi's name and MiB by compute capability.
+# The GPUs that the releases were given: nvidia-smi's name and MiB by compute capability.
 GPUS = {
     "7.0": ("Tesla V100-SXM2-32GB", 32768),
     "7.5": ("Quadro RTX 8000", 49152),
@@ -59,7 +59,7 @@ GPUS = {
     "9.0": ("NVIDIA H100 80GB HBM3", 81559),
 }
 
-# Refusals of which a verdict says nothing: the releases ran without a GPU.
+# Errors of which a verdict says nothing: the releases ran without a GPU.
 MEMORY = (
     "free_memory_below_utilization",
     "no_cache_blocks",

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Proof that offline hosts are content with what they were given: whatever they send to somewhere outside of the lab is noted.
+"""Shows that offline hosts are content with what they were given: whatever they send to somewhere outside of the lab is noted.
 
 The lab's networks have no way out, so nothing arrives; a host that tries all the same is one that would wait or fail elsewhere.
 """

@@ -6,7 +6,7 @@ The hosts are namespaces of this machine with a systemd, an sshd and firewall ru
 Engine and vLLM (programs that answer like them). Nothing is skipped on Ansible's side. For each number of hosts: the first run, a second
 one that has nothing to do, a play of twenty pings as the yardstick, and one host that is added with --limit.
 
-Needs Linux 5.8 or later, root, iproute2, ssh, and the first time debootstrap with a mirror of Debian. Nothing is judged by its time.
+Needs Linux 5.8 or later, root, iproute2, ssh, and the first time debootstrap with a mirror of Debian. Nothing fails by its time.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 
 display = Display()
-# A file of this size takes long enough to be told of, and is worth a question to the host of its own.
+# A file of this size takes long enough to report its progress, and is worth a question to the host of its own.
 LARGE_BYTES = 64 << 20
 
 

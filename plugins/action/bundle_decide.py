@@ -38,7 +38,7 @@ class ActionModule(ActionBase):
                 "images": {"type": "list", "elements": "dict"},
                 "engine_images": {"type": "list", "elements": "dict"},
                 "archive": {"type": "str"},
-                "judged": {"type": "list", "elements": "dict"},
+                "checked_images": {"type": "list", "elements": "dict"},
                 "artefacts": {"type": "list", "elements": "dict", "default": []},
                 "offered": {"type": "list", "elements": "path", "default": []},
                 "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
@@ -54,7 +54,7 @@ class ActionModule(ActionBase):
             result["wanted"] = plain(found)
         if options["images"] is not None:
             result.update(self._archive(options))
-        refused = self._judge(deployments, hostvars, options)
+        refused = self._compatibility_error(deployments, hostvars, options)
         if refused:
             raise AnsibleActionFail(refused)
         return {**result, "changed": False}
@@ -70,12 +70,14 @@ class ActionModule(ActionBase):
         return {"archive": archive, "archived": there}
 
     @staticmethod
-    def _judge(deployments: Any, hostvars: Any, options: Mapping[str, Any]) -> str:
+    def _compatibility_error(deployments: Any, hostvars: Any, options: Mapping[str, Any]) -> str:
         lang = options["language"]
         drivers = decide.drivers_of([{**one, **(one.get("fields") or {})} for one in options["artefacts"]])
-        refused = decide.judge(deployments, hostvars, options["judged"] or [], drivers, lang)
+        refused = decide.compatibility_error(deployments, hostvars, options["checked_images"] or [], drivers, lang)
         home = next((one for one in options["offered"] if os.path.isfile(os.path.join(one, MANIFEST_NAME))), None)
         if refused or home is None:
             return refused
         records = load_records(home, lang)
-        return decide.judge(deployments, hostvars, decide.held_images(records), decide.drivers_of(records), lang)
+        return decide.compatibility_error(
+            deployments, hostvars, decide.held_images(records), decide.drivers_of(records), lang
+        )

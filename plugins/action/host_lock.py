@@ -15,7 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 
 
 class ActionModule(SpeakingAction):
-    """The module, with the refusal in words."""
+    """The module, with what is wrong in words."""
 
     _supports_check_mode = True
 
@@ -31,10 +31,10 @@ class ActionModule(SpeakingAction):
         }
         self._task.args = {**self._task.args, **internal}
         result = super().run(tmp, task_vars)
-        result["refusal"] = ""
+        result["problem"] = ""
         if self._task.args["state"] == "taken" and result.get("taken") is False and not self._task.check_mode:
             host = task_vars["inventory_hostname"]
             problem = held_problem(host, result.pop("holder", None), self._task.args["path"], self.language)
-            result["refusal"] = render([problem], self.language, "").strip()
+            result["problem"] = render([problem], self.language, "").strip()
         result.pop("holder", None)
         return result

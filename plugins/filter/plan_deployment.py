@@ -10,18 +10,13 @@ author: The baremetal.llm authors (@baremetal-llm)
 short_description: Choose how to serve a model on the GPUs of some hosts
 version_added: 0.1.0
 extends_documentation_fragment:
+  - baremetal.llm.model
   - baremetal.llm.language
 description:
   - Chooses tensor and pipeline parallel sizes, dtype, context and memory settings, and explains the choice.
   - Shapes are compared by predicted context, requests at once and speed, with a stated cost of the network between hosts.
 positional: nodes, request
 options:
-  _input:
-    description:
-      - The model, either the content of its C(config.json) as a dictionary, or C(config) with that content and C(tensors) with
-        the entries of its safetensors headers (name to C(dtype) and C(shape)).
-    type: dict
-    required: true
   nodes:
     description:
       - Hosts in rank order, the head first; each with C(host) and C(gpus).

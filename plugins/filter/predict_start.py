@@ -10,18 +10,13 @@ author: The baremetal.llm authors (@baremetal-llm)
 short_description: Say what a start of vLLM would do
 version_added: 0.1.0
 extends_documentation_fragment:
+  - baremetal.llm.model
   - baremetal.llm.language
 description:
   - Predicts the outcome of starting vLLM with a model on given GPUs, with the memory of every rank.
   - Knows the rules and defaults of each release from 0.2.7 on; nothing is started and no host is reached.
 positional: gpus, settings
 options:
-  _input:
-    description:
-      - The model, either the content of its C(config.json) as a dictionary, or C(config) with that content and C(tensors) with
-        the entries of its safetensors headers (name to C(dtype) and C(shape)).
-    type: dict
-    required: true
   gpus:
     description: "GPUs as nvidia-smi reports them, each with C(name), C(memory_mib) and C(compute_capability). One entry for each rank, in rank order."
     type: list

@@ -9,16 +9,12 @@ name: valid_pp_sizes
 author: The baremetal.llm authors (@baremetal-llm)
 short_description: List the pipeline sizes that a model allows
 version_added: 0.1.0
+extends_documentation_fragment:
+  - baremetal.llm.model
 description:
   - Lists every pipeline_parallel_size up to a number of stages that the release allows for this model.
 positional: max_nodes, vllm_version
 options:
-  _input:
-    description:
-      - The model, either the content of its C(config.json) as a dictionary, or C(config) with that content and C(tensors) with
-        the entries of its safetensors headers (name to C(dtype) and C(shape)).
-    type: dict
-    required: true
   max_nodes:
     description: The largest size to look at.
     type: int

@@ -82,7 +82,7 @@ def select(records: Iterable[Record], kind: str, match: Mapping[str, Any] | None
 
 
 def sha256_of(path: str, add: Callable[[int], None] | None = None) -> str:
-    """SHA-256 of a file, read in pieces; `add` is told of each piece's size."""
+    """SHA-256 of a file, read in pieces; `add` is called with each piece's size."""
     result = hashlib.sha256()
     with open(path, "rb") as stream:
         for piece in iter(lambda: stream.read(CHUNK_BYTES), b""):

@@ -58,7 +58,7 @@ def verify(
     """Compare a bundle with its manifest's records. Returns what is wrong, by kind of fault: a file's path, or a message that has it.
 
     `seen` (path -> last check) is brought up to date: a file that was right and was not touched since is not read again.
-    Without `content` only presence and sizes are compared. `add` is told how many bytes are done.
+    Without `content` only presence and sizes are compared. `add` is called with the number of bytes that are done.
     """
     faults: dict[str, list[Any]] = {"missing": [], "link": [], "size": [], "corrupt": [], "swapped": [], "extra": []}
     to_read: list[tuple[Record, str]] = []

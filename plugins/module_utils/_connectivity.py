@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether hosts reach each other on the ports that a cluster will use: the two ends of the check, listener and prober.
 
-A listener is a process of its own that ends when told to, or by itself when its time is up. It holds the ports that nothing
+A listener is a process of its own that ends when it is asked to, or by itself when its time is up. It holds the ports that nothing
 holds yet, so that a prober finds an answer there; where the cluster's own service has a port already, that is what gets
-connected to, and where that service ends meanwhile, the listener takes its port. Whoever talks to a listener proves with the
-run's token that it belongs to this run, and the listener proves who it is, so that neither a stranger's service nor a second
-host with the same address is taken for the right one.
+connected to, and where that service ends meanwhile, the listener takes its port. Whoever talks to a listener shows with the
+run's token that it belongs to this run, and the listener shows who it is, so that neither another program's service nor a
+second host with the same address is taken for the right one.
 
 Connections alone cannot tell which direction of a path is dead: both need both. So the listener also writes down whose
 datagrams arrive, and how large they were: nobody may fragment them, which tells the MTU of the path.
@@ -39,7 +39,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
 
 LABEL = "baremetal.llm.deployment"
 DAEMON_JSON, DATA_ROOT = "/etc/docker/daemon.json", "/var/lib/docker"
-# What a listener is told by to end, and known by. Abstract: gone with its process.
+# What asks a listener to end, and names it. Abstract: gone with its process.
 CONTROL = b"\0baremetal.llm.connectivity"
 _LINE = 1024
 _CHUNK = 1 << 18
@@ -57,7 +57,7 @@ _AGAIN_SECONDS = 0.2
 _WORKERS = 64
 
 
-def proof(token: str, *parts: Any) -> str:
+def signature(token: str, *parts: Any) -> str:
     """Shows that its maker knows the token."""
     text = "|".join(str(part) for part in parts)
     return hmac.new(token.encode(), text.encode(), hashlib.sha256).hexdigest()
@@ -242,7 +242,7 @@ class Listener:
         return owner
 
     def serve(self, seconds: float) -> None:
-        """Until told to end, or for so long."""
+        """Until it is asked to end, or for so long."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.take_over()
@@ -250,7 +250,7 @@ class Listener:
             for key, _events in self.selector.select(min(wait, _AGAIN_SECONDS) if self.services else wait):
                 channel: Any = key.fileobj
                 if channel is self.control:
-                    if self.told_to_end(channel):
+                    if self.should_end(channel):
                         return
                 elif channel.type == socket.SOCK_DGRAM:
                     self.datagram(channel, key.data)
@@ -274,7 +274,7 @@ class Listener:
             channel.close()
         self.selector.close()
 
-    def told_to_end(self, channel: socket.socket) -> bool:
+    def should_end(self, channel: socket.socket) -> bool:
         connection, _peer = channel.accept()
         with connection:
             _pid, user, _group = struct.unpack(
@@ -283,7 +283,7 @@ class Listener:
             if user not in (0, os.getuid()):
                 return False
             connection.settimeout(5)
-            self.close()  # first, so that whoever told it finds the ports free
+            self.close()  # first, so that whoever asked finds the ports free
             connection.sendall(json.dumps({"host": self.host, "heard": self.heard}).encode())
         return True
 
@@ -292,12 +292,12 @@ class Listener:
             data, sender = channel.recvfrom(1 << 16)
             head = _object(data.partition(b"\n")[0])
             host = str(head.get("from"))
-            if _same(head.get("proof"), proof(self.token, "datagram", host, head.get("nonce"))):
+            if _same(head.get("signature"), signature(self.token, "datagram", host, head.get("nonce"))):
                 size = len(data) + _OVERHEAD[6 if channel.family == socket.AF_INET6 else 4]
                 self.heard[network][host] = max(size, self.heard[network].get(host, 0))
-                channel.sendto(proof(self.token, "heard", self.host, head.get("nonce")).encode(), sender)
+                channel.sendto(signature(self.token, "heard", self.host, head.get("nonce")).encode(), sender)
         except OSError:
-            pass  # such as a refusal that came back for an earlier answer
+            pass  # such as an ICMP error that came back for an earlier answer
 
     def answer(self, connection: socket.socket) -> None:
         try:
@@ -305,9 +305,9 @@ class Listener:
                 connection.settimeout(5)
                 asked = _receive_line(connection)
                 action, host, nonce = (str(asked.get(key)) for key in ("do", "from", "nonce"))
-                if not _same(asked.get("proof"), proof(self.token, action, host, nonce)):
+                if not _same(asked.get("signature"), signature(self.token, action, host, nonce)):
                     return
-                _send_line(connection, host=self.host, proof=proof(self.token, "here", self.host, nonce))
+                _send_line(connection, host=self.host, signature=signature(self.token, "here", self.host, nonce))
                 if action == "stream":
                     # One at a time, so that each has the link to itself.
                     if self.streaming.acquire(timeout=30):
@@ -433,12 +433,12 @@ class Prober:
         _send_line(
             channel,
             **{"do": action, "from": self.host, "nonce": nonce},
-            proof=proof(self.token, action, self.host, nonce),
+            signature=signature(self.token, action, self.host, nonce),
         )
         answer = _receive_line(channel)
         other = str(answer.get("host"))
-        if not _same(answer.get("proof"), proof(self.token, "here", other, nonce)):
-            return "stranger"
+        if not _same(answer.get("signature"), signature(self.token, "here", other, nonce)):
+            return "other_service"
         return "" if other == peer else "other:{0}".format(other)
 
     def try_port(self, network: str, peer: str, address: str, port: int, answers: bool) -> tuple[str, float]:
@@ -469,7 +469,7 @@ class Prober:
             else:
                 channel.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_PROBE)
             nonce = os.urandom(12).hex()
-            head = {"from": self.host, "nonce": nonce, "proof": proof(self.token, "datagram", self.host, nonce)}
+            head = {"from": self.host, "nonce": nonce, "signature": signature(self.token, "datagram", self.host, nonce)}
             line = json.dumps(head).encode() + b"\n"
             wanted = sorted({size for size in (*_SIZES, *sizes, mtu) if 0 < size <= mtu})
             lengths = [0, *(size - _OVERHEAD[version] for size in wanted)]

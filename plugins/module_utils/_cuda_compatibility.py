@@ -106,7 +106,7 @@ def held(image: Mapping[str, Any]) -> dict[str, list[str]]:
     for entry in entries if isinstance(entries, (list, tuple)) else ():
         try:
             said += named(entry)
-        except ValueError:  # told where the inventory is checked
+        except ValueError:  # reported where the inventory is checked
             continue
     return found or ({"compute_capabilities": said} if said else {})
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The GPUs and the NVIDIA driver of a host, read from what nvidia-smi prints and from the files of /proc and /sys.
 
-Everything here is text in, plain values out, and no text makes it fail: what cannot be read is told as a problem. A host without
+Everything here is text in, plain values out, and no text makes it fail: what cannot be read is reported as a problem. A host without
 a driver still has its cards on the PCI bus: there the device id says which product it is, and the rest (UUID, health, and memory
 where one id stands for cards of different sizes) stays None.
 """
@@ -32,7 +32,7 @@ QUERY_FIELDS = (
 LATE_FIELD = "compute_cap"
 MORE_QUESTIONS = {"details": ["-q", "-x"], "topology": ["topo", "-m"], "p2p": ["topo", "-p2p", "r"]}
 
-# A card's health as long as nobody has told it. nvidia-smi -q -x does.
+# A card's health until nvidia-smi -q -x has been read.
 UNKNOWN_HEALTH: dict[str, Any] = {
     "link": {"generation": None, "generation_max": None, "width": None, "width_max": None},
     "ecc": {

@@ -106,7 +106,7 @@ def listeners(processes: Processes) -> list[dict[str, Any]]:
 
 
 def name_addresses(name: str) -> list[str]:
-    """What the host's own name stands for, as its programs are told."""
+    """What the host's own name stands for, as its programs resolve it."""
     try:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is inside the images of an archive (docker save, or an OCI layout in a tar): versions, and the GPU code of its libraries.
 
-The archive is read once, forward, and nothing is unpacked to disk: each layer is judged as it flows by, and the manifest, which comes
+The archive is read once, forward, and nothing is unpacked to disk: each layer is read as it flows by, and the manifest, which comes
 last, says which layers make which image. The archive and its layers may be plain tar, gzip, or zstd where a reader for that is there.
 """
 

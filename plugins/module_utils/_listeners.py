@@ -34,7 +34,7 @@ def _outer_sockets(proc: str) -> list[tuple[int, str]]:
     return found
 
 
-def _proof_sockets(proc: str) -> list[str]:
+def _check_sockets(proc: str) -> list[str]:
     """Inodes of what only the listener of a connectivity check has. One of a run that was killed lives until its time is up."""
     name = "@" + CONTROL[1:].decode()
     lines = (line.split() for line in read(proc, "net", "unix").splitlines())
@@ -69,10 +69,10 @@ def foreign_ports(first: int, last: int, proc: str = "/proc", engine: str = "/ru
     """
     # The sockets first: a process that is asked for afterwards is older than what it holds.
     sockets = [(port, inode) for port, inode in _outer_sockets(proc) if first <= port <= last]
-    proofs = _proof_sockets(proc) if sockets else []
-    owners = socket_owners(proc, process_ids(proc), [*(inode for _port, inode in sockets), *proofs])
+    checks = _check_sockets(proc) if sockets else []
+    owners = socket_owners(proc, process_ids(proc), [*(inode for _port, inode in sockets), *checks])
     ours = {pid for pid in set(owners.values()) if container_deployment(pid, proc, engine)}
-    ours |= {owners[inode] for inode in proofs if inode in owners}
+    ours |= {owners[inode] for inode in checks if inode in owners}
     foreign = [(port, inode) for port, inode in sockets if owners.get(inode) not in ours]
     nameless = {inode for _port, inode in foreign if not read(proc, str(owners.get(inode)), "comm")}
     gone = nameless - lasting(proc, nameless)

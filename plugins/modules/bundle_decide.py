@@ -37,17 +37,17 @@ options:
   archive:
     description: Path of the archive in the bundle.
     type: str
-  judged:
+  checked_images:
     description: Refuse these images, as a manifest records them, if they cannot serve their deployments.
     type: list
     elements: dict
   artefacts:
-    description: What the bundle will hold, as M(baremetal.llm.bundle_manifest) takes it. Its drivers count when images are judged.
+    description: What the bundle will hold, as M(baremetal.llm.bundle_manifest) takes it. Its drivers count when images are checked.
     type: list
     elements: dict
     default: []
   offered:
-    description: Folders one of which may hold a complete bundle, whose images are judged likewise, with its own drivers.
+    description: Folders one of which may hold a complete bundle, whose images are checked likewise, with its own drivers.
     type: list
     elements: path
     default: []
@@ -73,7 +73,7 @@ RETURN = r"""
 wanted:
   description:
     - C(images), their C(compression) and the path of their C(archive), C(other_archives) (where an earlier run may have put them),
-      C(items), as M(baremetal.llm.bundle_fetch) takes them, the number of C(hosts), C(problems) (texts about what cannot be told),
+      C(items), as M(baremetal.llm.bundle_fetch) takes them, the number of C(hosts), C(problems) (texts about what the inventory does not say),
       C(ray_images) (references of the images that have to hold Ray) and C(known_images) (what the bundle's manifest says of its images).
   returned: if O(wishes) is given
   type: dict

@@ -12,12 +12,8 @@ description:
   - Tells which packages of a driver are installed, whether NVIDIA's own installer was used, whether an installation was interrupted,
     and whether modules can be built for the running kernel and would be loaded.
   - Changes nothing.
-options:
-  sysfs_root:
-    description: Where the host's sysfs is mounted.
-    type: path
-    default: /sys
 extends_documentation_fragment:
+  - baremetal.llm.sysfs
   - baremetal.llm.attributes.linux
   - baremetal.llm.attributes.looks
 author:

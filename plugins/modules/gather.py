@@ -18,10 +18,6 @@ options:
   gpu_sysfs_root:
     description: Where the GPUs and the NVSwitches are looked for. Left out, O(sysfs_root).
     type: path
-  sysfs_root:
-    description: Where the host's sysfs is mounted.
-    type: path
-    default: /sys
   state_file:
     description: A file on the host with JSON, in which earlier runs noted what they decided about the network.
     type: path
@@ -86,6 +82,7 @@ options:
         elements: list
         default: []
 extends_documentation_fragment:
+  - baremetal.llm.sysfs
   - baremetal.llm.attributes.linux
   - baremetal.llm.attributes.looks
   - baremetal.llm.attributes.facts

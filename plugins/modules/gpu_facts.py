@@ -15,10 +15,6 @@ description:
   - An answer that cannot be read is an entry of RV(gpu_facts.problems), never a failure.
   - Changes nothing.
 options:
-  sysfs_root:
-    description: Where the host's sysfs is mounted.
-    type: path
-    default: /sys
   proc_root:
     description: Where the host's procfs is mounted.
     type: path
@@ -28,6 +24,7 @@ options:
     type: int
     default: 60
 extends_documentation_fragment:
+  - baremetal.llm.sysfs
   - baremetal.llm.attributes.linux
   - baremetal.llm.attributes.looks
   - baremetal.llm.attributes.facts

@@ -10,7 +10,7 @@ short_description: Keep other runs away from a host while this one changes it
 version_added: 0.1.0
 description:
   - A file on the host says which run holds it. M(baremetal.llm.gather) reads it, and a run takes it before it changes anything.
-  - The host is not taken where another run holds it, or has given it back since this one looked. RV(refusal) says so; the module does not fail.
+  - The host is not taken where another run holds it, or has given it back since this one looked. RV(problem) says so; the module does not fail.
   - A holder on this machine whose process has ended is replaced. Of a run on another machine nobody knows whether it goes on, so it is replaced
     with O(take_over) only.
 options:
@@ -67,7 +67,7 @@ taken:
   description: Whether this run holds the host now.
   returned: always
   type: bool
-refusal:
+problem:
   description: Why the host was not taken. Empty where it was, and where it was given back.
   returned: always
   type: str

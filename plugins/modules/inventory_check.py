@@ -14,7 +14,7 @@ description:
   - Finds missing and empty deployments, hosts in two deployments, unknown and misspelled variables, missing ones, wrong types
     and values, GPU counts that do not match, two names for one machine, and a bundle that lacks the model or image of a
     deployment.
-  - Only what inventory and command line set is judged, not facts. A value that cannot be evaluated before facts are gathered
+  - Only what inventory and command line set is checked, not facts. A value that cannot be evaluated before facts are gathered
     is left alone; if nothing in it explains that, a warning names the variable. Secrets are never looked at.
   - The whole inventory is checked, also when the run is limited to some hosts.
 options:

@@ -14,7 +14,7 @@ description:
     long that takes and, to eight of them at most, what one connection carries, and sends datagrams that may not be fragmented. With O(state=stopped) the
     listener ends and tells whose datagrams it got.
   - Where a container of this collection holds a port already, that one is connected to and left alone otherwise.
-  - The action plugin asks for nothing but the step. What the module is told stands in C(llm_decision) of M(baremetal.llm.decide), which
+  - The action plugin asks for nothing but the step. What the module needs stands in C(llm_decision) of M(baremetal.llm.decide), which
     makes sense of the results afterwards. They have to be registered as C(llm_connectivity), and each step adds its own to those of the
     step before it.
   - Nothing on the host is changed, and no process is left behind.

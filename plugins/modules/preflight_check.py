@@ -12,7 +12,7 @@ description:
   - Compares what M(baremetal.llm.gather) found on the hosts with what the inventory says and with what their deployments need - system,
     clock and memory, the GPUs and their health, the network between them, ports, free disk space.
   - Looks at all hosts of the deployments of the run at once, those outside of C(--limit) included. A host that was not gathered is not
-    judged. One task for all hosts is enough.
+    checked. One task for all hosts is enough.
   - Prints a line for each host and all warnings as plain text, writes all findings as JSON for CI, and fails with one message that lists
     all problems of all hosts.
   - The variables of the role P(baremetal.llm.preflight#role) say what is accepted; M(baremetal.llm.inventory_check) must have been run.

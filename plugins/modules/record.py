@@ -33,10 +33,6 @@ options:
         V(started) are services and containers, each with the files that it reads when it starts.
     type: dict
     default: {}
-  sysfs_root:
-    description: Where the GPUs are looked for.
-    type: path
-    default: /sys
   made_from:
     description: Internal. The digest of what the role was asked for.
     type: str
@@ -44,6 +40,7 @@ options:
     description: Internal. A digest of this collection.
     type: str
 extends_documentation_fragment:
+  - baremetal.llm.sysfs
   - baremetal.llm.attributes.linux
   - baremetal.llm.attributes.controller_part
 author:

@@ -14,7 +14,7 @@ from types import FrameType
 
 MINUTE = 60
 HEARTBEAT_SECONDS = 60
-# What is told to end gets this long before it is killed.
+# What is asked to end gets this long before it is killed.
 GRACE_SECONDS = 20
 SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 # What runs now. Who keeps the gate keeps everything from being started or reported.
@@ -44,13 +44,13 @@ def alive(family: set[int]) -> set[int]:
 def end(family: set[int]) -> None:
     """End them all. A daemon that has left them (its parent is gone, and it made a session), such as Docker's engine, stays."""
     deadline = time.monotonic() + GRACE_SECONDS
-    told: set[int] = set()
+    asked: set[int] = set()
     while left := alive(family):
         late = time.monotonic() > deadline
-        for pid in left if late else left - told:
+        for pid in left if late else left - asked:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL if late else signal.SIGTERM)
-        told |= left
+        asked |= left
         time.sleep(0.1)
 
 

@@ -18,7 +18,7 @@ DOCUMENTATION = {"DOCUMENTATION", "EXAMPLES", "RETURN"}
 # Errors that only a programmer can cause, or that the code around them catches.
 PROGRAMMING_ERRORS = {"TypeError", "ValueError"}
 
-# Texts of three and more words that nobody is told, by file and pattern.
+# Texts of three and more words that nobody reads, by file and pattern.
 EXCEPTIONS = (
     # How a filter is called is the business of whoever writes the playbook.
     ("plugins/filter/*.py", r"^\w+ wants |^\w+: the catalogue has no "),

@@ -1,4 +1,4 @@
-"""After the drills: who was told how soon, what measuring costs a host, and that no log has a prompt."""
+"""After the drills: how soon the message came, what measuring costs a host, and that no log has a prompt."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def test_openai_client_streams_token_by_token() -> None:
     assert times[-1] - times[0] > 0.5, "the first token comes while the others are still computed"
 
 
-def test_openai_client_is_told_what_is_wrong() -> None:
+def test_openai_client_gets_the_reason() -> None:
     with pytest.raises(openai.AuthenticationError):
         client(api_key="nobody" * 6).models.list()
     with pytest.raises(openai.NotFoundError) as unknown:
@@ -269,7 +269,7 @@ def test_openai_client_is_told_what_is_wrong() -> None:
     assert client("bob").chat.completions.create(model="tiny", messages=CHAT).choices
 
 
-REFUSALS = {
+ERRORS = {
     "wrong_key": {"status": 401, "code": "invalid_api_key"},
     "unknown_model": {"status": 404, "code": "model_not_found"},
     "over_limit": {"status": 429, "code": "rate_limit_exceeded"},
@@ -286,8 +286,8 @@ def test_other_clients_get_the_same(installed: Path, run: Any, limited: str) -> 
     """Each uses up a limit of its own, through the address that both gateways share."""
     settings = {"GATEWAY_URL": f"https://{SHARED}/v1", "GATEWAY_KEY": key("alice"), "LIMITED_KEY": key(limited)}
     said = run(installed, settings, ROOT)
-    refused = {name: {part: said[name][part] for part in ("status", "code")} for name in REFUSALS}
-    assert refused == REFUSALS
+    refused = {name: {part: said[name][part] for part in ("status", "code")} for name in ERRORS}
+    assert refused == ERRORS
     assert said["chat"] == " 0 1 2"
     assert said["stream"] == [" 0", " 1", " 2"]
     if run is clients.node:

@@ -124,9 +124,11 @@ def test_every_alert_fires_when_it_should_and_only_then(host: Any) -> None:
     assert done.rc == 0, done.stdout + done.stderr
 
 
-def test_the_webhook_was_told_of_the_drill(host: Any) -> None:
-    told = [json.loads(line) for line in host.check_output("cat /root/alerts.json").splitlines()]
-    alerts = [alert for message in told for alert in message["alerts"] if alert["labels"]["alertname"] == "HostDown"]
+def test_the_webhook_got_the_alerts_of_the_drill(host: Any) -> None:
+    messages = [json.loads(line) for line in host.check_output("cat /root/alerts.json").splitlines()]
+    alerts = [
+        alert for message in messages for alert in message["alerts"] if alert["labels"]["alertname"] == "HostDown"
+    ]
     states = {(alert["labels"]["host"], alert["status"]) for alert in alerts}
     assert states >= {("node2", "firing"), ("node2", "resolved")}
     assert host.file("/etc/llm-monitoring/secrets/hook").mode == 0o640

@@ -1,6 +1,6 @@
 """The network of a deployment: agreed on, verified, closed to others; and what happens when something about it is wrong.
 
-node1 and node2 are one deployment, node3 is a stranger to it. All faults are real: rules of nftables, an MTU of its own, taken ports.
+node1 and node2 are one deployment, node3 is no part of it. All faults are real: rules of nftables, an MTU of its own, taken ports.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def doors(*, opened: Iterable[Door] = (), shut: Iterable[Door] = ()) -> None:
     assert found == set(opened), f"came through: {sorted(found)}"
 
 
-class Strangers:
+class OtherServices:
     """Programs that listen on a host."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class Strangers:
 
     def start(self, host: str, *ports: int) -> None:
         for port in ports:
-            unit = f"stranger-{port}"
+            unit = f"other-{port}"
             on(host).check_output(f"systemd-run --quiet --unit {unit} python3 -m http.server --bind :: {port}")
             self.started.append((host, unit))
             on(host).check_output(
@@ -139,8 +139,8 @@ class Strangers:
 
 
 @pytest.fixture
-def strangers() -> Iterator[Strangers]:
-    found = Strangers()
+def others() -> Iterator[OtherServices]:
+    found = OtherServices()
     yield found
     found.stop()
 
@@ -223,8 +223,8 @@ def test_three_hosts_are_looked_at() -> None:
     assert [on(name).check_output("hostname") for name in DATA] == ["node1", "node2", "node3"]
 
 
-def test_members_reach_each_other_and_a_stranger_does_not(strangers: Strangers) -> None:
-    strangers.start("node1", GCS, API, DYNAMIC)
+def test_members_reach_each_other_and_another_host_does_not(others: OtherServices) -> None:
+    others.start("node1", GCS, API, DYNAMIC)
     doors(
         opened=[
             *(("node2", DATA["node1"], port) for port in (GCS, API, DYNAMIC)),
@@ -260,9 +260,9 @@ def test_the_table_outlives_a_reload_of_all_tables_and_a_reboot() -> None:
     assert on("node1").run("nft list table inet baremetal_llm").rc == 0
 
 
-def test_what_changed_since_the_last_run_gets_through_its_rules(network: Any, strangers: Strangers) -> None:
+def test_what_changed_since_the_last_run_gets_through_its_rules(network: Any, others: OtherServices) -> None:
     """The tables of the last run are loaded: they know neither the new address of a member nor the port on which sshd listens now."""
-    strangers.start("node1", GCS, BRICK)
+    others.start("node1", GCS, BRICK)
     with version_6() as addresses, moved("node2"), second_sshd("node1"):
         doors(
             opened=[("node3", DATA["node1"], 22)],
@@ -271,8 +271,8 @@ def test_what_changed_since_the_last_run_gets_through_its_rules(network: Any, st
                 *(("node3", DATA["node1"], port) for port in (GCS, BRICK, HIGH_SSH)),
             ],
         )
-        strangers.stop()
-        strangers.start("node1", BRICK)
+        others.stop()
+        others.start("node1", BRICK)
         run = network()
         assert run.status == 0, run.output[-6000:]
         assert run.changed["node1"] > 0
@@ -282,7 +282,7 @@ def test_what_changed_since_the_last_run_gets_through_its_rules(network: Any, st
         again = network()
         assert again.status == 0
         assert not any(again.changed.values()), again.changes
-        strangers.start("node1", GCS)
+        others.start("node1", GCS)
         doors(
             opened=[
                 *(("node2", address, GCS) for address in (DATA["node1"], addresses["node1"])),
@@ -321,22 +321,22 @@ def firewalls() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("firewalls")
-def test_the_firewall_of_the_host_is_used(network: Any, strangers: Strangers) -> None:
+def test_the_firewall_of_the_host_is_used(network: Any, others: OtherServices) -> None:
     def listen() -> None:
         for host in FIREWALLS:
-            strangers.start(host, MANAGER)
+            others.start(host, MANAGER)
 
     members = [("node1", DATA["node2"], MANAGER), ("node2", DATA["node1"], MANAGER)]
     ssh = [("node3", DATA[host], 22) for host in FIREWALLS]
     listen()
     doors(opened=ssh, shut=members)
-    strangers.stop()
+    others.stop()
     run = network()
     assert run.status == 0, run.output[-6000:]
     assert run.connectivity["network"] == DATA_NETWORK  # verified through them
     for host in FIREWALLS:
         assert on(host).run("nft list table inet baremetal_llm").rc != 0
-    # Of ufw's rules the first that fits decides: what is new has to come before the refusals of the last run.
+    # Of ufw's rules the first that fits decides: what is new has to come before the denying rules of the last run.
     with moved("node1") as address:
         run = network()
         assert run.status == 0, run.output[-6000:]
@@ -348,7 +348,7 @@ def test_the_firewall_of_the_host_is_used(network: Any, strangers: Strangers) ->
             opened=[("node1", DATA["node2"], MANAGER), ("node2", address, MANAGER), ("node3", address, 22), ssh[1]],
             shut=[("node3", host, MANAGER) for host in (address, DATA["node2"])],
         )
-    strangers.stop()
+    others.stop()
     # Without the connectivity check, for which nothing lets the hosts in to each other then.
     taken_back = network("-e", "llm_firewall_enabled=false", "--tags", "network_configure")
     assert taken_back.status == 0, taken_back.output[-6000:]
@@ -390,9 +390,9 @@ def test_the_first_network_carries_nothing_and_an_interface_has_another_name(net
 
 
 def test_opt_out_takes_it_back_and_a_run_that_is_refused_closes_it_again(
-    network: Any, strangers: Strangers, drop: Any
+    network: Any, others: OtherServices, drop: Any
 ) -> None:
-    """Who is logged in stays so through both. The second run finds two faults and names both, but the ports it closes before it proves."""
+    """Who is logged in stays so through both. The second run finds two faults and names both, but the ports it closes before it checks."""
     command = ["ssh", "-F", SSH, "-o", "ControlPath=none", "node1", "echo open; read line; echo got $line"]
     session = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert session.stdin
@@ -403,20 +403,20 @@ def test_opt_out_takes_it_back_and_a_run_that_is_refused_closes_it_again(
     assert on("node1").run("nft list table inet baremetal_llm").rc != 0
     for path in ("llm-firewall.service", "nftables.service.d/llm-firewall.conf", "docker.service.d/llm-firewall.conf"):
         assert not on("node1").file(f"/etc/systemd/system/{path}").exists
-    strangers.start("node1", GCS)
+    others.start("node1", GCS)
     doors(opened=[("node3", DATA["node1"], GCS)])
-    strangers.stop()
+    others.stop()
 
     # A dead direction, and a port that somebody else has taken, which preflight would refuse before.
     drop("node2", f"ip saddr {DATA['node1']}")
-    strangers.start("node2", MANAGER)
+    others.start("node2", MANAGER)
     run = network("-e", '{"preflight_severities": {"port_taken": "ignore"}}')
     assert run.status != 0
     run.says("The path is asymmetric", "packets are lost in the direction node1 -> node2;", "Nothing has been started")
     assert "node2 -> node1;" not in run.output
     run.says(f"Port {MANAGER} of the host node2 in", "is taken by python3 (", f"ray_node_manager_port: {MANAGER}")
     no_listener_is_left("node1", "node2")
-    strangers.start("node1", GCS)
+    others.start("node1", GCS)
     doors(opened=[("node3", DATA["node1"], 22)], shut=[("node3", DATA["node1"], GCS)])
     out, _err = session.communicate("still here\n", timeout=20)
     assert out == "got still here\n"

@@ -186,7 +186,7 @@ def test_a_damaged_bundle_is_refused_by_name(bundle: Path) -> None:
     assert "images/images.tar" not in run.output
 
 
-# Each names as many faults as are told together: those of an inventory before any host is asked, those of all hosts at once.
+# Each names as many faults as are reported together: those of an inventory before any host is asked, those of all hosts at once.
 BAD: list[tuple[str, list[str], list[str]]] = [
     (
         "misspelled variable and missing bundle",
@@ -305,7 +305,7 @@ def wait_for_port(host: Any, port: int) -> bool:
     return any(host.run(f"sleep 0.2; bash -c ': < /dev/tcp/127.0.0.1/{port}'").rc == 0 for _attempt in range(50))
 
 
-def test_what_others_left_is_told_at_once_and_for_machines(
+def test_what_others_left_is_reported_at_once_and_for_machines(
     planted: dict[str, str], bundle: Path, tmp_path: Path
 ) -> None:
     wish = '{"vllm_options": {"cpu_offload_gb": 100000}, "preflight_kernel_minimum": "99.1"}'

@@ -32,7 +32,7 @@ def image_problems(
 ) -> list[dict[str, str]]:
     """Why this image, as the manifest describes it, cannot serve GPUs of these compute capabilities with this driver.
 
-    An image that was never looked into is not judged, nor is what is not known of GPUs and driver.
+    An image that was never looked into is not checked, nor is what is not known of GPUs and driver.
     """
     if not image.get("contents") and not image.get("compute_capabilities"):
         return []
@@ -108,7 +108,7 @@ def check_images(
 
 
 def planned_driver(variables: Mapping[str, Any], drivers: Sequence[Any]) -> str | None:
-    """The driver that a host will have: the one it is told, else the only one of the bundle; None where it brings its own."""
+    """The driver that a host will have: the one that is set for it, else the only one of the bundle; None where it brings its own."""
     if variables.get("nvidia_driver_method") == "present":
         return None
     said = str(variables.get("nvidia_driver_version") or "")
@@ -117,7 +117,7 @@ def planned_driver(variables: Mapping[str, Any], drivers: Sequence[Any]) -> str 
 
 
 def _known(gpus: Any) -> list[tuple[int, int]]:
-    """The capabilities, without what is not known or malformed, which is told elsewhere."""
+    """The capabilities, without what is not known or malformed, which is reported elsewhere."""
     known = set()
     for gpu in gpus if isinstance(gpus, Iterable) else ():
         try:

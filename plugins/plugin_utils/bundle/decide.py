@@ -18,7 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 Deployments = Mapping[str, Mapping[str, Any]]
 Hosts = Mapping[str, Mapping[str, Any]]
 
-_JUDGED_BY = ("llm_gpus", "vllm_image", "vllm_version", "nvidia_driver_method", "nvidia_driver_version")
+_COMPARED_BY = ("llm_gpus", "vllm_image", "vllm_version", "nvidia_driver_method", "nvidia_driver_version")
 
 
 def decide(
@@ -47,7 +47,7 @@ def held_images(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def missing_images(images: Sequence[Mapping[str, Any]], engine: Sequence[Mapping[str, Any]], lang: str = "en") -> str:
-    """Which images the engine lacks, as a refusal; empty if it lacks none."""
+    """Which images the engine lacks, as an error; empty if it lacks none."""
     tags = {tag for one in engine for tag in one.get("RepoTags") or []}
     named = [str(image["reference"]) for image in images]
     lacking = [reference for reference in named if reference not in tags]
@@ -80,7 +80,7 @@ def is_archived(bundle: str, archive: Mapping[str, Any], records: Sequence[Recor
     return held == asked
 
 
-def judge(
+def compatibility_error(
     deployments: Deployments,
     hostvars: Hosts,
     images: Sequence[Mapping[str, Any]],
@@ -92,7 +92,7 @@ def judge(
     Empty if they can.
     """
     hosts = {
-        host: {name: hostvars[host][name] for name in _JUDGED_BY if name in hostvars[host]}
+        host: {name: hostvars[host][name] for name in _COMPARED_BY if name in hostvars[host]}
         for entry in deployments.values()
         for host in entry["hosts"]
     }

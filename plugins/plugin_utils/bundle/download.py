@@ -166,7 +166,7 @@ def _continue(
     if have and ((not validator and not digest) or (size is not None and have > size)):
         have = 0
     if have and size is not None and have == size:
-        _count(part, have, add)
+        add(have)
         return
     headers = dict(file.get("headers") or {})
     if have:
@@ -185,7 +185,7 @@ def _continue(
             have = 0
         _note(part, url, answer.headers)
         if have:
-            _count(part, have, add)
+            add(have)
         length = answer.headers.get("Content-Length")
         expected = have + int(length) if length and length.isdigit() else None
         if size is not None and expected is not None and expected != size:
@@ -203,11 +203,6 @@ def _continue(
         if expected is not None and received < expected:
             add(-received)
             raise _Again("fetch_cut_off", received=human_bytes(received), expected=human_bytes(expected))
-
-
-def _count(part: str, have: int, add: Callable[[int], None]) -> None:
-    """What lies there already is part of the progress."""
-    add(have)
 
 
 def _check(file: Mapping[str, Any], part: str, add: Callable[[int], None]) -> None:

@@ -83,7 +83,7 @@ def wanted(
     lang: str = "en",
 ) -> dict[str, Any]:
     """``{images, compression, items, hosts, problems}``: what the bundle has to hold, in which form the images travel, for how many hosts,
-    and what cannot be told."""
+    and what the inventory does not say."""
     hosts = {host: hostvars[host] for entry in deployments.values() for host in entry["hosts"]}
     heads = [hostvars[entry["head"]] for entry in deployments.values()]
     problems: list[str] = []

@@ -25,7 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 
 
 def read_plan(folders: Sequence[str]) -> dict[str, Any]:
-    """What the script of the lists was told to fetch, and left beside what it fetched. Nothing if no folder has it."""
+    """What the script of the lists was asked to fetch, and left beside what it fetched. Nothing if no folder has it."""
     for folder in folders:
         path = os.path.join(folder, PLAN_NAME)
         if not os.path.exists(path):

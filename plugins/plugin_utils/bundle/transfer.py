@@ -163,7 +163,7 @@ def export(
 ) -> list[str]:
     """Copy a bundle to a folder, files of more than `limit` bytes in parts. Returns what was copied, or would be.
 
-    `seen` (path -> last check) is brought up to date and `copied` told the size of each file that is complete; what is there already is
+    `seen` (path -> last check) is brought up to date and `copied` is called with the size of each file that is complete; what is there already is
     not copied again.
     """
     split = planned_parts(records, limit)
@@ -217,7 +217,7 @@ def _whole(record: Record, name: str) -> str | None:
 
 
 def _there(full: str, name: str, size: int, digest: str | None, seen: dict[str, Any]) -> bool:
-    """Whether a file is there already. One that is not known is read, as far as it can be told what it has to be."""
+    """Whether a file is there already. One that is not known is read, as far as it is known what it has to be."""
     if not os.path.isfile(full) or os.path.getsize(full) != size:
         return False
     mark, last = fingerprint(full), seen.get(name) or {}
@@ -285,7 +285,7 @@ def bring_in(
 ) -> list[str]:
     """Copy what a bundle lacks from the folders (disks), parts put together, everything checked. Returns what was brought.
 
-    `seen` (path -> last check) is brought up to date, and `copied` told the size of each file that is complete.
+    `seen` (path -> last check) is brought up to date, and `copied` is called with the size of each file that is complete.
     Refused names all files that are on none of the disks, and all parts that are damaged.
     """
     parts = read_parts(folders)
@@ -346,7 +346,7 @@ def _pieces(folders: Sequence[str], record: Record, parts: Parts) -> tuple[list[
 
 
 def _damaged(record: Record, pieces: Sequence[tuple[str, int, int]], parts: Parts) -> list[str]:
-    """Which of a file's parts are not what the list says; the file itself if that cannot be told."""
+    """Which of a file's parts are not what the list says; the file itself if that is not known."""
     digests = {piece["path"]: piece["sha256"] for piece in parts.get(record["path"], [])}
     if len(pieces) > 1:
         wrong = [

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why the hosts of a deployment form no cluster, told host by host."""
+"""Why the hosts of a deployment form no cluster, host by host."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def _lost(hosts: list[str], lang: str) -> Iterator[str]:
 
 def _versions(look: Mapping[str, Any], lang: str) -> Iterator[str]:
     """``{head, hosts: {host: {ray, python}}}``; ray is empty where the image has none."""
-    told: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for host, found in look["hosts"].items():
-        told[host] = "Ray {0}, Python {1}".format(found.get("ray"), found.get("python"))
+        versions[host] = "Ray {0}, Python {1}".format(found.get("ray"), found.get("python"))
         if not found.get("ray"):
             yield message("cluster_no_ray", lang, host=host, found="Python {0}".format(found.get("python")))
-    head = look["head"] if look["head"] in told else min(told, default="")
-    for host, text in told.items():
-        if text != told[head] and look["hosts"][host].get("ray"):
-            yield message("cluster_versions", lang, host=host, found=text, head=head, wanted=told[head])
+    head = look["head"] if look["head"] in versions else min(versions, default="")
+    for host, text in versions.items():
+        if text != versions[head] and look["hosts"][host].get("ray"):
+            yield message("cluster_versions", lang, host=host, found=text, head=head, wanted=versions[head])
 
 
 def _absent(look: Mapping[str, Any], lang: str) -> Iterator[str]:
@@ -82,12 +82,12 @@ def _why_absent(values: dict[str, Any], results: Mapping[str, Mapping[str, Any]]
         ("absent_unknown", True),
     ]
     code = next(code for code, true in causes if true)
-    told = [message("cluster_" + code, lang, line=mismatch, **values)]
+    lines_of_host = [message("cluster_" + code, lang, line=mismatch, **values)]
     if state:
-        told.append("  " + message("cluster_absent_state", lang, state=state))
+        lines_of_host.append("  " + message("cluster_absent_state", lang, state=state))
     if lines:
-        told += ["  " + message("cluster_absent_log", lang), *["    " + line for line in lines[-LOG_LINES:]]]
-    return "\n".join(told)
+        lines_of_host += ["  " + message("cluster_absent_log", lang), *["    " + line for line in lines[-LOG_LINES:]]]
+    return "\n".join(lines_of_host)
 
 
 CHECKS: dict[str, Callable[[Any, str], Iterator[str]]] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import read_gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
 
@@ -49,9 +49,9 @@ def container_uid(head: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]) -
     said = head.get(VARIABLE)
     if said is not None:
         return int(said)
-    prepared = release_key(str(head["vllm_version"])) >= release_key(eras.OTHER_USERS_SINCE)
+    prepared = release_key(str(head["vllm_version"])) >= release_key(changes.OTHER_USERS_SINCE)
     gpus = [read_gpu(gpu, "gpus") for variables in hosts for gpu in gpus_of(variables)]
-    suits = all(gpu.capability < eras.OTHER_USERS_BELOW_CAPABILITY for gpu in gpus)
+    suits = all(gpu.capability < changes.OTHER_USERS_BELOW_CAPABILITY for gpu in gpus)
     return UID if prepared and suits and not any(reasons_for_root(head, hosts)) else ROOT
 
 

@@ -195,7 +195,7 @@ def own_gpus(
     """
     added: dict[str, dict[str, Any]] = {}
     problems: list[dict[str, str]] = []
-    told: set[str] = set()
+    reported: set[str] = set()
     for host in hosts:
         sharing = list((names.get(host) or {}).get("sharing") or [host])
         claims = [claim_of(each, variables[each]) for each in sharing]
@@ -209,8 +209,8 @@ def own_gpus(
         free = _left_by_others(host, claims, choice, gpus)
         if free is not None:
             added[host][FREE] = free
-        if not told.intersection(sharing):
-            told |= set(sharing)
+        if not reported.intersection(sharing):
+            reported |= set(sharing)
             problems += missing_problems(claims, choice, len(gpus), lang)
             problems += clash_problems(claims, choice.places, lang)
     return added, problems

@@ -50,7 +50,7 @@ def image_to_run(variables: Mapping[str, Any], records: Sequence[Mapping[str, An
 
 
 def ray_is_in_image(vllm_version: str) -> bool:
-    """Whether the official image of a release brings Ray, as far as the version can be read; the planner judges the rest."""
+    """Whether the official image of a release brings Ray, as far as the version can be read; the planner checks the rest."""
     key = release_key(vllm_version) if vllm_version[:1].isdigit() else ()
     return key <= release_key(RAY_IN_IMAGE_LAST)
 

@@ -24,13 +24,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FILES, FOLDER, answers_with, pools
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import (
     cluster_environment,
     hosts_of,
     p2p_missing,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import joins_hosts, launch, ranked_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import unknown_option
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, resolve_release
@@ -141,9 +141,9 @@ class Deployment:
         if len(self.planned) < 2:
             return {}
         names = {f"{host}.rank": _mapped(self.address(host)) for host in self.planned}
-        if release_key(self.vllm_version) < release_key(eras.HOST_IP_SINCE):
+        if release_key(self.vllm_version) < release_key(changes.HOST_IP_SINCE):
             # The route to that name is how these releases learn their own address.
-            names[eras.ADDRESS_NAME] = self.address(self.head)
+            names[changes.ADDRESS_NAME] = self.address(self.head)
         return names
 
     @property
@@ -232,7 +232,9 @@ class Member:
         """One decision, made where the network was verified, for everything that opens a connection between hosts."""
         hosts = self.deployment.network_hosts
         found: dict[str, Any] = cluster_environment(self.host, hosts) if self.host in hosts else {}
-        if "VLLM_HOST_IP" in found and release_key(self.deployment.vllm_version) < release_key(eras.VLLM_HOST_IP_SINCE):
+        if "VLLM_HOST_IP" in found and release_key(self.deployment.vllm_version) < release_key(
+            changes.VLLM_HOST_IP_SINCE
+        ):
             found["HOST_IP"] = found["VLLM_HOST_IP"]
         found |= {
             "NVIDIA_VISIBLE_DEVICES": str(self.variables.get(DEVICES) or "all"),
@@ -573,13 +575,13 @@ class Member:
         """Why the benchmark cannot run, or nothing."""
         lang, version = language(self.variables["llm_language"]), self.deployment.vllm_version
         where = message("where_group", lang, group=self.deployment.name)
-        if release_key(version) < release_key(eras.BENCHMARK_SINCE):
-            return refusal("benchmark_release", lang, version, where, since=eras.BENCHMARK_SINCE)
+        if release_key(version) < release_key(changes.BENCHMARK_SINCE):
+            return error_text("benchmark_release", lang, version, where, since=changes.BENCHMARK_SINCE)
         if pools(self.variables.get("vllm_options") or {}):
-            return refusal("benchmark_pooling", lang, str(self.variables["vllm_options"]), where)
+            return error_text("benchmark_pooling", lang, str(self.variables["vllm_options"]), where)
         length = int(self.deployment.plan["settings"].get("max_model_len", tokens))
         if tokens > length:
-            return refusal("benchmark_too_long", lang, str(tokens), where, length=length)
+            return error_text("benchmark_too_long", lang, str(tokens), where, length=length)
         return ""
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import ADAPTERS, folder_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.values import domain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import (
     release_key,
@@ -54,7 +54,7 @@ def answers_with(options: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     """What a server shows that it works with: a ``token``, or for one that generates nothing an ``embedding``, a ``score``, a ``class`` or what is
     ``pooled``. ``config`` is the model's config.json.
 
-    Releases before 0.10.1 are told by ``task``; later ones have ``runner``, and find by themselves what the model's class is for unless
+    Releases before 0.10.1 have the option ``task``; later ones have ``runner``, and find by themselves what the model's class is for unless
     ``convert`` says it (vllm/config/model.py, _get_convert_type and the suffixes of architectures there). Scores are those of one label.
     """
     if not pools(options):
@@ -146,7 +146,7 @@ class Serving:
             found["tool_parser_plugin"] = f"{folder}/{FILES['vllm_tool_parser_plugin']}"
         if mine.get("vllm_reasoning_parser"):
             found["reasoning_parser"] = str(mine["vllm_reasoning_parser"])
-            if within(self._key, None, eras.ENABLE_REASONING_LAST):
+            if within(self._key, None, changes.ENABLE_REASONING_LAST):
                 found["enable_reasoning"] = True
         return found
 
@@ -168,7 +168,7 @@ class Serving:
             return {}
         model = folder_of(mine, str(mine["vllm_speculative_model"]))
         tokens = int(mine["vllm_num_speculative_tokens"])
-        if self._key < release_key(eras.SPECULATIVE_CONFIG_SINCE):
+        if self._key < release_key(changes.SPECULATIVE_CONFIG_SINCE):
             return {"speculative_model": model, "num_speculative_tokens": tokens}
         said = (mine.get("vllm_options") or {}).get("speculative_config") or {}
         return {"speculative_config": {**said, "model": model, "num_speculative_tokens": tokens}}

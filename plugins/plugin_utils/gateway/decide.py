@@ -319,7 +319,7 @@ def _differences(asked: Gateways, deployments: Sequence[str]) -> list[tuple[str,
 def key_problems(
     asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], secrets: Secrets
 ) -> list[dict[str, str]]:
-    """Keys that cannot be told apart, can be guessed, or open nothing."""
+    """Keys that are the same, can be guessed, or open nothing."""
     lang = asked.language
     where = message("gateway_where_keys", lang)
     keys = keys_of(asked, host)

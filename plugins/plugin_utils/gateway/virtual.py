@@ -42,7 +42,7 @@ def _interfaces(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def virtual_section(hosts: Sequence[str], host: str, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What one gateway is told: ``address``, and as soon as all of them were looked at ``interface``, ``own`` (address) and ``peers`` (addresses of
+    """What one gateway gets: ``address``, and as soon as all of them were looked at ``interface``, ``own`` (address) and ``peers`` (addresses of
     the others). Empty without a virtual address. With a part of the gateways, both halves would claim it."""
     address = virtual_address(variables[host])
     if not address:

@@ -18,7 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import release_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import system_of as packages_system
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, message
 
 # Since R560 NVIDIA's installer prefers the open kernel modules, and takes an option for the kind.
 # https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/kernel-modules.html
@@ -471,13 +471,13 @@ def _refused(variables: Mapping[str, Any], bundled: _Bundled, install: bool, pro
     }
     if bundled.used and not bundled.wanted:
         system = f"{facts['distribution']} {release_of(facts)}"
-        return refusal("driver_version_open", lang, "", where, **shared, system=system)
+        return error_text("driver_version_open", lang, "", where, **shared, system=system)
     if problems:
         return "\n".join(problems)
     if bundled.used and install and bundled.wanted not in bundled.versions:
         value = f"nvidia_driver_version: {bundled.wanted}"
-        return refusal("driver_not_bundled", lang, value, where, **shared)
+        return error_text("driver_not_bundled", lang, value, where, **shared)
     url = str(variables["nvidia_driver_repository_url"])
     if method == "repository" and url and not variables["nvidia_driver_repository_key"] and not url.startswith("file:"):
-        return refusal("driver_repository_unsigned", lang, f"nvidia_driver_repository_url: {url}", where, host=host)
+        return error_text("driver_repository_unsigned", lang, f"nvidia_driver_repository_url: {url}", where, host=host)
     return ""

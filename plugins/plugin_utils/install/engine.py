@@ -118,7 +118,7 @@ def decide_engine(
         "root_change_enabled": is_true(variables["docker_data_root_change_enabled"]),
         "flags": found.get("flags") or [],
     }
-    return section, install_refusal(variables, asked, lang)
+    return section, install_error(variables, asked, lang)
 
 
 def _differs(facts: Mapping[str, Any], role: str) -> Sequence[str]:
@@ -155,7 +155,7 @@ def _left(
     return left
 
 
-def install_refusal(variables: Mapping[str, Any], found: Mapping[str, Any], lang: str = "en") -> str:
+def install_error(variables: Mapping[str, Any], found: Mapping[str, Any], lang: str = "en") -> str:
     """The text of ``install_problems`` for a host; empty if there is none."""
     facts = variables["ansible_facts"]
     host = variables["inventory_hostname"]

@@ -114,7 +114,7 @@ TOOLKIT = [
 OLD_TOOLKIT = ["nvidia-docker2", "nvidia-docker", "nvidia-container-runtime"]
 TOOLKIT_REPOSITORY = "https://nvidia.github.io/libnvidia-container"
 
-# First releases of Docker Engine that understand CDI (docker run --device nvidia.com/gpu=all), and that do without being told.
+# First releases of Docker Engine that understand CDI (docker run --device nvidia.com/gpu=all), and that do so by default.
 # https://docs.docker.com/build/building/cdi/, https://docs.docker.com/engine/release-notes/28/#2820
 CDI_SINCE = (25, 0)
 CDI_DEFAULT_SINCE = (28, 2)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import install_refusal, merged, versions
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import install_error, merged, versions
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
     engine_options_for_cdi,
     package_plan,
@@ -60,4 +60,4 @@ def decide_toolkit(
         "wanted": wanted,
         "repository": plan["repository"] is not None,
     }
-    return section, install_refusal(variables, asked, lang)
+    return section, install_error(variables, asked, lang)

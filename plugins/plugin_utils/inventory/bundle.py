@@ -39,7 +39,7 @@ class _Held(NamedTuple):
 
 
 def read_manifest(directory: str) -> dict[str, Any]:
-    """``{manifest, error}`` of a bundle. What is wrong with what was read is judged later."""
+    """``{manifest, error}`` of a bundle. What was read is checked later."""
     try:
         with open(os.path.join(directory, MANIFEST_NAME), encoding="utf-8") as stream:
             # An empty file is a broken manifest, not a missing one.

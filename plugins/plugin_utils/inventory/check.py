@@ -3,9 +3,9 @@
 """What is wrong with an inventory, found without touching a host.
 
 Ansible accepts a misspelled variable in silence, and a bad value shows up ten minutes into loading a model. Everything
-that the inventory alone can tell is told here, all of it at once. Nothing here knows Ansible: the caller hands over plain
-dicts. A value that could not be evaluated before the hosts are known (``UNRESOLVED``, or text that still holds a template)
-is never judged.
+that the inventory alone shows is checked here, all of it at once. Nothing here knows Ansible: the caller hands over plain
+dicts. A value that could not be evaluated before the hosts are known (``Unresolved``, or text that still holds a template)
+is never wrong.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Machines that serve several deployments, each under an inventory name of its own: what they must not both have.
 
-Everything that the inventory alone can tell is told here; what needs the GPUs of the machine is decided later (deployment/devices.py).
+Everything that the inventory alone shows is checked here; what needs the GPUs of the machine is decided later (deployment/devices.py).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def sharing_problems(inventory: Inventory) -> Problems:
     for host in inventory.checked_hosts:
         yield from _malformed(inventory, host)
     members = dict.fromkeys(host for hosts in inventory.deployments.values() for host in hosts)
-    told: set[tuple[str, ...]] = set()
+    reported: set[tuple[str, ...]] = set()
     for sharing in machines(list(members), lambda host: machine_of(inventory, host)):
         mine = {host: _deployment_of(inventory, host) for host in sharing}
         doubled = [host for host in sharing if list(mine.values()).count(mine[host]) > 1]
@@ -68,8 +68,8 @@ def sharing_problems(inventory: Inventory) -> Problems:
             yield from _settings_differ(inventory, sharing)
         for one, other in itertools.combinations(sharing, 2):
             twice = _ports_twice(inventory, one, other)
-            if twice and (mine[one], mine[other], *twice) not in told:
-                told.add((mine[one], mine[other], *twice))
+            if twice and (mine[one], mine[other], *twice) not in reported:
+                reported.add((mine[one], mine[other], *twice))
                 yield inventory.problem(
                     "ports_of_two_deployments",
                     value=", ".join(twice),

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The network that a deployment's hosts are told to use."""
+"""The network that a deployment's hosts are to use."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who is told about alerts, as far as the inventory tells: each receiver has a name of its own, and what its kind needs."""
+"""Who gets alerts, as far as the inventory says: each receiver has a name of its own, and what its kind needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r"https?://([^\s/@]+@)?(\[[0-9a-fA-F:.]+\]|[^\s/:@\[\]]+)(
 
 
 def receiver_problems(inventory: Inventory) -> Problems:
-    """Of the hosts that watch, each fault once. A fault of types or choices is told with those of all variables."""
+    """Of the hosts that watch, each fault once. A wrong type or choice is reported with those of all variables."""
     said: list[dict[str, str]] = []
     for host in inventory.members("llm_monitoring"):
         receivers = mappings(inventory.get(host, VARIABLE))

@@ -22,9 +22,6 @@ class Unresolved:
     text: str = "***"
 
 
-UNRESOLVED = Unresolved()
-
-
 def is_unresolved(value: Any) -> bool:
     """Whether a value, or anything in it, is not known yet."""
     if isinstance(value, Unresolved):

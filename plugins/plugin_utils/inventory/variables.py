@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.spelling i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.value_types import Fault, value_faults
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_unresolved
 
-# The GPUs and the network are judged on their own, more closely than a type can be.
+# The GPUs and the network are checked on their own, more closely than a type can be.
 _JUDGED_ELSEWHERE = ("llm_gpus", "llm_cluster_network")
 
 
@@ -47,7 +47,7 @@ def _faults(inventory: Inventory, name: str, value: Any) -> Iterable[Fault]:
 
 
 def _unknown_names(inventory: Inventory) -> dict[str, str]:
-    """The names that are wrong, with the code of what is wrong with them. Without argument specs no name is judged."""
+    """The names that are wrong, with the code of what is wrong with them. Without argument specs no name is wrong."""
     if not inventory.known:
         return {}
     foreign = set(_foreign_patterns(inventory))

@@ -101,7 +101,7 @@ def shown(value: Any, lang: str = "en") -> str:
 
 
 def problem(code: str, lang: str = "en", value: str = "", where: str = "", **values: Any) -> dict[str, str]:
-    """A refusal: its code and the four things that it has to say. ``value`` and ``where`` are texts already."""
+    """An error: its code and the four things that it has to say. ``value`` and ``where`` are texts already."""
     return {
         "code": code,
         "what": message(code, lang, **values),
@@ -129,7 +129,7 @@ def render(problems: Sequence[Mapping[str, str]], lang: str = "en", header: str 
     return "\n".join(lines)
 
 
-def refusal(code: str, lang: str = "en", value: str = "", where: str = "", **values: Any) -> str:
+def error_text(code: str, lang: str = "en", value: str = "", where: str = "", **values: Any) -> str:
     """The text of one problem, without a number."""
     return render([problem(code, lang, value, where, **values)], lang, "").strip().replace("1. ", "", 1)
 

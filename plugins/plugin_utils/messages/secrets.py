@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reports and refusals name secrets and do not show them."""
+"""Reports and errors name secrets and do not show them."""
 
 from __future__ import annotations
 

@@ -62,12 +62,12 @@ def files(
     alertmanager = endpoint(str(settings["monitoring_listen_address"]), 9093)
     own = endpoint(str(settings["monitoring_listen_address"]), 9090)
     words = {state: message("alert_is_" + state, lang) for state in ("firing", "resolved")}
-    told = configuration.alertmanager(settings["monitoring_receivers"], folder)
+    routes = configuration.alertmanager(settings["monitoring_receivers"], folder)
     return [
         *found,
         _file("blackbox.yml", _yaml(configuration.blackbox()), "blackbox"),
         _file("relay.json", _json(configuration.relay(settings["monitoring_receivers"], words)), "relay"),
-        _file("alertmanager.yml", _yaml(told), "alertmanager"),
+        _file("alertmanager.yml", _yaml(routes), "alertmanager"),
         _file("prometheus.yml", _yaml(configuration.prometheus(folder, interval, alertmanager, own)), "prometheus"),
     ]
 

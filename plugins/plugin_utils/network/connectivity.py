@@ -12,7 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment 
 
 # One direction of a pair that carries so many times less than the other is worth a word.
 _RATES_DIFFER = 5
-_SURE_FAILURES = ("stranger",)
+_SURE_FAILURES = ("other_service",)
 _OTHER = "other:"
 
 
@@ -31,7 +31,7 @@ class _Network:
             sender: {receiver: self.path(sender, receiver) for receiver in self.hosts if receiver != sender}
             for sender in self.hosts
         }
-        self.judge()
+        self.check()
 
     def path(self, sender: str, receiver: str) -> dict[str, Any]:
         reached = self.results[sender].get("reached", {}).get(self.network, {}).get(receiver)
@@ -65,15 +65,15 @@ class _Network:
     def arrow(self, sender: str, receiver: str) -> str:
         return "{0} -> {1}".format(sender, receiver)
 
-    def judge(self) -> None:
-        self.judge_ports()
+    def check(self) -> None:
+        self.check_ports()
         dead: list[str] = []
         one_way: list[str] = []
         for one, other in self.pairs():
             there, back = self.paths[one][other], self.paths[other][one]
             broken = ["dynamic" in path["failed"] for path in (there, back)]
-            self.judge_identity(one, other, there)
-            self.judge_identity(other, one, back)
+            self.check_identity(one, other, there)
+            self.check_identity(other, one, back)
             if not any(broken) or self.answered(there) or self.answered(back):
                 continue
             heard = [there["mtu"] is not None, back["mtu"] is not None]
@@ -87,10 +87,10 @@ class _Network:
             self.add("connectivity_no_path", self.network, pairs=names(dead, self.lang))
         if one_way:
             self.add("connectivity_one_way", self.network, pairs=names(one_way, self.lang))
-        self.judge_blocked_ports(set(dead), set(one_way))
-        self.judge_streams()
-        self.judge_mtu()
-        self.judge_rates()
+        self.check_blocked_ports()
+        self.check_streams()
+        self.check_mtu()
+        self.check_rates()
 
     @staticmethod
     def answered(path: Mapping[str, Any]) -> bool:
@@ -98,7 +98,7 @@ class _Network:
         reason = path["failed"].get("dynamic", {}).get("reason", "")
         return reason in _SURE_FAILURES or reason.startswith(_OTHER)
 
-    def judge_ports(self) -> None:
+    def check_ports(self) -> None:
         seen = set()
         for host in self.hosts:
             for entry in self.results[host].get("taken", ()):
@@ -116,7 +116,7 @@ class _Network:
                     variable=entry["variable"],
                 )
 
-    def judge_identity(self, sender: str, receiver: str, path: Mapping[str, Any]) -> None:
+    def check_identity(self, sender: str, receiver: str, path: Mapping[str, Any]) -> None:
         reasons = {entry["reason"]: entry["port"] for entry in path["failed"].values()}
         for reason in reasons:
             if reason.startswith(_OTHER):
@@ -129,16 +129,16 @@ class _Network:
                     sender=sender,
                 )
                 return
-        if "stranger" in reasons:
+        if "other_service" in reasons:
             self.add(
-                "connectivity_stranger",
-                "{0}:{1}".format(self.interfaces[receiver]["address"], reasons["stranger"]),
+                "connectivity_other_service",
+                "{0}:{1}".format(self.interfaces[receiver]["address"], reasons["other_service"]),
                 host=receiver,
                 sender=sender,
-                port=reasons["stranger"],
+                port=reasons["other_service"],
             )
 
-    def judge_blocked_ports(self, dead: set[str], one_way: set[str]) -> None:
+    def check_blocked_ports(self) -> None:
         """Ports that fail where the path as such works."""
         blocked: dict[tuple[str, str], list[str]] = {}
         for sender, others in self.paths.items():
@@ -152,7 +152,7 @@ class _Network:
         for (port, reason), arrows in sorted(blocked.items()):
             self.add("connectivity_port_blocked", port, pairs=names(arrows, self.lang), port=port, reason=reason)
 
-    def judge_streams(self) -> None:
+    def check_streams(self) -> None:
         for sender, others in self.paths.items():
             for receiver, path in others.items():
                 if path["stream"] and not path["failed"]:
@@ -168,7 +168,7 @@ class _Network:
     def mtu(self, host: str) -> int:
         return int(self.interfaces[host].get("mtu") or 0)
 
-    def judge_mtu(self) -> None:
+    def check_mtu(self) -> None:
         sizes = {host: self.mtu(host) for host in self.hosts if self.mtu(host)}
         if len(set(sizes.values())) > 1:
             texts = [
@@ -184,7 +184,7 @@ class _Network:
         for (found, expected), arrows in sorted(shrunk.items()):
             self.warn("connectivity_mtu_path", pairs=names(arrows, self.lang), mtu=found, expected=expected)
 
-    def judge_rates(self) -> None:
+    def check_rates(self) -> None:
         for one, other in self.pairs():
             there, back = self.paths[one][other]["mbps"], self.paths[other][one]["mbps"]
             if there and back and max(there, back) > _RATES_DIFFER * min(there, back):
@@ -193,7 +193,7 @@ class _Network:
                 values = {"slow": slow, "fast": fast, "low": rate(min(there, back)), "high": rate(max(there, back))}
                 self.warn("connectivity_rates_differ", **values)
 
-    def told(self) -> dict[str, Any]:
+    def as_data(self) -> dict[str, Any]:
         return {
             "network": self.network,
             "works": not self.problems,
@@ -217,7 +217,7 @@ def _with_link(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, A
     return {**interface, "speed_mbps": (used.mbps if used else 0) or interface["speed_mbps"]}
 
 
-def judge_connectivity(
+def check_connectivity(
     candidates: Sequence[Mapping[str, Any]],
     results: Mapping[str, Mapping[str, Any]],
     previous: str = "",
@@ -231,7 +231,7 @@ def judge_connectivity(
     moves a cluster away from it. ``rdma`` holds per host its RDMA ports, as ``gather`` tells them: where all hosts use them, these are
     the links, and where some have none, that is said.
     """
-    networks = [_Network(candidate, results, lang).told() for candidate in candidates]
+    networks = [_Network(candidate, results, lang).as_data() for candidate in candidates]
     working = [entry for entry in networks if entry["works"]]
     chosen = next((entry for entry in working if entry["network"] == previous), working[0] if working else None)
     notes: list[str] = []
@@ -269,7 +269,7 @@ def judge_connectivity(
 def connectivity_arguments(
     candidates: Sequence[Mapping[str, Any]], host: str, listening: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What ``network_connectivity`` is told on one host: its own addresses and MTUs by network, and its peers, as they listen."""
+    """What ``network_connectivity`` gets on one host: its own addresses and MTUs by network, and its peers, as they listen."""
 
     def own(name: str, key: str) -> dict[str, Any]:
         return {

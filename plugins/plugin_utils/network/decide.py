@@ -14,8 +14,8 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import (
+    check_connectivity,
     connectivity_arguments,
-    judge_connectivity,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.firewall import (
     firewall_commands,
@@ -108,7 +108,7 @@ class Network:
             for host, each in found.items()
         }
         rdma = {host: self.facts(host).get("llm_rdma_found") or [] for host in self.known}
-        connectivity = judge_connectivity(self.candidates, results, self.previous, self.lang, rdma)
+        connectivity = check_connectivity(self.candidates, results, self.previous, self.lang, rdma)
         if any(self.variables[host].get("llm_firewall_unchanged") for host in self.members):
             # A check leaves firewalls as they are, and one of them has to be opened before the hosts can reach each other.
             connectivity = {**connectivity, "problems": []}
@@ -208,7 +208,7 @@ class Network:
         )
 
     def check(self, host: str, token: str) -> dict[str, Any]:
-        """What the connectivity check is told on one host; ``token`` tells this run's listeners from whatever else may answer."""
+        """What the connectivity check gets on one host; ``token`` tells this run's listeners from whatever else may answer."""
         ports = deployment_ports(self.variables[host], self.executor)
         return {
             "members": list(self.members),

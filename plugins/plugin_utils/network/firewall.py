@@ -305,7 +305,7 @@ def firewall_commands(
 ) -> dict[str, list[Any]]:
     """What to remove, and then what to add in this order, so that after ``previous`` the rules hold; no rules: take back all."""
     wanted = COMMANDS[program](rules) if rules else []
-    # What is added comes last. Behind a refusal it would mean nothing, so that goes first and comes back after it.
+    # What is added comes last. Behind a rule that denies it would mean nothing, so that goes first and comes back after it.
     late = any(rule not in previous for rule in wanted if rule["rule"] != "deny")
     return {
         "remove": [rule for rule in previous if rule not in wanted or (late and rule["rule"] == "deny")],

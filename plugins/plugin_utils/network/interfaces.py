@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which network interface each host of a cluster uses, agreed between all of them.
 
-Ray, NCCL and Gloo each guess an interface when they are told none: the one of the default route, the first in the list,
+Ray, NCCL and Gloo each guess an interface when none is given: the one of the default route, the first in the list,
 127.0.0.1. Here the subnet decides on which every host has an address, so that names may differ from host to host and no
 host needs a default route.
 """

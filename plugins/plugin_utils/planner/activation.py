@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import profile
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Attention, Layer, Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import kernels
@@ -31,11 +31,10 @@ class Context(NamedTuple):
     settings: Settings
     width: int
     capability: tuple[int, int]
-    tensor_rank: int
 
     @property
     def compiled(self) -> bool:
-        """V1 runs the model through torch.compile unless told otherwise."""
+        """V1 runs the model through torch.compile by default."""
         return self.settings.engine == "V1" and not self.settings.eager
 
     @property
@@ -228,15 +227,15 @@ def peak(
 ) -> int:
     """Bytes of the profile run's peak on one rank."""
     own = _allocated_peak(model, shard, settings, dtype, capability, tensor_rank)
-    if settings.engine == "V0" and at(eras.BUDGET_V0, settings.release.key) in ("device", "growth"):
-        return int(own * eras.RESERVED_OVER_ALLOCATED)
+    if settings.engine == "V0" and at(changes.BUDGET_V0, settings.release.key) in ("device", "growth"):
+        return int(own * changes.RESERVED_OVER_ALLOCATED)
     return own
 
 
 def _allocated_peak(
     model: Model, shard: Shard, settings: Settings, dtype: str, capability: tuple[int, int], tensor_rank: int
 ) -> int:
-    context = Context(model, shard, settings, DTYPE_BYTES[dtype], capability, tensor_rank)
+    context = Context(model, shard, settings, DTYPE_BYTES[dtype], capability)
     tokens = settings.batched_tokens
     layers = set(model.layers[shard.first_layer : shard.last_layer])
     stays = 0

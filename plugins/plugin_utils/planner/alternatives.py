@@ -1,10 +1,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ladder: plans next to the chosen one, with what each costs and gains."""
+"""Alternatives: plans next to the chosen one, with what each costs and gains."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
@@ -17,7 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
 GIB = 1024**3
 
 
-class Rung(NamedTuple):
+class Alternative(NamedTuple):
     """A change to the plan: settings to set, and what it costs and gains in words."""
 
     change: str | Text
@@ -28,7 +27,7 @@ class Rung(NamedTuple):
 
 
 # What the planner tries, in this order, when a plan does not fit and the user left these open.
-RELIEFS: tuple[dict[str, Any], ...] = (
+MEMORY_STEPS: tuple[dict[str, Any], ...] = (
     {},
     {"max_num_seqs": 64},
     {"max_num_seqs": 64, "gpu_memory_utilization": 0.95},
@@ -36,7 +35,7 @@ RELIEFS: tuple[dict[str, Any], ...] = (
     {"max_num_seqs": 16, "gpu_memory_utilization": 0.95, "max_num_batched_tokens": 2048, "enforce_eager": True},
     {"max_num_seqs": 8, "gpu_memory_utilization": 0.98, "max_num_batched_tokens": 1024, "enforce_eager": True},
 )
-# A plan with less context than this is not called a fit while another relief is left to try.
+# A plan with less context than this is not called a fit while another step is left to try.
 WANTED_CONTEXT = 4096
 
 
@@ -60,18 +59,18 @@ def checkpoints(model: Model, key: tuple[int, ...], capability: tuple[int, int])
     return found
 
 
-def rungs(
-    model: Model, settings: Mapping[str, Any], prediction: Prediction, key: tuple[int, ...], capability: tuple[int, int]
-) -> list[Rung]:
+def nearby(
+    model: Model, prediction: Prediction, key: tuple[int, ...], capability: tuple[int, int]
+) -> list[Alternative]:
     """Changes worth a look beside a plan."""
     resolved = prediction.settings
-    found: list[Rung] = []
+    found: list[Alternative] = []
     length = resolved.max_model_len
     longest = prediction.longest or 0
     for context in CONTEXTS:
         if context < length and (prediction.ok or context <= max(longest, 512)):
             found.append(
-                Rung(
+                Alternative(
                     f"max_model_len {context}",
                     {"max_model_len": context},
                     Text("cost_context"),
@@ -80,11 +79,11 @@ def rungs(
             )
             break
     if not resolved.eager:
-        found.append(Rung("enforce_eager", {"enforce_eager": True}, Text("cost_eager"), Text("gain_eager")))
+        found.append(Alternative("enforce_eager", {"enforce_eager": True}, Text("cost_eager"), Text("gain_eager")))
     if resolved.sequences > 16:
         fewer = max(16, resolved.sequences // 4)
         found.append(
-            Rung(
+            Alternative(
                 f"max_num_seqs {fewer}",
                 {"max_num_seqs": fewer},
                 Text("cost_sequences"),
@@ -95,7 +94,7 @@ def rungs(
     if resolved.batched_tokens > 1024 and chunked:
         fewer = max(1024, resolved.batched_tokens // 4)
         found.append(
-            Rung(
+            Alternative(
                 f"max_num_batched_tokens {fewer}",
                 {"max_num_batched_tokens": fewer},
                 Text("cost_batch"),
@@ -104,7 +103,7 @@ def rungs(
         )
     if resolved.utilization < 0.95:
         found.append(
-            Rung(
+            Alternative(
                 "gpu_memory_utilization 0.95",
                 {"gpu_memory_utilization": 0.95},
                 Text("cost_utilization"),
@@ -113,15 +112,17 @@ def rungs(
         )
     if not resolved.kv_dtype.startswith("fp8") and capability >= (8, 9):
         found.append(
-            Rung("kv_cache_dtype fp8", {"kv_cache_dtype": "fp8"}, Text("cost_fp8_cache"), Text("gain_fp8_cache"))
+            Alternative("kv_cache_dtype fp8", {"kv_cache_dtype": "fp8"}, Text("cost_fp8_cache"), Text("gain_fp8_cache"))
         )
     for name, scheme in checkpoints(model, key, capability):
-        found.append(Rung(name, {"quantization": None}, Text("cost_checkpoint"), Text("gain_checkpoint"), scheme))
+        found.append(
+            Alternative(name, {"quantization": None}, Text("cost_checkpoint"), Text("gain_checkpoint"), scheme)
+        )
     if within(key, "0.5.3", None) and not resolved.cpu_offload and prediction.ranks:
         short = -min(rank.available for rank in prediction.ranks)
         size = max(2, -(-short // GIB) + 2)
         found.append(
-            Rung(
+            Alternative(
                 f"cpu_offload_gb {size}",
                 {"cpu_offload_gb": size},
                 Text("cost_offload", size=size),

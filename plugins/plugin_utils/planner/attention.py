@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import attention as facts
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.attention import Backend
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, Refusal, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, keeps_latent
@@ -24,7 +24,7 @@ class Choice(NamedTuple):
     """The backend that runs, or the last one that was tried with the reasons why it cannot."""
 
     backend: Backend
-    refusals: tuple[Refusal, ...]
+    errors: tuple[StartError, ...]
 
 
 def backends(engine: str, kind: str, key: tuple[int, ...], capability: tuple[int, int]) -> list[Backend]:
@@ -59,15 +59,15 @@ def latent(model: Model, settings: Settings) -> bool:
     return kept and any(layer.attention.kind == "mla" for layer in model.layers)
 
 
-def check(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype: str) -> Iterator[Refusal]:
+def check(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype: str) -> Iterator[StartError]:
     """What no backend of the release can do on the weakest of the GPUs."""
     gpu = min(gpus, key=lambda one: one.capability)
     choice = choose(model, settings, gpu, dtype)
     if choice is not None:
-        yield from choice.refusals
+        yield from choice.errors
     elif latent(model, settings):
         environment = {**settings.environment, "VLLM_MLA_DISABLE": "1"}
-        yield refusal(
+        yield start_error(
             "feature_not_supported",
             "start_attention_latent",
             {"environment": environment},
@@ -75,16 +75,16 @@ def check(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype: str) -> 
             version=settings.release.asked,
         )
     if settings.kv_dtype == "bfloat16" and within(settings.release.key, *facts.KV_BFLOAT16_UNSERVED):
-        yield refusal(
+        yield start_error(
             "value_not_allowed", "start_kv_unserved", {"kv_cache_dtype": None}, version=settings.release.asked
         )
 
 
-def _lacks(one: Backend, model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Iterator[tuple[str, Refusal]]:
-    """What the start asks of a backend that it cannot do: what it is, and the refusal."""
+def _lacks(one: Backend, model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Iterator[tuple[str, StartError]]:
+    """What the start asks of a backend that it cannot do: what it is, and the error."""
     said = {"backend": one.name, "gpu": gpu.name, "version": settings.release.asked}
     if one.earlier_keys is None or gpu.capability < one.earlier_keys:
-        above = at(eras.V0_AUTO_CHUNKED_ABOVE, settings.release.key) or 0
+        above = at(changes.V0_AUTO_CHUNKED_ABOVE, settings.release.key) or 0
         for name, active in (
             ("enable_chunked_prefill", settings.chunked_prefill),
             ("enable_prefix_caching", settings.prefix_caching),
@@ -93,14 +93,17 @@ def _lacks(one: Backend, model: Model, settings: Settings, gpu: Gpu, dtype: str)
                 fixes: tuple[Fix, ...] = ({name: False if name not in settings.raw else None}, {name: False})
                 yield (
                     "earlier keys",
-                    refusal("feature_not_supported", "start_feature_" + name, *fixes, above=above, **said),
+                    start_error("feature_not_supported", "start_feature_" + name, *fixes, above=above, **said),
                 )
     if model.slides and not one.window and not settings.raw.get("disable_sliding_window"):
-        yield "window", refusal("options_conflict", "start_attention_window", {"disable_sliding_window": True}, **said)
+        yield (
+            "window",
+            start_error("options_conflict", "start_attention_window", {"disable_sliding_window": True}, **said),
+        )
     if "block_size" in settings.raw and not _among(settings.block_size, one.blocks):
         yield (
             "blocks",
-            refusal(
+            start_error(
                 "value_not_allowed",
                 "start_attention_block",
                 {"block_size": None},
@@ -113,7 +116,7 @@ def _lacks(one: Backend, model: Model, settings: Settings, gpu: Gpu, dtype: str)
         if not _among(size, one.heads):
             yield (
                 "heads",
-                refusal(
+                start_error(
                     "architecture_not_supported",
                     "start_attention_head",
                     value=size,
@@ -124,14 +127,17 @@ def _lacks(one: Backend, model: Model, settings: Settings, gpu: Gpu, dtype: str)
     if settings.kv_dtype.startswith("fp8") and (one.fp8 is None or gpu.capability < one.fp8):
         yield (
             "fp8",
-            refusal(
+            start_error(
                 "value_not_allowed", "start_attention_fp8", {"kv_cache_dtype": None}, value=settings.kv_dtype, **said
             ),
         )
     if model.soft_cap and not one.soft_cap:
-        yield "soft cap", refusal("architecture_not_supported", "start_attention_soft_cap", **said)
+        yield "soft cap", start_error("architecture_not_supported", "start_attention_soft_cap", **said)
     if LETTERS[dtype] not in one.dtypes:
-        yield "dtype", refusal("dtype_not_supported", "start_attention_dtype", {"dtype": "half"}, dtype=dtype, **said)
+        yield (
+            "dtype",
+            start_error("dtype_not_supported", "start_attention_dtype", {"dtype": "half"}, dtype=dtype, **said),
+        )
 
 
 def _among(value: int, allowed: str) -> bool:

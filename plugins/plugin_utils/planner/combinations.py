@@ -12,8 +12,8 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, Refusal, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, within
@@ -21,8 +21,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
 CODE = "options_conflict"
 
 
-def check(model: Model, settings: Settings, method: str | None) -> Iterator[Refusal]:
-    """Refusals of combinations. ``method`` is the quantisation's name that the release runs."""
+def check(model: Model, settings: Settings, method: str | None) -> Iterator[StartError]:
+    """Errors of combinations. ``method`` is the quantisation's name that the release runs."""
     yield from _windows(model, settings)
     yield from _lora(settings, method)
     yield from _experts(model, settings)
@@ -30,22 +30,22 @@ def check(model: Model, settings: Settings, method: str | None) -> Iterator[Refu
     yield from _bitsandbytes(settings, method)
     yield from _contexts(model, settings)
     yield from _scheduler(settings)
-    yield from _others(model, settings, method)
+    yield from _others(settings, method)
 
 
-def _together(settings: Settings, one: str, other: str | Text, *names: str) -> Refusal:
+def _together(settings: Settings, one: str, other: str | Text, *names: str) -> StartError:
     """An option that excludes another, or something of the model. `names` are the options to leave out, if not these two."""
     names = names or tuple(name for name in (other, one) if isinstance(name, str))
     fixes: list[Fix] = [{name: None} for name in names if name in settings.raw]
     if "enable_chunked_prefill" in names and "enable_chunked_prefill" not in settings.raw:
         fixes.insert(0, {"enable_chunked_prefill": False})
-    return refusal(CODE, "start_together", *fixes, version=settings.release.asked, one=one, other=other)
+    return start_error(CODE, "start_together", *fixes, version=settings.release.asked, one=one, other=other)
 
 
-def _needs(settings: Settings, one: str, other: str | Text, value: Any = None) -> Refusal:
+def _needs(settings: Settings, one: str, other: str | Text, value: Any = None) -> StartError:
     """An option that needs another, which `value` would set."""
     fixes: list[Fix] = [{other: value}] if value is not None and isinstance(other, str) else []
-    return refusal(CODE, "start_needs", *fixes, {one: None}, version=settings.release.asked, one=one, other=other)
+    return start_error(CODE, "start_needs", *fixes, {one: None}, version=settings.release.asked, one=one, other=other)
 
 
 def _above(name: str, value: int) -> Text:
@@ -63,14 +63,16 @@ def _number(value: Any) -> float:
         return 0.0
 
 
-def _windows(model: Model, settings: Settings) -> Iterator[Refusal]:
+def _windows(model: Model, settings: Settings) -> Iterator[StartError]:
     if _on(settings, "disable_sliding_window") or not model.slides:
         return
     key = settings.release.key
     off = {"disable_sliding_window": True}
-    partly = model.window_from not in (None, len(model.layers)) and key > release_key(eras.QWEN_WITHOUT_WINDOW[1])
-    if model.model_type in ("qwen2", "qwen3") and (partly or within(key, *eras.QWEN_WITHOUT_WINDOW)):
-        yield refusal(CODE, "start_windows_model", off, version=settings.release.asked, architecture=model.architecture)
+    partly = model.window_from not in (None, len(model.layers)) and key > release_key(changes.QWEN_WITHOUT_WINDOW[1])
+    if model.model_type in ("qwen2", "qwen3") and (partly or within(key, *changes.QWEN_WITHOUT_WINDOW)):
+        yield start_error(
+            CODE, "start_windows_model", off, version=settings.release.asked, architecture=model.architecture
+        )
     if settings.engine != "V0":
         return
     if settings.prefix_caching and key >= release_key("0.4.0"):
@@ -79,7 +81,7 @@ def _windows(model: Model, settings: Settings) -> Iterator[Refusal]:
         yield _together(settings, "enable_chunked_prefill", Text("start_sliding_window"))
 
 
-def _lora(settings: Settings, method: str | None) -> Iterator[Refusal]:
+def _lora(settings: Settings, method: str | None) -> Iterator[StartError]:
     if settings.lora is None:
         return
     key = settings.release.key
@@ -100,7 +102,7 @@ def _lora(settings: Settings, method: str | None) -> Iterator[Refusal]:
         )
 
 
-def _experts(model: Model, settings: Settings) -> Iterator[Refusal]:
+def _experts(model: Model, settings: Settings) -> Iterator[StartError]:
     if settings.expert_parallel and not model.experts and settings.release.key >= release_key("0.8.3"):
         yield _together(settings, "enable_expert_parallel", Text("start_no_experts"))
     if _on(settings, "enable_eplb"):
@@ -110,12 +112,12 @@ def _experts(model: Model, settings: Settings) -> Iterator[Refusal]:
             yield _needs(settings, "enable_eplb", _above("tensor_parallel_size", 1))
 
 
-def _blocks(settings: Settings) -> Iterator[Refusal]:
+def _blocks(settings: Settings) -> Iterator[StartError]:
     size, key = settings.block_size, settings.release.key
     if "block_size" not in settings.raw:
         return
     if size > 32 and within(key, "0.6.4", "0.7.3"):
-        yield refusal(
+        yield start_error(
             "value_not_allowed",
             "start_block_size_most",
             {"block_size": None},
@@ -125,7 +127,7 @@ def _blocks(settings: Settings) -> Iterator[Refusal]:
         )
 
 
-def _bitsandbytes(settings: Settings, method: str | None) -> Iterator[Refusal]:
+def _bitsandbytes(settings: Settings, method: str | None) -> Iterator[StartError]:
     key = settings.release.key
     named = str(settings.raw.get("quantization") or "").lower() == "bitsandbytes"
     loads = settings.raw.get("load_format") == "bitsandbytes"
@@ -136,31 +138,31 @@ def _bitsandbytes(settings: Settings, method: str | None) -> Iterator[Refusal]:
             yield _needs(settings, "load_format", "quantization", "bitsandbytes")
     if method != "bitsandbytes":
         return
-    if within(key, "0.5.0", eras.BITSANDBYTES_ALONE_LAST) and settings.tp * settings.pp > 1:
+    if within(key, "0.5.0", changes.BITSANDBYTES_ALONE_LAST) and settings.tp * settings.pp > 1:
         yield _together(
             settings, "quantization", Text("start_several_ranks"), "tensor_parallel_size", "pipeline_parallel_size"
         )
-    if within(key, *eras.BITSANDBYTES_EAGER) and not settings.eager:
+    if within(key, *changes.BITSANDBYTES_EAGER) and not settings.eager:
         yield _needs(settings, "quantization", "enforce_eager", True)
 
 
-def _contexts(model: Model, settings: Settings) -> Iterator[Refusal]:
+def _contexts(model: Model, settings: Settings) -> Iterator[StartError]:
     """Decode context parallelism splits tensor-parallel groups, and where keys and values are of heads it takes the ranks that repeat them."""
     name = "decode_context_parallel_size"
     parts = int(_number(settings.raw.get(name)))
     if parts <= 1:
         return
     if settings.tp % parts:
-        yield refusal(CODE, "start_context_parts", {name: None}, parts=parts, tp=settings.tp)
+        yield start_error(CODE, "start_context_parts", {name: None}, parts=parts, tp=settings.tp)
         return
     specs = {layer.attention for layer in model.layers if layer.attention.kind == "gqa"}
     most = min((settings.tp // spec.kv_heads for spec in specs), default=settings.tp)
     uneven = any(spec.heads // spec.kv_heads % parts for spec in specs)
     if settings.release.key >= release_key("0.11.1") and (parts > most or uneven):
-        yield refusal(CODE, "start_context_heads", {name: None}, parts=parts, tp=settings.tp, most=max(most, 1))
+        yield start_error(CODE, "start_context_heads", {name: None}, parts=parts, tp=settings.tp, most=max(most, 1))
 
 
-def _scheduler(settings: Settings) -> Iterator[Refusal]:
+def _scheduler(settings: Settings) -> Iterator[StartError]:
     if _number(settings.raw.get("max_num_partial_prefills")) > 1 and not settings.chunked_prefill:
         yield _needs(settings, "max_num_partial_prefills", "enable_chunked_prefill", True)
     steps = settings.raw.get("num_scheduler_steps")
@@ -173,7 +175,7 @@ def _scheduler(settings: Settings) -> Iterator[Refusal]:
         yield _together(settings, "num_scheduler_steps", "pipeline_parallel_size", "num_scheduler_steps")
 
 
-def _others(model: Model, settings: Settings, method: str | None) -> Iterator[Refusal]:
+def _others(settings: Settings, method: str | None) -> Iterator[StartError]:
     key = settings.release.key
     if _on(settings, "ray_workers_use_nsight") and settings.executor != "ray" and settings.tp * settings.pp == 1:
         yield _needs(settings, "ray_workers_use_nsight", "Ray")
@@ -182,11 +184,11 @@ def _others(model: Model, settings: Settings, method: str | None) -> Iterator[Re
             "max_context_len_to_capture": None,
             "max_seq_len_to_capture": settings.raw["max_context_len_to_capture"],
         }
-        yield refusal(CODE, "start_capture_renamed", instead, version=settings.release.asked)
+        yield start_error(CODE, "start_capture_renamed", instead, version=settings.release.asked)
     if _on(settings, "enable_prompt_adapter") and not settings.raw.get("max_prompt_adapter_token"):
         yield _needs(settings, "enable_prompt_adapter", "max_prompt_adapter_token", 10)
     if settings.prefix_caching and settings.kv_dtype == "fp8" and within(key, "0.5.0", "0.5.4"):
         yield _together(settings, "enable_prefix_caching", "kv_cache_dtype")
-    since = eras.SCALED_CACHE_METHODS.get(str(method))
+    since = changes.SCALED_CACHE_METHODS.get(str(method))
     if settings.kv_dtype == "fp8_e5m2" and since is not None and key >= release_key(since):
         yield _together(settings, "kv_cache_dtype", Text("start_fp8_checkpoint"))

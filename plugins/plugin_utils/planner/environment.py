@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.environment import READ, others, vllm_variables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import OPTIONS, sampled
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Refusal, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import Release, release_key
 
 PREFIXES = ("VLLM_", "RAY_", "NCCL_")
@@ -18,11 +18,13 @@ PREFIXES = ("VLLM_", "RAY_", "NCCL_")
 _URL = re.compile(r"^\w+://")
 
 
-def refusals(environment: Mapping[str, str], release: Release) -> Iterator[Refusal]:
+def errors(environment: Mapping[str, str], release: Release) -> Iterator[StartError]:
     """What stops a start."""
     if _URL.match(environment.get("VLLM_PORT", "")) and release.key >= release_key("0.4.3"):
         rest = {name: value for name, value in environment.items() if name != "VLLM_PORT"}
-        yield refusal("value_not_allowed", "start_port_is_url", {"environment": rest or None}, version=release.asked)
+        yield start_error(
+            "value_not_allowed", "start_port_is_url", {"environment": rest or None}, version=release.asked
+        )
 
 
 def warnings(environment: Mapping[str, str], release: Release) -> list[Text]:

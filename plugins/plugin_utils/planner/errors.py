@@ -22,7 +22,7 @@ class InputError(Refused, ValueError):
 Fix = Mapping[str, Any]
 
 
-class Refusal(NamedTuple):
+class StartError(NamedTuple):
     """vLLM would not start (or not serve) like this. `code` is one of the public codes of the planner."""
 
     code: str
@@ -36,6 +36,6 @@ class Refusal(NamedTuple):
         return {"code": self.code, "message": self.message.say(lang), "remedy": "; ".join(said)}
 
 
-def refusal(code: str, text: str, *fixes: Fix, **values: Any) -> Refusal:
-    """A refusal. `text` says in the catalogue what is wrong."""
-    return Refusal(code, Text(text, **values), fixes)
+def start_error(code: str, text: str, *fixes: Fix, **values: Any) -> StartError:
+    """An error. `text` says in the catalogue what is wrong."""
+    return StartError(code, Text(text, **values), fixes)

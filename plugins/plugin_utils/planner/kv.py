@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Attention, Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, keeps_latent
@@ -45,7 +45,7 @@ def token_bytes(spec: Attention, tp: int, width: int, latent: bool) -> int:
             indexer = spec.indexer[1] + 4 if spec.indexer else 0
             return (spec.kv_lora + spec.rope_dim) * width + indexer
         # Before the latent cache: keys and values of every head, padded to a head size that the kernels know.
-        return 2 * (spec.heads // tp) * eras.MLA_PADDED_HEAD * width
+        return 2 * (spec.heads // tp) * changes.MLA_PADDED_HEAD * width
     return max(1, spec.kv_heads // tp) * (spec.head_dim + spec.value_dim) * width
 
 
@@ -65,7 +65,7 @@ def cache(model: Model, shard: Shard, settings: Settings, dtype: str) -> Cache:
     latent = keeps_latent(settings.engine, key, settings.environment)
     hybrid = (
         settings.engine == "V1"
-        and at(eras.HYBRID_GROUPS, key)
+        and at(changes.HYBRID_GROUPS, key)
         and not settings.raw.get("disable_hybrid_kv_cache_manager")
     )
     layers = model.layers[shard.first_layer : shard.last_layer]
@@ -136,7 +136,7 @@ def printed_tokens(stores: Sequence[Cache], number: int, settings: Settings) -> 
     groups = max((store.groups for store in stores), key=len)
     if settings.engine == "V0":
         return number * settings.block_size
-    if at(eras.TOKENS_FROM_CONCURRENCY, settings.release.key):
+    if at(changes.TOKENS_FROM_CONCURRENCY, settings.release.key):
         needed = max(request_blocks(store, settings.max_model_len, settings.batched_tokens) for store in stores)
         plain = len(groups) == 1 and groups[0].window is None
         # The engine multiplies rounded figures; with whole blocks that is the pool itself.

@@ -13,7 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments im
     in_line,
     vllm_options,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import normalise
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, resolve_release
@@ -96,7 +96,7 @@ def launch(
 
 def _config(program: Sequence[str], path: str, options: Sequence[Option], vllm_version: Any) -> dict[str, Any]:
     """The command with its options in a file, where the release reads one."""
-    if resolve_release(vllm_version).key < release_key(eras.CONFIG_FILE_SINCE):
+    if resolve_release(vllm_version).key < release_key(changes.CONFIG_FILE_SINCE):
         return {}
     content, others = in_file(options)
     return {"config": {"argv": [*program, "--config", path, *in_line(others)], "path": path, "content": content}}
@@ -104,7 +104,7 @@ def _config(program: Sequence[str], path: str, options: Sequence[Option], vllm_v
 
 def _without_prompts(options: Mapping[str, Any], vllm_version: Any) -> list[Option]:
     """What keeps prompts out of the log, where the release would write them there and nobody says whether it shall."""
-    option = at(eras.KEEPS_PROMPTS, resolve_release(vllm_version).key)
+    option = at(changes.KEEPS_PROMPTS, resolve_release(vllm_version).key)
     return [Option(option)] if option and LOG_OPTION not in normalise(options) else []
 
 

@@ -33,7 +33,6 @@ class Attention(NamedTuple):
     qk_norm: str | None
     output_gate: bool = False
     sinks: bool = False
-    shares_kv_weights: bool = False  # keys are the values (Gemma 4): one projection for both
     q_lora: int = 0
     kv_lora: int = 0
     nope_dim: int = 0
@@ -205,7 +204,7 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
     if style == "learned":
         positions = context + int(traits.get("position_offset", 0))
     elif style == "rope":
-        rope = _rope(config, layers, context, original)
+        rope = _rope(config, layers, original)
     dtype = str(
         outer.get("torch_dtype") or outer.get("dtype") or config.get("torch_dtype") or config.get("dtype") or "float32"
     )
@@ -296,9 +295,7 @@ def _scaled_positions(scaling: Any, original: float) -> int:
     return int(original)
 
 
-def _rope(
-    config: Mapping[str, Any], layers: tuple[Layer, ...], context: int, original: float
-) -> tuple[tuple[int, int], ...]:
+def _rope(config: Mapping[str, Any], layers: tuple[Layer, ...], original: float) -> tuple[tuple[int, int], ...]:
     """Positions and rotary size of each cos/sin cache: one for each distinct rope."""
     positions = _scaled_positions(config.get("rope_scaling"), original)
     parameters = config.get("rope_parameters")
@@ -407,11 +404,9 @@ def _attention(
         if hidden % heads:
             raise InputError("config.num_attention_heads", "input_heads", heads=heads, hidden=hidden)
         head_dim = hidden // heads
-    shares = False
     if layout == "gemma4" and window is None:
         head_dim = fields.whole(config, ("global_head_dim",), "config") or head_dim
         kv_heads = fields.whole(config, ("num_global_key_value_heads",), "config") or kv_heads
-        shares = fields.truth(config.get("attention_k_eq_v"), "config.attention_k_eq_v")
     if kv_heads > heads:
         raise InputError("config.num_key_value_heads", "input_kv_heads", found=kv_heads, heads=heads)
     qkv_bias = _trait(traits, "qkv_bias", config)
@@ -434,7 +429,6 @@ def _attention(
         qk_norm=qk_norm,
         output_gate=bool(traits.get("output_gate")),
         sinks=bool(traits.get("sinks")),
-        shares_kv_weights=shares,
         linear=_linear(config) if linear else None,
     )
 

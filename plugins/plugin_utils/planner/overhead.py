@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import overhead as facts
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
@@ -17,7 +17,7 @@ GIB = 1024**3
 
 def budget_rule(settings: Settings) -> str:
     """How the release computes the KV budget."""
-    return at(eras.BUDGET_V1 if settings.engine == "V1" else eras.BUDGET_V0, settings.release.key)
+    return at(changes.BUDGET_V1 if settings.engine == "V1" else changes.BUDGET_V0, settings.release.key)
 
 
 def non_torch(shard: Shard, settings: Settings, gpu: Gpu) -> int:
@@ -26,7 +26,7 @@ def non_torch(shard: Shard, settings: Settings, gpu: Gpu) -> int:
     if budget_rule(settings) == "allocated":
         return 0
     alone = shard.tp * shard.pp == 1
-    if settings.engine == "V1" and not at(eras.NCCL_INSIDE_BUDGET, key):
+    if settings.engine == "V1" and not at(changes.NCCL_INSIDE_BUDGET, key):
         if alone:
             return int(at(facts.SINGLE["V1"], key) * GIB)
         gathers = shard.tp > 1 and shard.last

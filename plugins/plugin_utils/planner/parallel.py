@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at
 
@@ -36,7 +36,7 @@ def stage_layers(layers: int, pp: int, key: tuple[int, ...], partition: tuple[in
         return list(partition)
     counts = [layers // pp] * pp
     rest = layers % pp
-    rule = at(eras.PP_REMAINDER, key)
+    rule = at(changes.PP_REMAINDER, key)
     if rest and rule == "middle":
         for back in range(2, rest + 2):
             counts[-back] += 1

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Choosing a plan for the hosts of a deployment, and the ladder of its neighbours."""
+"""Choosing a plan for the hosts of a deployment, and its alternatives."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, spoken
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import alternatives as ladder
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import alternatives as other_plans
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.network import (
     ALL_REDUCE_SECONDS,
     ALL_REDUCES_PER_LAYER,
@@ -19,7 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.network
     PIPELINE_EFFICIENCY,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import DESCRIPTIVE
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, InputError, Refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, InputError, StartError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import launch
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
@@ -113,7 +113,7 @@ class Candidate(NamedTuple):
     change: str | Text = ""
     cost: str | Text = ""
     gain: str | Text = ""
-    causes: tuple[tuple[Fix, Refusal], ...] = ()  # what the planner had to set for it to start
+    causes: tuple[tuple[Fix, StartError], ...] = ()  # what the planner had to set for it to start
 
 
 class Task(NamedTuple):
@@ -190,7 +190,7 @@ def shapes(task: Task) -> list[tuple[int, int]]:
 def _executor(task: Task, placement: Placement) -> str | None:
     asked = executor_of(task.wishes.get("distributed_executor_backend"))
     key = task.release.key
-    without_option = key < release_key(eras.EXECUTOR_OPTION_SINCE)
+    without_option = key < release_key(changes.EXECUTOR_OPTION_SINCE)
     if asked:
         # Before there was an option, several ranks had Ray and one had nothing, which needs no word.
         implied = "ray" if placement.world > 1 else "uni"
@@ -208,12 +208,12 @@ def _settings(task: Task, placement: Placement, extra: Mapping[str, Any]) -> dic
     settings["pipeline_parallel_size"] = placement.pp
     settings["distributed_executor_backend"] = _executor(task, placement)
     if "dtype" not in settings and task.weakest.capability < (8, 0) and task.model.checkpoint_dtype != "float16":
-        refused = task.model.model_type in at(eras.FLOAT16_REFUSED, task.release.key)
+        refused = task.model.model_type in at(changes.FLOAT16_REFUSED, task.release.key)
         settings["dtype"] = "float32" if refused else "half"
     for name, value in extra.items():
         if name not in task.wishes:
             settings[name] = value
-    settings.setdefault("gpu_memory_utilization", at(eras.UTILIZATION, task.release.key))
+    settings.setdefault("gpu_memory_utilization", at(changes.UTILIZATION, task.release.key))
     return settings
 
 
@@ -231,7 +231,7 @@ def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], mode
 def _try(task: Task, placement: Placement, settings: dict[str, Any], model: Model | None = None) -> Candidate:
     """Predict, and mend what the release would refuse of the planner's own choice: options that the user left open."""
     prediction = _predict(task, placement, settings, model)
-    causes: list[tuple[Fix, Refusal]] = []
+    causes: list[tuple[Fix, StartError]] = []
     while prediction.error is not None and len(causes) < len(MENDED):
         error = prediction.error
         fix = next(
@@ -245,9 +245,9 @@ def _try(task: Task, placement: Placement, settings: dict[str, Any], model: Mode
     return Candidate(placement, settings, prediction, causes=tuple(causes))
 
 
-def _relieved(task: Task, placement: Placement, relief: Mapping[str, Any]) -> Candidate:
-    """The placement with a relief, and the longest context that fits safely when the user left it open; else the longest that fits."""
-    settings = _settings(task, placement, relief)
+def _with_step(task: Task, placement: Placement, memory_step: Mapping[str, Any]) -> Candidate:
+    """The placement with a step that saves memory, and the longest context that fits safely when the user left it open; else the longest that fits."""
+    settings = _settings(task, placement, memory_step)
     first = _try(task, placement, settings)
     if "max_model_len" in task.wishes:
         return first
@@ -309,16 +309,16 @@ def _with_length(one: Candidate) -> Candidate:
 
 
 def candidate(task: Task, placement: Placement) -> Candidate:
-    """The best that this placement can do: reliefs are tried until a useful context fits."""
+    """The best that this placement can do: steps that save memory are tried until a useful context fits."""
     best: Candidate | None = None
-    wanted = min(task.model.context, ladder.WANTED_CONTEXT)
+    wanted = min(task.model.context, other_plans.WANTED_CONTEXT)
     tried: set[tuple[tuple[str, Any], ...]] = set()
-    for relief in ladder.RELIEFS:
-        open_relief = {name: value for name, value in relief.items() if name not in task.wishes}
-        if tuple(open_relief.items()) in tried:
+    for memory_step in other_plans.MEMORY_STEPS:
+        open_step = {name: value for name, value in memory_step.items() if name not in task.wishes}
+        if tuple(open_step.items()) in tried:
             continue
-        tried.add(tuple(open_relief.items()))
-        one = _relieved(task, placement, open_relief)
+        tried.add(tuple(open_step.items()))
+        one = _with_step(task, placement, open_step)
         if one.prediction.safe and one.prediction.settings.max_model_len >= wanted:
             return one
         if best is None or (one.prediction.safe, _length(one)) > (best.prediction.safe, _length(best)):
@@ -371,7 +371,7 @@ def _score(task: Task, one: Candidate) -> tuple[float, ...]:
     speed = math.log2(_speed(task, one))
     if task.objective == "context":
         return (starts, length, speed, tokens)
-    most = ladder.WANTED_CONTEXT if task.objective == "latency" else VALUED_CONTEXT
+    most = other_plans.WANTED_CONTEXT if task.objective == "latency" else VALUED_CONTEXT
     valued = max(min(length, most), 1)
     at_once = min(max(tokens / valued, 1.0), VALUED_REQUESTS)
     value = math.log2(valued) + math.log2(at_once) / 2 + speed
@@ -380,7 +380,7 @@ def _score(task: Task, one: Candidate) -> tuple[float, ...]:
 
 # -- the plan ------------------------------------------------------------------------------------------------------------
 def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str = "en") -> dict[str, Any]:
-    """The public function: the chosen plan, the ladder of nearest plans, and the reasons."""
+    """The public function: the chosen plan, the nearest plans, and the reasons."""
     facts = read_model(model)
     hosts = tuple(read_nodes(nodes))
     wishes = normalise(request or {}, "request")
@@ -403,7 +403,7 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
     candidates = [candidate(task, placement) for placement in _placements(task)]
     candidates.sort(key=lambda one: _score(task, one), reverse=True)
     best = candidates[0]
-    alternatives = [*_rungs(task, best), *_more_hosts(task, best), *_replicas(task, best), *candidates[1:]]
+    alternatives = [*_nearby(task, best), *_more_hosts(task, best), *_replicas(task, best), *candidates[1:]]
     executor = best.settings.get("distributed_executor_backend") or ("ray" if best.placement.world > 1 else "uni")
     remedy = None if best.prediction.ok else _remedy(task, best, alternatives)
     instead = Text("remedy_this_plan") if remedy is None else remedy
@@ -463,29 +463,29 @@ def _remedy(task: Task, failed: Candidate, alternatives: Sequence[Candidate]) ->
     return Text("remedy_other_plan", change=other.change or other.placement.words())
 
 
-def _rungs(task: Task, best: Candidate) -> list[Candidate]:
+def _nearby(task: Task, best: Candidate) -> list[Candidate]:
     found: list[Candidate] = []
     error = best.prediction.error
     if error is not None and error.code not in (*MEMORY_CODES, "out_of_memory_loading"):
         return found  # memory is not what stops it
-    for rung in ladder.rungs(task.model, best.settings, best.prediction, task.release.key, task.weakest.capability):
+    for nearby in other_plans.nearby(task.model, best.prediction, task.release.key, task.weakest.capability):
         settings = {
             name: value
-            for name, value in dict(best.settings, **rung.settings).items()
+            for name, value in dict(best.settings, **nearby.settings).items()
             if value is not None or name in best.settings
         }
         model = task.model
-        if rung.quantization is not None:
-            model = task.model._replace(quantization=rung.quantization)
-        if rung.quantization is not None and not best.prediction.ok:
+        if nearby.quantization is not None:
+            model = task.model._replace(quantization=nearby.quantization)
+        if nearby.quantization is not None and not best.prediction.ok:
             other = candidate(task._replace(model=model), best.placement)
-            found.append(other._replace(change=rung.change, cost=rung.cost, gain=rung.gain))
+            found.append(other._replace(change=nearby.change, cost=nearby.cost, gain=nearby.gain))
             continue
-        if "cpu_offload_gb" in rung.settings and not best.prediction.ok:
+        if "cpu_offload_gb" in nearby.settings and not best.prediction.ok:
             found += [*_bitsandbytes(task, best.placement), *_offloaded(task, best.placement)]
             continue
         one = _try(task, best.placement, settings, model)
-        found.append(one._replace(change=rung.change, cost=rung.cost, gain=rung.gain))
+        found.append(one._replace(change=nearby.change, cost=nearby.cost, gain=nearby.gain))
     return found
 
 
@@ -521,7 +521,7 @@ def _offloaded(task: Task, placement: Placement) -> list[Candidate]:
     """The least weights in the host's memory with which a useful context starts safely, with what else that takes; nothing if none does."""
     if "cpu_offload_gb" in task.wishes:
         return []
-    wanted = min(task.model.context, ladder.WANTED_CONTEXT)
+    wanted = min(task.model.context, other_plans.WANTED_CONTEXT)
 
     def serves(one: Candidate) -> bool:
         return one.prediction.safe and (_length(one) >= wanted or "max_model_len" in task.wishes)
@@ -548,7 +548,7 @@ def _offloaded(task: Task, placement: Placement) -> list[Candidate]:
         "gpu_memory_utilization",
         "enforce_eager",
     )
-    usual = at(eras.UTILIZATION, task.release.key)
+    usual = at(changes.UTILIZATION, task.release.key)
     words = [
         f"{name} {str(best.settings[name]).lower()}"
         for name in named
@@ -631,7 +631,7 @@ def _reasons(best: Candidate, task: Task, remedy: Text | None) -> list[Text]:
         if name in best.settings and name not in task.wishes:
             lines.append(Text("reason_" + name, value=best.settings[name]))
     if "gpu_memory_utilization" not in task.wishes and prediction.settings.utilization > at(
-        eras.UTILIZATION, task.release.key
+        changes.UTILIZATION, task.release.key
     ):
         lines.append(Text("reason_gpu_memory_utilization", value=prediction.settings.utilization))
     if prediction.settings.max_model_len < task.model.context:

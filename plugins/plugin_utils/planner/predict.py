@@ -19,8 +19,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import (
     validity,
     weights,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, Refusal, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model, rescaled
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard, shards
@@ -71,8 +71,8 @@ class Rank(NamedTuple):
 class Prediction(NamedTuple):
     """The outcome with everything that led to it."""
 
-    error: Refusal | None
-    errors: tuple[Refusal, ...]
+    error: StartError | None
+    errors: tuple[StartError, ...]
     dtype: str
     ranks: tuple[Rank, ...]
     tokens: int | None
@@ -139,17 +139,17 @@ def predict(
     settings = resolve(model, gpus, raw)
     memo = {} if memo is None else memo
     used = gpus[: settings.tp * settings.pp] or gpus
-    dtype, dtype_warnings, dtype_refusal = validity.resolve_dtype(model, settings, used)
-    refusals = validity.check(model, settings, gpus, used, dtype, dtype_refusal)
+    dtype, dtype_warnings, dtype_error = validity.resolve_dtype(model, settings, used)
+    errors = validity.check(model, settings, gpus, used, dtype, dtype_error)
     warnings = [*settings.warnings, *model.warnings, *dtype_warnings, *validity.gpu_warnings(settings, used)]
     warnings += [*validity.route_warnings(settings), *environment.warnings(settings.environment, settings.release)]
-    codes = {refused.code for refused in refusals}
+    codes = {refused.code for refused in errors}
     doubt = uncertainty.uncertainty(settings.engine, used, proven)
     if codes & {"layers_fewer_than_stages"} or settings.tp * settings.pp > 4096:
-        return Prediction(refusals[0], tuple(refusals), dtype, (), None, None, None, settings, tuple(warnings), doubt)
+        return Prediction(errors[0], tuple(errors), dtype, (), None, None, None, settings, tuple(warnings), doubt)
     scheme = validity.effective_quantization(model, settings)
     model = model._replace(quantization=scheme)
-    return _memory(model, used, settings, dtype, refusals, warnings, memo, correction, doubt)
+    return _memory(model, used, settings, dtype, errors, warnings, memo, correction, doubt)
 
 
 def _overridden(model: Model, raw: Mapping[str, Any]) -> Model:
@@ -168,7 +168,7 @@ def _memory(
     gpus: list[Gpu],
     settings: Settings,
     dtype: str,
-    refusals: list[Refusal],
+    errors: list[StartError],
     warnings: list[Text],
     memo: Memo,
     correction: int,
@@ -194,9 +194,9 @@ def _memory(
         if kind not in seen:
             held = _weights(model, shard, gpu, settings, dtype, expert_parallel, memo)
             seen[kind] = _rank(model, shard, gpu, settings, dtype, held, 0 if first else 1, correction, free)
-            refusals.extend(_loading(seen[kind], gpu, free, settings, index))
+            errors.extend(_loading(seen[kind], gpu, free, settings, index))
         ranks.append(seen[kind])
-    return _capacity(settings, dtype, ranks, stores, refusals, warnings, doubt)
+    return _capacity(settings, dtype, ranks, stores, errors, warnings, doubt)
 
 
 def _blocks(ranks: list[Rank], stores: list[kv.Cache], settings: Settings, less: int = 0) -> int:
@@ -212,8 +212,8 @@ def _blocks(ranks: list[Rank], stores: list[kv.Cache], settings: Settings, less:
 def _shared(settings: Settings) -> tuple[int, int]:
     """Into how many parts the cache is divided, of which a request gets one, and how many blocks no request gets."""
     key = settings.release.key
-    parts = settings.pp if settings.engine == "V0" and at(eras.V0_PP_SPLITS_CHECK, key) else 1
-    return parts, int(settings.engine == "V1" and at(eras.NULL_BLOCK_CHECKED, key))
+    parts = settings.pp if settings.engine == "V0" and at(changes.V0_PP_SPLITS_CHECK, key) else 1
+    return parts, int(settings.engine == "V1" and at(changes.NULL_BLOCK_CHECKED, key))
 
 
 def _usable(blocks: int, settings: Settings) -> int:
@@ -289,7 +289,7 @@ def _rank(
         outside += gpu.total - free  # what other processes hold counts as this start's
     budget = int(gpu.total * settings.utilization)
     available = budget - held - peak - outside
-    counted = at(eras.CUDAGRAPH_IN_BUDGET[activation.runner(model, settings)], key)
+    counted = at(changes.CUDAGRAPH_IN_BUDGET[activation.runner(model, settings)], key)
     if settings.environment.get("VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS", "1" if counted else "0") == "1":
         available -= graphs
     if settings.kv_bytes is not None:
@@ -297,13 +297,13 @@ def _rank(
     return Rank(shard.stage, gpu.total, held, peak, outside, graphs, available)
 
 
-def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: int) -> list[Refusal]:
+def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: int) -> list[StartError]:
     found = []
     usable = free if free is not None else gpu.total
-    if at(eras.FREE_MEMORY_CHECK, settings.release.key) and settings.engine == "V1" and free is not None:
+    if at(changes.FREE_MEMORY_CHECK, settings.release.key) and settings.engine == "V1" and free is not None:
         if free < gpu.total * settings.utilization and settings.kv_bytes is None:
             found.append(
-                refusal(
+                start_error(
                     "free_memory_below_utilization",
                     "start_free_memory",
                     {"gpu_memory_utilization": math.floor(free / gpu.total * 100) / 100},
@@ -321,7 +321,7 @@ def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: 
         and settings.blocks_override is None
     ):
         found.append(
-            refusal(
+            start_error(
                 "free_memory_below_utilization",
                 "start_utilization_whole",
                 {"gpu_memory_utilization": None},
@@ -333,7 +333,7 @@ def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: 
         )
     if rank.weights > usable - LOADING_ROOM_BYTES:
         found.append(
-            refusal(
+            start_error(
                 "out_of_memory_loading",
                 "start_weights",
                 *_offload(settings, -rank.available),
@@ -346,7 +346,7 @@ def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: 
     return found
 
 
-def _relief(settings: Settings) -> list[Fix]:
+def _less_memory(settings: Settings) -> list[Fix]:
     """What frees memory for the KV cache, the least costly first."""
     found: list[Fix] = []
     if not settings.chunked_prefill and settings.batched_tokens > BATCH_LEAST:
@@ -365,7 +365,7 @@ def _relief(settings: Settings) -> list[Fix]:
 
 def _offload(settings: Settings, lacking: int) -> list[Fix]:
     """Weights in the memory of the host, where the release can."""
-    if settings.release.key < release_key(eras.CPU_OFFLOAD_SINCE):
+    if settings.release.key < release_key(changes.CPU_OFFLOAD_SINCE):
         return []
     return [{"cpu_offload_gb": int(settings.cpu_offload) + max(lacking, 0) // GIB + 3}]
 
@@ -375,9 +375,9 @@ def _left_for_graphs(rank: Rank, cached: int) -> int:
     return max(rank.total - CONTEXT_BYTES - rank.weights - rank.non_torch - cached, 0)
 
 
-def _graphs_refused(rank: Rank, left: int, settings: Settings) -> Refusal:
-    return refusal(
-        "out_of_memory_cudagraph", "start_graphs", *_relief(settings), graphs=rank.graphs / GIB, left=left / GIB
+def _graphs_refused(rank: Rank, left: int, settings: Settings) -> StartError:
+    return start_error(
+        "out_of_memory_cudagraph", "start_graphs", *_less_memory(settings), graphs=rank.graphs / GIB, left=left / GIB
     )
 
 
@@ -386,25 +386,23 @@ def _capacity(
     dtype: str,
     ranks: list[Rank],
     stores: list[kv.Cache],
-    refusals: list[Refusal],
+    errors: list[StartError],
     warnings: list[Text],
     doubt: uncertainty.Uncertainty,
 ) -> Prediction:
     blocks = _blocks(ranks, stores, settings)
     if blocks < 1:
         worst = min(ranks, key=lambda rank: rank.available)
-        refusals.append(
-            refusal(
+        errors.append(
+            start_error(
                 "no_cache_blocks",
                 "start_no_cache",
-                *_relief(settings),
+                *_less_memory(settings),
                 *_offload(settings, -worst.available),
                 left=worst.available / GIB,
             )
         )
-        return Prediction(
-            refusals[0], tuple(refusals), dtype, tuple(ranks), 0, 0.0, 0, settings, tuple(warnings), doubt
-        )
+        return Prediction(errors[0], tuple(errors), dtype, tuple(ranks), 0, 0.0, 0, settings, tuple(warnings), doubt)
     usable = _usable(blocks, settings)
     length = settings.max_model_len
     needed = max(kv.request_blocks(store, length, settings.batched_tokens) for store in stores)
@@ -420,12 +418,12 @@ def _capacity(
     if needed > usable:
         cure = safe if safe >= LENGTH_LEAST else longest
         shorter: list[Fix] = [{"max_model_len": cure}] if cure else []
-        refusals.append(
-            refusal(
+        errors.append(
+            start_error(
                 "max_model_len_exceeds_kv_cache",
                 "start_length",
                 *(shorter if cure >= LENGTH_LEAST else []),
-                *_relief(settings),
+                *_less_memory(settings),
                 *_offload(settings, (needed - usable) * max(store.block_bytes for store in stores)),
                 *shorter,
                 length=length,
@@ -440,13 +438,13 @@ def _capacity(
         spare = min(spare, left - rank.graphs)
         refused = _graphs_refused(rank, left, settings)
         if rank.graphs > left + GRAPH_DOUBT_BYTES:
-            refusals.append(refused)
+            errors.append(refused)
             break
         warnings.append(Text("start_graphs_doubt", said=refused.message))
-    error = refusals[0] if refusals else None
+    error = errors[0] if errors else None
     said = tuple(warnings)
     return Prediction(
-        error, tuple(refusals), dtype, tuple(ranks), tokens, concurrency, longest, settings, said, doubt, spare, safe
+        error, tuple(errors), dtype, tuple(ranks), tokens, concurrency, longest, settings, said, doubt, spare, safe
     )
 
 

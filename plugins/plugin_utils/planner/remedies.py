@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, InputError, Refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, InputError, StartError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import Memo, Prediction, predict
@@ -26,7 +26,7 @@ class Cure(NamedTuple):
 
     settings: dict[str, Any]
     prediction: Prediction
-    causes: tuple[tuple[Fix, Refusal], ...]
+    causes: tuple[tuple[Fix, StartError], ...]
 
 
 def predict_start(model: Any, gpus: Any, settings: Any, language: str = "en") -> dict[str, Any]:
@@ -54,12 +54,12 @@ def remedy(model: Model, gpus: list[Gpu], raw: Mapping[str, Any], failed: Predic
 def find(
     ask: Predict, raw: Mapping[str, Any], failed: Prediction, may: Callable[[str], bool] = lambda _name: True
 ) -> Cure | None:
-    """Settings that start, reached by what each refusal proposes, the first proposals first. `may` says which options may change."""
+    """Settings that start, reached by what each error proposes, the first proposals first. `may` says which options may change."""
     left = [PREDICTIONS]
     seen: list[dict[str, Any]] = [dict(raw)]
 
     def search(
-        settings: dict[str, Any], prediction: Prediction, causes: tuple[tuple[Fix, Refusal], ...]
+        settings: dict[str, Any], prediction: Prediction, causes: tuple[tuple[Fix, StartError], ...]
     ) -> Cure | None:
         if prediction.error is None:
             return Cure(settings, prediction, causes)

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import named
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import (
     DESCRIPTIVE,
     NEVER_EXISTED,
     OPTIONS,
     sampled,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError, Refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError, StartError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import MIB, Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import (
@@ -56,9 +56,7 @@ class Settings(NamedTuple):
     asked_max_model_len: int | None
     auto_max_model_len: bool
     batched_tokens: int
-    batched_tokens_asked: bool
     sequences: int
-    sequences_asked: bool
     chunked_prefill: bool
     prefix_caching: bool
     eager: bool
@@ -79,7 +77,7 @@ class Settings(NamedTuple):
     warnings: tuple[Text, ...]
 
 
-def unknown_option(name: str, release: Release) -> Refusal | None:
+def unknown_option(name: str, release: Release) -> StartError | None:
     """Why a release does not take an option; null when it does."""
     if name in DESCRIPTIVE or name == "model":
         return None
@@ -105,11 +103,11 @@ def unknown_option(name: str, release: Release) -> Refusal | None:
     return _unknown("start_option_gone", name, advice, version=release.asked, name=name, last=last)
 
 
-def _unknown(text: str, option: str, advice: Text | None, **values: Any) -> Refusal:
-    return Refusal("unknown_option", Text(text, **values), ({option: None},), advice)
+def _unknown(text: str, option: str, advice: Text | None, **values: Any) -> StartError:
+    return StartError("unknown_option", Text(text, **values), ({option: None},), advice)
 
 
-def _sampled_option(name: str, release: Release) -> Refusal | None:
+def _sampled_option(name: str, release: Release) -> StartError | None:
     _dummy, first, before, last, after = sampled()[name]
     if before is not None and release.key <= release_key(before):
         return _unknown("start_sampled_later", name, None, version=release.asked, name=name, first=first)
@@ -213,22 +211,22 @@ def choose_engine(release: Release, raw: Mapping[str, Any], gpus: Sequence[Gpu],
         if text not in ("V0", "V1"):
             raise InputError("settings.engine", "input_one_of", allowed="V0, V1", found=asked)
         return text
-    default = at(eras.ENGINE, release.key)
+    default = at(changes.ENGINE, release.key)
     flag = environment.get("VLLM_USE_V1")
-    if release.key > release_key(eras.V0_LAST):
+    if release.key > release_key(changes.V0_LAST):
         return "V1"
     if flag == "0":
         return "V0"
     if default == "V0":
         return "V1" if flag == "1" and release.key >= release_key("0.6.4") else "V0"
     lowest = min(gpu.capability for gpu in gpus)
-    if lowest < at(eras.V1_LOWEST_CAPABILITY, release.key):
+    if lowest < at(changes.V1_LOWEST_CAPABILITY, release.key):
         return "V0"
     executor = executor_of(raw.get("distributed_executor_backend"))
     staged = int(raw.get("pipeline_parallel_size") or 1) > 1
-    if staged and executor not in at(eras.V1_PIPELINE_EXECUTORS, release.key):
+    if staged and executor not in at(changes.V1_PIPELINE_EXECUTORS, release.key):
         return "V0"
-    for name, (usual, last) in eras.V1_LACKS.items():
+    for name, (usual, last) in changes.V1_LACKS.items():
         if raw.get(name, usual) != usual and release.key <= release_key(last):
             return "V0"
     # Before V0 went, V1 left to it what FlashAttention cannot do: keys and values in fp8 but on Hopper, and until 0.9.2 float32.
@@ -241,7 +239,7 @@ def choose_engine(release: Release, raw: Mapping[str, Any], gpus: Sequence[Gpu],
 
 def keeps_latent(engine: str, key: tuple[int, ...], environment: Mapping[str, str]) -> bool:
     """Whether MLA keeps one vector for each token; older releases and VLLM_MLA_DISABLE give it keys and values of each head."""
-    return (engine == "V1" or at(eras.MLA_LATENT, key)) and environment.get("VLLM_MLA_DISABLE") != "1"
+    return (engine == "V1" or at(changes.MLA_LATENT, key)) and environment.get("VLLM_MLA_DISABLE") != "1"
 
 
 def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
@@ -271,27 +269,29 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
     if length_asked is not None:
         length = read_length(length_asked)
         auto_length = length is None
-        if auto_length and key < release_key(eras.AUTO_MAX_MODEL_LEN_SINCE):
-            raise InputError("settings.max_model_len", "input_auto_since", since=eras.AUTO_MAX_MODEL_LEN_SINCE)
+        if auto_length and key < release_key(changes.AUTO_MAX_MODEL_LEN_SINCE):
+            raise InputError("settings.max_model_len", "input_auto_since", since=changes.AUTO_MAX_MODEL_LEN_SINCE)
     max_model_len = length or model.context
     sequences = fields.whole(raw, ("max_num_seqs",), "settings")
     batched = fields.whole(raw, ("max_num_batched_tokens",), "settings")
     chunked = raw.get("enable_chunked_prefill")
     if engine == "V1":
-        small = any(n in gpu.name for gpu in gpus for n in at(eras.V1_TIERS_SMALL_NAMES, key))
+        small = any(n in gpu.name for gpu in gpus for n in at(changes.V1_TIERS_SMALL_NAMES, key))
         tier_tokens, tier_seqs = 2048, 256
-        for least, tokens, seqs in at(eras.V1_TIERS_OFFLINE if raw.get("usage") == "offline" else eras.V1_TIERS, key):
-            if weakest >= least * eras.GIB and not (small and least):
+        for least, tokens, seqs in at(
+            changes.V1_TIERS_OFFLINE if raw.get("usage") == "offline" else changes.V1_TIERS, key
+        ):
+            if weakest >= least * changes.GIB and not (small and least):
                 tier_tokens, tier_seqs = tokens, seqs
         chunked_on = fields.truth(chunked, "settings.enable_chunked_prefill", True)
         final_batched = batched or (tier_tokens if chunked_on else max(tier_tokens, max_model_len))
         final_seqs = sequences or tier_seqs
         if not batched:
             final_batched = max(min(final_batched, final_seqs * max_model_len), 1)
-        if not sequences and at(eras.V1_SEQS_WITHIN_BATCH, key):
+        if not sequences and at(changes.V1_SEQS_WITHIN_BATCH, key):
             final_seqs = min(final_seqs, final_batched)
     else:
-        above = at(eras.V0_AUTO_CHUNKED_ABOVE, key)
+        above = at(changes.V0_AUTO_CHUNKED_ABOVE, key)
         lora = fields.truth(raw.get("enable_lora"), "settings.enable_lora")
         # vllm/engine/arg_utils.py, create_engine_config and _set_default_args_v0 of 0.5.4 to 0.10.2.
         caching = key < release_key("0.6.0") and fields.truth(raw.get("enable_prefix_caching"), "settings")
@@ -299,9 +299,9 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         steady = not (lora or model.slides or caching or latent or model.traits.get("vision"))
         automatic = above is not None and max_model_len > above and steady
         chunked_on = fields.truth(chunked, "settings.enable_chunked_prefill", automatic)
-        with_chunks, floor = at(eras.V0_BATCHED_TOKENS, key)
+        with_chunks, floor = at(changes.V0_BATCHED_TOKENS, key)
         final_batched = batched or (with_chunks if chunked_on and with_chunks else max(max_model_len, floor))
-        final_seqs = sequences or eras.V0_SEQS
+        final_seqs = sequences or changes.V0_SEQS
     block = fields.whole(raw, ("block_size",), "settings", 1, 2048) or 16
     lora_slots = None
     if fields.truth(raw.get("enable_lora"), "settings.enable_lora"):
@@ -334,17 +334,15 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         nodes=_nodes(raw.get("nodes"), tp * pp),
         executor=executor_of(raw.get("distributed_executor_backend")) or ("ray" if raw.get("worker_use_ray") else None),
         dtype=dtype,
-        utilization=utilization if utilization is not None else at(eras.UTILIZATION, key),
+        utilization=utilization if utilization is not None else at(changes.UTILIZATION, key),
         max_model_len=max_model_len,
         asked_max_model_len=length,
         auto_max_model_len=auto_length,
         batched_tokens=final_batched,
-        batched_tokens_asked=batched is not None,
         sequences=final_seqs,
-        sequences_asked=sequences is not None,
         chunked_prefill=chunked_on,
         prefix_caching=fields.truth(
-            raw.get("enable_prefix_caching"), "settings.enable_prefix_caching", eras.PREFIX_CACHING[engine]
+            raw.get("enable_prefix_caching"), "settings.enable_prefix_caching", changes.PREFIX_CACHING[engine]
         ),
         eager=fields.truth(raw.get("enforce_eager"), "settings.enforce_eager"),
         kv_dtype=str(raw.get("kv_cache_dtype") or "auto"),

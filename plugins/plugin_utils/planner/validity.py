@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import attention, combinations, environment, values
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import LAST_RELEASE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.profile import (
     MIXTRAL_FUSED,
@@ -25,7 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantiz
     WIDTHS,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, Refusal, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import divides_heads
@@ -63,18 +63,18 @@ def _divisors(number: int) -> str:
     return ", ".join(str(x) for x in range(1, min(number, 64) + 1) if number % x == 0)
 
 
-def options(settings: Settings) -> Iterator[Refusal]:
+def options(settings: Settings) -> Iterator[StartError]:
     for name in settings.raw:
         refused = unknown_option(name, settings.release)
         if refused:
             yield refused
 
 
-def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
+def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]:
     size = settings.tp * settings.pp
     key = settings.release.key
     if size * settings.dp > len(gpus) and settings.dp > 1:
-        yield refusal(
+        yield start_error(
             "world_size_exceeds_gpus",
             "start_data_parallel",
             {"data_parallel_size": None},
@@ -85,7 +85,7 @@ def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
         )
         return
     if size > len(gpus):
-        yield refusal(
+        yield start_error(
             "world_size_exceeds_gpus",
             "start_world_size",
             *_smaller(settings.tp, settings.pp, len(gpus)),
@@ -98,10 +98,10 @@ def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
     nodes = settings.nodes
     if nodes is None or len(nodes) < 2 or sum(nodes) < size:
         return
-    rule = at(eras.AUTO_EXECUTOR, key)
+    rule = at(changes.AUTO_EXECUTOR, key)
     executor = settings.executor
     if executor is None and rule == "mp_only":
-        yield refusal(
+        yield start_error(
             "world_size_exceeds_gpus",
             "start_one_node",
             {"distributed_executor_backend": "ray"},
@@ -110,26 +110,26 @@ def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
             count=nodes[0],
         )
     if executor == "mp":
-        if key < release_key(eras.MP_NODES_SINCE):
-            yield refusal(
+        if key < release_key(changes.MP_NODES_SINCE):
+            yield start_error(
                 "world_size_exceeds_gpus",
                 "start_mp_one_node",
                 {"distributed_executor_backend": "ray"},
                 version=settings.release.asked,
                 ranks=size,
                 count=nodes[0],
-                since=eras.MP_NODES_SINCE,
+                since=changes.MP_NODES_SINCE,
             )
         elif size % len(nodes) or len(set(nodes)) > 1:
-            yield refusal(
+            yield start_error(
                 "world_size_exceeds_gpus", "start_mp_uneven", {"distributed_executor_backend": "ray"}, nodes=list(nodes)
             )
 
 
-def architecture(model: Model, settings: Settings) -> Iterator[Refusal]:
+def architecture(model: Model, settings: Settings) -> Iterator[StartError]:
     since = str(model.traits["since"])
     if model.known and settings.release.key < release_key(since):
-        yield refusal(
+        yield start_error(
             "architecture_not_supported",
             "start_architecture_later",
             {"vllm_version": since},
@@ -140,7 +140,7 @@ def architecture(model: Model, settings: Settings) -> Iterator[Refusal]:
 
     last = LAST_RELEASE.get(model.architecture)
     if last is not None and settings.release.key > release_key(last):
-        yield refusal(
+        yield start_error(
             "architecture_not_supported",
             "start_architecture_gone",
             {"vllm_version": last},
@@ -150,19 +150,19 @@ def architecture(model: Model, settings: Settings) -> Iterator[Refusal]:
         )
 
 
-def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
+def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]:
     """Whether the image holds code for the GPU."""
     release = RELEASES[settings.release.examined]
     for gpu in {gpu.capability: gpu for gpu in gpus}.values():
         if gpu.capability < (7, 0) and settings.image_code is None:
-            yield refusal("gpu_not_supported", "start_gpu_too_old", gpu=gpu.name, capability=gpu.capability_text)
+            yield start_error("gpu_not_supported", "start_gpu_too_old", gpu=gpu.name, capability=gpu.capability_text)
         elif settings.image_code is not None:
             lacking = [name for name, names in settings.image_code.items() if code_for(names, gpu.capability) is None]
             if lacking or not settings.image_code:
                 holds = "; ".join(
                     "{0}: {1}".format(name, " ".join(settings.image_code[name]) or "-") for name in lacking
                 )
-                yield refusal(
+                yield start_error(
                     "gpu_not_supported",
                     "start_image_without_code",
                     gpu=gpu.name,
@@ -170,7 +170,7 @@ def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
                     holds=holds or Text("start_image_for_no_gpu"),
                 )
         elif gpu.capability == (7, 0) and release.v100 == "fails":
-            yield refusal(
+            yield start_error(
                 "gpu_not_supported",
                 "start_image_without_volta",
                 {"vllm_version": "0.8.5.post1"},
@@ -182,7 +182,7 @@ def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[Refusal]:
         else:
             least = tuple(int(x) for x in release.least.split("."))
             if gpu.capability < least:
-                yield refusal(
+                yield start_error(
                     "gpu_not_supported",
                     "start_image_starts_at",
                     version=settings.release.asked,
@@ -200,10 +200,10 @@ def route_warnings(settings: Settings) -> list[Text]:
     if (
         settings.nodes is None
         or len(settings.nodes) < 2
-        or settings.release.key >= release_key(eras.ADDRESS_BY_NAME_SINCE)
+        or settings.release.key >= release_key(changes.ADDRESS_BY_NAME_SINCE)
     ):
         return []
-    return [Text("start_default_route", version=settings.release.asked, since=eras.ADDRESS_BY_NAME_SINCE)]
+    return [Text("start_default_route", version=settings.release.asked, since=changes.ADDRESS_BY_NAME_SINCE)]
 
 
 def gpu_warnings(settings: Settings, gpus: Sequence[Gpu]) -> list[Text]:
@@ -239,7 +239,7 @@ def quantization_name(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> 
     return kernels(model.quantization, asked, settings.release.key, weakest)[0]
 
 
-def quantization(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype: str) -> Iterator[Refusal]:
+def quantization(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype: str) -> Iterator[StartError]:
     """In the order of vLLM: the name, the checkpoint, the GPU, the width, the dtype."""
     for gpu in {gpu.capability: gpu for gpu in gpus}.values():
         refused = next(_quantization_on(model, settings, gpu, dtype), None)
@@ -248,7 +248,7 @@ def quantization(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype: s
             return
 
 
-def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Iterator[Refusal]:
+def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Iterator[StartError]:
     own, key, version = model.quantization, settings.release.key, settings.release.asked
     asked = str(settings.quantization).strip().lower() if settings.quantization else None
     name, needed = kernels(own, asked, key, gpu.capability)
@@ -257,7 +257,7 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
     row = NAMES.get(name)
     if row is None:
         known = ", ".join(one for one in sorted(NAMES) if within(key, NAMES[one].since, NAMES[one].last))
-        yield refusal(
+        yield start_error(
             QUANTIZATION,
             "start_quantization_unknown",
             {"quantization": None},
@@ -268,7 +268,7 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
         return
     if not within(key, row.since, row.last):
         until = Text("start_until_release", last=row.last) if row.last else Text("start_until_now")
-        yield refusal(
+        yield start_error(
             QUANTIZATION,
             "start_quantization_release",
             {"quantization": None},
@@ -279,16 +279,16 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
         )
         return
     if name != needed:
-        yield refusal(QUANTIZATION, "start_quantization_other", {"quantization": None}, own=own.name, asked=name)
+        yield start_error(QUANTIZATION, "start_quantization_other", {"quantization": None}, own=own.name, asked=name)
         return
     if own.method == "none" and name not in ONLINE:
-        yield refusal(QUANTIZATION, "start_quantization_plain", {"quantization": None}, method=name)
+        yield start_error(QUANTIZATION, "start_quantization_plain", {"quantization": None}, method=name)
         return
     least = at(row.capability, key)
     if own.method in ("compressed-tensors", "modelopt") and own.scheme in SCHEMES:
         least = max(at(SCHEMES[own.scheme], key), least if own.method != "modelopt" else 0)
     if gpu.capability[0] * 10 + gpu.capability[1] < least:
-        yield refusal(
+        yield start_error(
             QUANTIZATION,
             "start_quantization_gpu",
             *([{"quantization": own.name}] if name != own.name else []),
@@ -301,7 +301,7 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
         )
         return
     if name == "gptq_bitblas":
-        yield refusal(
+        yield start_error(
             QUANTIZATION, "start_quantization_bitblas", {"quantization": "gptq"}, version=version, gpu=gpu.name
         )
         return
@@ -310,10 +310,10 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
         widths = tuple(bits for bits in widths if bits != 3)
     if widths is not None and own.method != "none" and own.bits not in widths:
         bits = ", ".join(map(str, widths))
-        yield refusal(QUANTIZATION, "start_quantization_bits", method=name, bits=own.bits, allowed=bits)
+        yield start_error(QUANTIZATION, "start_quantization_bits", method=name, bits=own.bits, allowed=bits)
         return
     if not _serves_experts(model, name, key):
-        yield refusal(
+        yield start_error(
             QUANTIZATION,
             "start_quantization_experts",
             {"quantization": None},
@@ -324,7 +324,7 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
         return
     allowed = [DTYPES[letter] for letter in at(row.dtypes, key)]
     if dtype not in allowed:
-        yield refusal(
+        yield start_error(
             "dtype_not_supported",
             "start_quantization_dtype",
             *[{"dtype": one} for one in allowed],
@@ -344,27 +344,27 @@ def _serves_experts(model: Model, name: str, key: tuple[int, ...]) -> bool:
     return since is not None and key >= release_key(since)
 
 
-def resolve_dtype(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> tuple[str, list[Text], Refusal | None]:
+def resolve_dtype(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> tuple[str, list[Text], StartError | None]:
     """The dtype that the release serves with, warnings, and why it would refuse."""
     key = settings.release.key
     no_bf16 = [gpu for gpu in gpus if gpu.capability < (8, 0)]
-    refused = model.model_type in at(eras.FLOAT16_REFUSED, key)
+    refused = model.model_type in at(changes.FLOAT16_REFUSED, key)
     warnings: list[Text] = []
     wanted = settings.dtype
     if wanted == "auto":
         wanted = {"float32": "float16", "float16": "float16", "bfloat16": "bfloat16"}.get(
             model.checkpoint_dtype, "float16"
         )
-        if model.checkpoint_dtype == "float32" and at(eras.AUTO_DTYPE_FALLS_BACK, key) and not no_bf16:
+        if model.checkpoint_dtype == "float32" and at(changes.AUTO_DTYPE_FALLS_BACK, key) and not no_bf16:
             wanted = "bfloat16"  # the first dtype that the platform supports (_resolve_auto_dtype in vllm/config)
-        if wanted == "bfloat16" and no_bf16 and at(eras.AUTO_DTYPE_FALLS_BACK, key):
+        if wanted == "bfloat16" and no_bf16 and at(changes.AUTO_DTYPE_FALLS_BACK, key):
             wanted = "float32" if refused else "float16"
             warnings.append(Text("start_falls_back", gpu=no_bf16[0].name, version=settings.release.asked, dtype=wanted))
     if wanted == "bfloat16" and no_bf16:
         return (
             "float16",
             warnings,
-            refusal(
+            start_error(
                 "dtype_not_supported",
                 "start_bfloat16",
                 {"dtype": "float32" if refused else "half"},
@@ -377,7 +377,7 @@ def resolve_dtype(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> tupl
         return (
             wanted,
             warnings,
-            refusal(
+            start_error(
                 "dtype_not_supported",
                 "start_float16",
                 {"dtype": "float32" if no_bf16 else "bfloat16"},
@@ -386,13 +386,13 @@ def resolve_dtype(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> tupl
                 dtype="float32" if no_bf16 else "bfloat16",
             ),
         )
-    least, below = eras.FLASH_ATTENTION_3
-    if wanted == "float16" and settings.kv_dtype.startswith("fp8") and at(eras.FP8_KV_WANTS_BFLOAT16, key):
+    least, below = changes.FLASH_ATTENTION_3
+    if wanted == "float16" and settings.kv_dtype.startswith("fp8") and at(changes.FP8_KV_WANTS_BFLOAT16, key):
         if any(least <= gpu.capability < below for gpu in gpus):
             return (
                 wanted,
                 warnings,
-                refusal(
+                start_error(
                     "dtype_not_supported",
                     "start_fp8_cache",
                     {"dtype": "bfloat16"},
@@ -404,16 +404,16 @@ def resolve_dtype(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> tupl
     return wanted, warnings, None
 
 
-def tensor_parallel(model: Model, settings: Settings) -> Iterator[Refusal]:
+def tensor_parallel(model: Model, settings: Settings) -> Iterator[StartError]:
     tp = settings.tp
     heads = model.heads
     if heads % tp:
-        yield refusal(
+        yield start_error(
             "heads_not_divisible", "start_heads", *_fewer(model, settings), heads=heads, tp=tp, sizes=_divisors(heads)
         )
     padded = padded_vocabulary(model.vocabulary)
     if padded % tp:
-        yield refusal(
+        yield start_error(
             "vocab_not_divisible",
             "start_vocabulary",
             *_fewer(model, settings),
@@ -429,12 +429,12 @@ def tensor_parallel(model: Model, settings: Settings) -> Iterator[Refusal]:
         seen.add(spec)
         kv = spec.kv_heads
         if (kv >= tp and kv % tp) or (kv < tp and tp % kv):
-            yield refusal("kv_heads_not_divisible", "start_kv_heads", *_fewer(model, settings), heads=kv, tp=tp)
+            yield start_error("kv_heads_not_divisible", "start_kv_heads", *_fewer(model, settings), heads=kv, tp=tp)
     yield from _intermediate(model, settings)
     yield from _groups(model, settings)
 
 
-def _intermediate(model: Model, settings: Settings) -> Iterator[Refusal]:
+def _intermediate(model: Model, settings: Settings) -> Iterator[StartError]:
     tp = settings.tp
     for spec in {layer.mlp for layer in model.layers}:
         sizes: list[tuple[str | Text, int]] = []
@@ -446,12 +446,12 @@ def _intermediate(model: Model, settings: Settings) -> Iterator[Refusal]:
             if spec.shared_intermediate:
                 sizes.append((Text("start_shared_experts"), spec.shared_intermediate))
             if model.architecture in ("Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM") and tp > spec.experts:
-                yield refusal(
+                yield start_error(
                     "experts_not_divisible", "start_experts", *_fewer(model, settings), tp=tp, experts=spec.experts
                 )
         for name, size in sizes:
             if size % tp and not (model.quantization.scheme == "mxfp4" and spec.kind == "moe"):
-                yield refusal(
+                yield start_error(
                     "intermediate_not_divisible",
                     "start_intermediate",
                     *_fewer(model, settings),
@@ -461,7 +461,7 @@ def _intermediate(model: Model, settings: Settings) -> Iterator[Refusal]:
                 )
 
 
-def _groups(model: Model, settings: Settings) -> Iterator[Refusal]:
+def _groups(model: Model, settings: Settings) -> Iterator[StartError]:
     scheme = effective_quantization(model, settings)
     if scheme.method == "none" or scheme.experts_only:
         return
@@ -483,19 +483,19 @@ def _groups(model: Model, settings: Settings) -> Iterator[Refusal]:
             continue
         part = size // tp
         if scheme.scheme in ("int4", "int8", "int3", "int2") and scheme.group > 0 and part % scheme.group:
-            yield _group_refusal(_fewer(model, settings), name, "start_group_size", part, scheme.group, tp)
+            yield _group_error(_fewer(model, settings), name, "start_group_size", part, scheme.group, tp)
         if scheme.scheme == "fp8_block" and tp > 1 and part % scheme.block[1]:
-            yield _group_refusal(_fewer(model, settings), name, "start_group_block", part, scheme.block[1], tp)
+            yield _group_error(_fewer(model, settings), name, "start_group_block", part, scheme.block[1], tp)
     for name, size in outputs.items():
         if size % tp:
             continue
         part = size // tp
         if scheme.scheme == "fp8_block" and tp > 1 and part % scheme.block[0]:
-            yield _group_refusal(_fewer(model, settings), name, "start_group_block", part, scheme.block[0], tp)
+            yield _group_error(_fewer(model, settings), name, "start_group_block", part, scheme.block[0], tp)
 
 
-def _group_refusal(fixes: list[Fix], name: str, what: str, part: int, unit: int, tp: int) -> Refusal:
-    return refusal(
+def _group_error(fixes: list[Fix], name: str, what: str, part: int, unit: int, tp: int) -> StartError:
+    return start_error(
         "quant_group_not_divisible",
         "start_quantization_group",
         *fixes,
@@ -510,7 +510,7 @@ def _group_refusal(fixes: list[Fix], name: str, what: str, part: int, unit: int,
 def pipelines(model: Model, key: tuple[int, ...]) -> bool:
     """Whether a release runs the model in pipeline stages at all."""
     since = pipelines_since(model, key)
-    return at(eras.PP_SINCE, key) != "none" and since is not None and key >= release_key(since)
+    return at(changes.PP_SINCE, key) != "none" and since is not None and key >= release_key(since)
 
 
 def pipelines_since(model: Model, key: tuple[int, ...]) -> str | None:
@@ -523,7 +523,7 @@ def pipelines_since(model: Model, key: tuple[int, ...]) -> str | None:
     return since
 
 
-def pipeline(model: Model, settings: Settings) -> Iterator[Refusal]:
+def pipeline(model: Model, settings: Settings) -> Iterator[StartError]:
     pp = settings.pp
     if pp == 1:
         return
@@ -531,7 +531,7 @@ def pipeline(model: Model, settings: Settings) -> Iterator[Refusal]:
     layers = len(model.layers)
     since = pipelines_since(model, key)
     if not pipelines(model, key):
-        yield refusal(
+        yield start_error(
             "pp_not_supported",
             "start_pipeline",
             {"pipeline_parallel_size": None},
@@ -540,12 +540,12 @@ def pipeline(model: Model, settings: Settings) -> Iterator[Refusal]:
             other=Text("start_pipeline_since", since=since) if since else "",
         )
     if layers < pp:
-        yield refusal(
+        yield start_error(
             "layers_fewer_than_stages", "start_stages", {"pipeline_parallel_size": None}, layers=layers, stages=pp
         )
     partition = settings.layer_partition
     if partition is not None and (len(partition) != pp or sum(partition) != layers):
-        yield refusal(
+        yield start_error(
             "layers_fewer_than_stages",
             "start_partition",
             _without(settings, "VLLM_PP_LAYER_PARTITION"),
@@ -555,13 +555,13 @@ def pipeline(model: Model, settings: Settings) -> Iterator[Refusal]:
         )
 
 
-def lengths(model: Model, settings: Settings) -> Iterator[Refusal]:
+def lengths(model: Model, settings: Settings) -> Iterator[StartError]:
     if (
         settings.asked_max_model_len
         and settings.asked_max_model_len > model.context
         and settings.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") != "1"
     ):
-        yield refusal(
+        yield start_error(
             "max_model_len_exceeds_kv_cache",
             "start_context",
             {"max_model_len": model.context},
@@ -570,11 +570,11 @@ def lengths(model: Model, settings: Settings) -> Iterator[Refusal]:
         )
 
 
-def batches(settings: Settings) -> Iterator[Refusal]:
+def batches(settings: Settings) -> Iterator[StartError]:
     """What the scheduler's configuration refuses, defaults included."""
     tokens = settings.batched_tokens
     if not settings.chunked_prefill and tokens < settings.max_model_len:
-        yield refusal(
+        yield start_error(
             "batched_tokens_too_few",
             "start_batch_length",
             {"max_num_batched_tokens": None},
@@ -583,7 +583,7 @@ def batches(settings: Settings) -> Iterator[Refusal]:
             length=settings.max_model_len,
         )
     elif tokens < settings.sequences:
-        yield refusal(
+        yield start_error(
             "batched_tokens_too_few",
             "start_batch_sequences",
             {"max_num_seqs": tokens},
@@ -593,7 +593,7 @@ def batches(settings: Settings) -> Iterator[Refusal]:
         )
 
 
-def ropes(model: Model, settings: Settings) -> Iterator[Refusal]:
+def ropes(model: Model, settings: Settings) -> Iterator[StartError]:
     """What a release makes of rope_scaling, from config.json or from the option."""
     section, key = model.scaling, settings.release.key
     if section is None or model.traits["positions"] == "none":
@@ -602,7 +602,7 @@ def ropes(model: Model, settings: Settings) -> Iterator[Refusal]:
     kind = section.get("rope_type") or section.get("type")
     since, original = model.traits["scales_since"], int(model.original_context)
     if (since is None or key < release_key(str(since))) and settings.max_model_len > original:
-        yield refusal(
+        yield start_error(
             ROPE,
             "start_rope_ignored",
             {"max_model_len": original},
@@ -612,28 +612,28 @@ def ropes(model: Model, settings: Settings) -> Iterator[Refusal]:
         )
     legacy = "type" in section
     option = isinstance(settings.raw.get("rope_scaling"), Mapping)
-    spelling = at(eras.ROPE_SPELLING, key)
+    spelling = at(changes.ROPE_SPELLING, key)
     lacks = not kind or (spelling == "type" and not legacy)
-    if lacks or (option and "rope_type" not in section and within(key, *eras.ROPE_OPTION_NEEDS_ROPE_TYPE)):
+    if lacks or (option and "rope_type" not in section and within(key, *changes.ROPE_OPTION_NEEDS_ROPE_TYPE)):
         needed = "rope_type" if option and legacy else spelling
-        yield refusal(
+        yield start_error(
             ROPE, "start_rope_spelling", *_rope_fixes(settings), version=version, section=dict(section), needed=needed
         )
         return
-    known = at(eras.ROPE_TYPES_LLAMA if model.model_type == "llama" else eras.ROPE_TYPES, key)
+    known = at(changes.ROPE_TYPES_LLAMA if model.model_type == "llama" else changes.ROPE_TYPES, key)
     if kind not in known:
-        yield refusal(
+        yield start_error(
             ROPE, "start_rope_type", *_rope_fixes(settings), version=version, kind=kind, known=", ".join(known)
         )
         return
     if model.model_type == "llama" and spelling == "type" and set(section) != {"type", "factor"}:
-        yield refusal(
+        yield start_error(
             ROPE, "start_rope_spelling", *_rope_fixes(settings), version=version, section=dict(section), needed="type"
         )
         return
-    needs = [name for name in eras.ROPE_NEEDS.get(str(kind), ()) if section.get(name) is None]
-    if needs and key < release_key(eras.ROPE_NEEDS_LAST):
-        yield refusal(
+    needs = [name for name in changes.ROPE_NEEDS.get(str(kind), ()) if section.get(name) is None]
+    if needs and key < release_key(changes.ROPE_NEEDS_LAST):
+        yield start_error(
             ROPE, "start_rope_lacks", *_rope_fixes(settings), version=version, kind=kind, names=", ".join(needs)
         )
 
@@ -647,18 +647,18 @@ def check(
     gpus: Sequence[Gpu],
     used: Sequence[Gpu],
     dtype: str,
-    dtype_refusal: Refusal | None,
-) -> list[Refusal]:
+    dtype_error: StartError | None,
+) -> list[StartError]:
     """All reasons why vLLM would refuse, the first one that it meets first. `used` are the GPUs with ranks."""
-    found: list[Refusal] = []
+    found: list[StartError] = []
     found.extend(options(settings))
     found.extend(values.check(settings.raw, settings.release))
-    found.extend(environment.refusals(settings.environment, settings.release))
+    found.extend(environment.errors(settings.environment, settings.release))
     found.extend(architecture(model, settings))
     found.extend(ropes(model, settings))
     found.extend(lengths(model, settings))
-    if dtype_refusal:
-        found.append(dtype_refusal)
+    if dtype_error:
+        found.append(dtype_error)
     found.extend(quantization(model, settings, used, dtype))
     found.extend(batches(settings))
     found.extend(attention.check(model, settings, used, dtype))

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.domains import BOUNDS, WITH_UNIT, choices
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Refusal, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import Release, at, release_key
 
 CODE = "value_not_allowed"
@@ -22,7 +22,7 @@ def domain(name: str, release: Release) -> tuple[str, ...] | None:
     return None if rows is None else at(rows, release.key)
 
 
-def check(raw: Mapping[str, Any], release: Release) -> Iterator[Refusal]:
+def check(raw: Mapping[str, Any], release: Release) -> Iterator[StartError]:
     """Refuse values outside their domains. Options that the release lacks are somebody else's to name."""
     adapters = fields.truth(raw.get("enable_lora"), "settings.enable_lora")
     for name, value in raw.items():
@@ -30,7 +30,7 @@ def check(raw: Mapping[str, Any], release: Release) -> Iterator[Refusal]:
             continue  # the release does not look at them
         allowed = domain(name, release)
         if allowed is not None and _written(value) not in allowed:
-            yield refusal(
+            yield start_error(
                 CODE,
                 "start_value",
                 {name: None},
@@ -43,7 +43,7 @@ def check(raw: Mapping[str, Any], release: Release) -> Iterator[Refusal]:
         since = WITH_UNIT.get(name)
         if since is not None and release.key < release_key(since) and not _is_whole(value):
             fixes = [{name: meant}] if (meant := _meant(value)) else []
-            yield refusal(
+            yield start_error(
                 CODE,
                 "start_value_unit",
                 *fixes,
@@ -59,7 +59,9 @@ def check(raw: Mapping[str, Any], release: Release) -> Iterator[Refusal]:
             least, most = BOUNDS[name]
             if number < least or (most is not None and number > most):
                 text = "start_value_least" if most is None else "start_value_between"
-                yield refusal(CODE, text, {name: None}, {name: least}, name=name, value=value, least=least, most=most)
+                yield start_error(
+                    CODE, text, {name: None}, {name: least}, name=name, value=value, least=least, most=most
+                )
 
 
 def _written(value: Any) -> str:

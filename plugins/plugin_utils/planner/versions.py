@@ -52,7 +52,6 @@ def _parse(version: str) -> tuple[int, ...]:
 _KEYS = {version: release_key(version) for version in RELEASES}
 _ORDERED = sorted(RELEASES, key=lambda v: _KEYS[v])
 NEWEST = _ORDERED[-1]
-OLDEST = _ORDERED[0]
 _UNEXAMINED_KEYS = {release_key(version): version for version in UNEXAMINED}
 _RESOLVED: dict[str, Release] = {}
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.allocator import Allocator
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as eras
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Attention, Layer, Mlp, Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import (
@@ -61,11 +61,11 @@ class Layout:
         self.marlin = (
             integers
             and not model.quantization.plain
-            and capability >= at(eras.MARLIN_CAPABILITY, key)
+            and capability >= at(changes.MARLIN_CAPABILITY, key)
             and marlin_serves(model.quantization, key, capability)
         )
         self.machete = (
-            self.marlin and capability == (9, 0) and model.quantization.method in at(eras.MACHETE_METHODS, key)
+            self.marlin and capability == (9, 0) and model.quantization.method in at(changes.MACHETE_METHODS, key)
         )
         self.lora = max_lora
         self.capability = capability
@@ -134,7 +134,7 @@ class Layout:
         found.append(self._own(spec.kv_lora * width))
         found.append(self._linear("kv_b_proj", spec.kv_lora, heads * (spec.nope_dim + spec.value_dim)))
         found.append(self._linear("o_proj", heads * spec.value_dim, hidden, whole=spec.heads * spec.value_dim))
-        absorbed = at(eras.MLA_ABSORBED, self.key)
+        absorbed = at(changes.MLA_ABSORBED, self.key)
         if absorbed == "absorbed":
             each = 1 if self.model.quantization.scheme.startswith("fp8") else width
             inputs = spec.q_lora or hidden
@@ -195,9 +195,9 @@ class Layout:
         scheme = NONE if "experts" in self._plain else self.model.quantization
         inner, outer = part, hidden
         if scheme.scheme == "mxfp4":  # padded for the kernels
-            unit, outer_unit = [pads for least, pads in at(eras.MXFP4_PADDING, self.key) if self.capability >= least][
-                -1
-            ]
+            unit, outer_unit = [
+                pads for least, pads in at(changes.MXFP4_PADDING, self.key) if self.capability >= least
+            ][-1]
             inner = -(-part // unit) * unit
             outer = -(-hidden // outer_unit) * outer_unit
         for one in linear_bytes(scheme, outer, 2 * inner, width):
@@ -266,7 +266,7 @@ class Layout:
         size, scales = module.sizes[0], module.sizes[1]
         weight = blocks[0]
         if self.model.quantization.method == "awq":
-            if at(eras.AWQ_CONVERTED_FIRST, self.key):
+            if at(changes.AWQ_CONVERTED_FIRST, self.key):
                 shifted = store.allocate(8 * size)
                 masked = store.allocate(8 * size)
                 store.free(shifted)
@@ -307,7 +307,7 @@ class Layout:
         for part in parts:
             store.free(part)
         store.free(steps)
-        if spec.kind == "mla" and at(eras.MLA_ROPE_FLOAT32, self.key):
+        if spec.kind == "mla" and at(changes.MLA_ROPE_FLOAT32, self.key):
             return
         store.allocate(length * rotary * self.width)
         store.free(joined)
@@ -363,7 +363,7 @@ def offloadable(layout: Layout) -> Sequence[int]:
 
 def offloaded(layout: Layout, gib: float) -> int:
     """Bytes that leave the GPU: whole parameters in layer order until `gib` GiB are gone."""
-    limit = int(gib * eras.GIB)
+    limit = int(gib * changes.GIB)
     gone = 0
     for size in offloadable(layout):
         if gone >= limit:
@@ -388,7 +388,7 @@ def rank_weights(
 
         return rank_bytes(model, shard, DTYPE_BYTES[dtype])
     layout = Layout(model, shard, dtype, key, expert_parallel, capability, lora)
-    store = Allocator(at(eras.MAX_SPLIT_SIZE, key))
+    store = Allocator(at(changes.MAX_SPLIT_SIZE, key))
     layout.load(store)
     total = store.allocated
     if model.tensors is not None and shard.first:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is wrong with the hosts of the deployments, found by looking and before anything is changed.
 
-The facts come from the hosts, the settings from the inventory; all problems of all hosts are told together.
+The facts come from the hosts, the settings from the inventory; all problems of all hosts are reported together.
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ def check_hosts(
     """All that is wrong with the hosts, and what they use.
 
     ``deployments`` is that of the inventory check, ``facts`` per host its facts with ``llm_gpus_found``. A host without
-    facts is not judged. ``settings`` holds per host what its inventory says (``gpus``, ``interface``, ``network``,
+    facts is not checked. ``settings`` holds per host what its inventory says (``gpus``, ``interface``, ``network``,
     ``tensor_parallel_size``, ``pipeline_parallel_size``, ``cpu_offload_gib``, ``swap_space_gib``, ``object_store_gib``,
     ``model_bytes``, ``driver_method``, ``driver_version``, ``executor``, and as ``ports`` the variables of ports), what the bundle
     holds for it (``image``, its record in the manifest, and ``drivers``, their versions) and what was found (``disks`` as
-    ``measure_disks`` returns them, ``gpu`` and ``host`` as the modules of these names do); whatever is missing is not judged.
+    ``measure_disks`` returns them, ``gpu`` and ``host`` as the modules of these names do); whatever is missing is not checked.
     ``limits`` are the variables of the role preflight without their prefix.
     """
     looked_at = []

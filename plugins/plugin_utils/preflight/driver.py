@@ -10,7 +10,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import CHECKS, ERROR, Findings
 
-# What the role nvidia_driver mends, so that it refuses only where that role is told to keep away.
+# What the role nvidia_driver mends, so that it refuses only where that role is asked to keep away.
 _MENDED_BY_DRIVER = ("nvidia_smi_failed", "nvidia_smi_unreadable", "driver_mismatch")
 
 
@@ -45,10 +45,10 @@ def image_findings(hosts: Hosts, deployment: Deployment) -> Findings:
     gpus = [gpu.get("compute_capability") for host in deployment.seen for gpu in hosts.own_gpus(host)]
     where = message("where_group", hosts.lang, group=deployment.name)
     for entry in image_problems(deployment.name, image, gpus, oldest(drivers), where, hosts.lang):
-        yield hosts.judged(entry, deployment.seen)
+        yield hosts.graded(entry, deployment.seen)
 
 
 def _driver(hosts: Hosts, host: str) -> str | None:
     """The driver that a host will have."""
-    told = {"nvidia_driver_" + name: hosts.get(host, "driver_" + name) for name in ("method", "version")}
-    return planned_driver(told, hosts.get(host, "drivers") or ()) or hosts.loaded_driver(host)
+    wanted = {"nvidia_driver_" + name: hosts.get(host, "driver_" + name) for name in ("method", "version")}
+    return planned_driver(wanted, hosts.get(host, "drivers") or ()) or hosts.loaded_driver(host)

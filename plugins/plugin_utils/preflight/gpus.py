@@ -63,7 +63,7 @@ def _cards(hosts: Hosts, gpus: Sequence[Mapping[str, Any]]) -> str:
 
 def _difference(found: Mapping[str, Any], declared: Mapping[str, Any]) -> str:
     """What a card and its declaration differ in; what is not known of the card cannot differ."""
-    # On the PCI bus some cards of one name cannot be told apart: there the name proves nothing.
+    # On the PCI bus some cards of one name look the same: there the name says nothing.
     if found.get("uuid") and found.get("name") and declared.get("name"):
         if _plain_name(found["name"]) != _plain_name(declared["name"]):
             return "name"

@@ -94,9 +94,9 @@ class Hosts:
         self, code: str, hosts: Iterable[str], value: str = "", where: str = "", severity: str = "", **values: Any
     ) -> Finding:
         where = where or message("where_nowhere", self.lang)
-        return self.judged(problem(code, self.lang, value=value, where=where, **values), hosts, severity)
+        return self.graded(problem(code, self.lang, value=value, where=where, **values), hosts, severity)
 
-    def judged(self, entry: Mapping[str, Any], hosts: Iterable[str], severity: str = "") -> Finding:
+    def graded(self, entry: Mapping[str, Any], hosts: Iterable[str], severity: str = "") -> Finding:
         """A problem with what it means and on which hosts."""
         check = CHECKS[entry["code"]]
         said = (self.limits.get("severities") or {}).get(entry["code"])

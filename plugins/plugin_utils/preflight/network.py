@@ -29,7 +29,7 @@ def interface_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, A
     for entry in agreed["problems"]:
         if entry["code"] in ("interface_missing", "interface_unusable"):
             entry = {**entry, "value": f"llm_cluster_interface: {entry['value']}"}
-        yield hosts.judged(entry, entry["hosts"])
+        yield hosts.graded(entry, entry["hosts"])
     yield from _mtu_findings(hosts, deployment, agreed["interfaces"])
 
 
@@ -48,7 +48,7 @@ def _mtu_findings(hosts: Hosts, deployment: Deployment, interfaces: dict[str, An
 
 
 def name_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findings:
-    """That it stands for 127.0.1.1 is fine, as Debian has it: Ray and vLLM are told their addresses."""
+    """That it stands for 127.0.1.1 is fine, as Debian has it: Ray and vLLM get their addresses."""
     name = hosts.found(host, "host").get("name")
     if not name:
         return

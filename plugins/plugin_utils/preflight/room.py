@@ -53,7 +53,7 @@ def memory_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings
     usable = (int(memory["total_mib"]) << 20) - hugepages
     sharing = [each for each in hosts.get(host, "sharing") or [host] if each in hosts.deployments]
     if sharing and host != sharing[0]:
-        return  # told of its machine
+        return  # reported for its machine
     ranks, parts = 0, {"preflight_memory_reserve_gib": amount(hosts.limits.get("memory_reserve_gib")) * GIB}
     for each in sharing or [host]:
         mine, more = _memory_of(hosts, hosts.deployments.get(each, deployment), each)

@@ -105,7 +105,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             body = message if kind == "webhook" else BODIES[kind](text_of(message, self.settings["words"]))
             problem = tell(kind, url, body)
         if problem:
-            print("{0} was not told: {1}".format(name, problem), flush=True)
+            print("{0} got no message: {1}".format(name, problem), flush=True)
         self.answer(502 if problem else 200)
 
     def answer(self, status):

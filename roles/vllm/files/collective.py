@@ -70,7 +70,7 @@ def run_rank():
         checked = mine.clone()
         dist.all_reduce(checked)
         wrong = (checked != expected).nonzero().flatten().tolist()
-        # Told to all before one ends: the others would wait for it. A rank whose own sums are wrong need not trust this one.
+        # Sent to all before one ends: the others would wait for it. A rank whose own sums are wrong need not trust this one.
         anywhere = torch.tensor([len(wrong)], device=device)
         dist.all_reduce(anywhere)
         if wrong or anywhere.item():

@@ -23,15 +23,15 @@ STOP_SECONDS = 3
 
 def connect(host: str, port: int) -> socket.socket:
     """Wait for the head."""
-    told = False
+    warned = False
     while True:
         try:
             connection = socket.create_connection((host, port), timeout=5)
             break
         except OSError as error:
-            if not told:
+            if not warned:
                 print(f"waiting for the head at {host}:{port} ({error})", flush=True)
-                told = True
+                warned = True
             time.sleep(2)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, SILENCE_SECONDS)

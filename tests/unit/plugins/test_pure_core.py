@@ -33,3 +33,21 @@ def test_the_planner_imports_nothing_that_does() -> None:
     own = {name for path in (UTILS / "planner").glob("*.py") for name in imported(path) if "plugin_utils" in name}
     folders = {name.partition(".plugin_utils.")[2].partition(".")[0] for name in own}
     assert folders <= {"planner", "messages"}
+
+
+def test_no_imports_go_round_in_a_circle() -> None:
+    """Which file is imported first would decide whether such imports work."""
+    package = "ansible_collections.baremetal.llm."
+    root = UTILS.parents[1]
+    files = {
+        package + ".".join(path.relative_to(root).with_suffix("").parts): path for path in UTILS.parent.rglob("*.py")
+    }
+    arrows: dict[str, set[str]] = {name: set() for name in files}
+    for name, path in files.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                arrows[name] |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)} & files.keys()
+    assert sum(map(len, arrows.values())) > 500
+    while leaves := {name for name, targets in arrows.items() if not targets & arrows.keys()}:
+        arrows = {name: targets for name, targets in arrows.items() if name not in leaves}
+    assert sorted(arrows) == []

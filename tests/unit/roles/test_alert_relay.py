@@ -31,12 +31,12 @@ TEXT = "[告警] HostDown (critical)\ngpu01 无应答\nhttps://example.com/alert
 
 
 class Robot(http.server.BaseHTTPRequestHandler):
-    """Notes what it is told; the path is the answer that it gives."""
+    """Notes what it gets; the path is the answer that it gives."""
 
-    told: list[Any] = []  # noqa: RUF012 - emptied before each test
+    received: list[Any] = []  # noqa: RUF012 - emptied before each test
 
     def do_POST(self) -> None:
-        self.told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.send_response(200)
         self.end_headers()
         self.wfile.write(self.path.strip("/").encode())
@@ -47,7 +47,7 @@ class Robot(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def robot() -> Iterator[str]:
-    Robot.told.clear()
+    Robot.received.clear()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Robot)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
@@ -107,7 +107,7 @@ def post(robot: str, tmp_path: Path) -> Iterator[Any]:
 )
 def test_a_receiver_is_told(post: Any, name: str, body: dict[str, Any]) -> None:
     assert post(name, json.dumps({"alerts": [ALERT]}).encode()) == 200
-    assert Robot.told == [body]
+    assert Robot.received == [body]
 
 
 @pytest.mark.parametrize("name", ["full", "strange", "gone", "nofile"])
@@ -120,7 +120,7 @@ def test_what_a_robot_does_not_take_is_tried_again(post: Any, name: str) -> None
 )
 def test_what_is_no_webhook_is_refused(post: Any, name: str, body: bytes, status: int) -> None:
     assert post(name, body) == status
-    assert Robot.told == []
+    assert Robot.received == []
 
 
 def test_a_long_text_is_cut_between_characters() -> None:

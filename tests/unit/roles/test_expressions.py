@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,23 @@ import yaml
 from jinja2 import nodes
 
 ROOT = Path(__file__).parents[3]
-FILES = sorted(path for part in ("vars", "defaults") for path in ROOT.glob(f"roles/*/{part}/*.yml"))
+VARIABLES = sorted(path for part in ("vars", "defaults") for path in ROOT.glob(f"roles/*/{part}/*.yml"))
+TASKS = sorted(
+    path for part in ("roles/*/tasks", "roles/*/handlers", "playbooks") for path in ROOT.glob(f"{part}/**/*.yml")
+)
+# What Ansible evaluates without braces.
+CONDITIONS = {"changed_when", "failed_when", "that", "until", "when"}
 
 
-def texts(value: Any) -> Iterator[str]:
+def texts(value: Any, key: str = "") -> Iterator[str]:
     if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from texts(item)
+        yield f"{{{{ {value} }}}}" if key in CONDITIONS and "{{" not in value else value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from texts(item, str(name))
+    elif isinstance(value, list):
+        for item in value:
+            yield from texts(item, key)
 
 
 def chained(node: nodes.Node) -> int:
@@ -33,15 +42,23 @@ def chained(node: nodes.Node) -> int:
     return count
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*VARIABLES, *TASKS], ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_chain_is_longer_than_two_filters(path: Path) -> None:
     environment = jinja2.Environment(autoescape=True)
     long = []
     for text in texts(yaml.safe_load(path.read_text())):
         if any(chained(node) > 2 for node in environment.parse(text).find_all(nodes.Filter)):
             long.append(text)
-        assert "{%" not in text, text
+        assert not re.search(r"\{%[-+]?(?! *(?:raw|endraw))", text), text
     assert not long
+
+
+@pytest.mark.parametrize("path", VARIABLES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_variables_join_nothing_of_other_hosts(path: Path) -> None:
+    """Only the controller's own variables are read, as `hostvars['localhost']`, or where the inventory is."""
+    found = [text for text in texts(yaml.safe_load(path.read_text())) if "hostvars" in text]
+    allowed = ("hostvars['localhost']['llm_inventory']", "hostvars[groups['all'] | first]['inventory_dir']")
+    assert [text for text in found if not any(part in text for part in allowed)] == []
 
 
 def test_the_check_would_find_one() -> None:
@@ -49,4 +66,6 @@ def test_the_check_would_find_one() -> None:
         jinja2.Environment(autoescape=True).parse("{{ (a | first).b[0] | map('x') | list }}").find_all(nodes.Output)
     )
     assert chained(output.nodes[0]) == 3
-    assert len(FILES) > 15
+    assert len(VARIABLES) > 15
+    assert len(TASKS) > 100
+    assert list(texts({"when": ["a | b"], "name": "c"})) == ["{{ a | b }}", "c"]

@@ -1,4 +1,4 @@
-"""What speaks to people is told in which language."""
+"""Whatever writes texts for people gets the language."""
 
 from __future__ import annotations
 

@@ -127,14 +127,14 @@ def test_an_image_that_the_engine_lacks(
     assert "bundle_images" in str(refusal.value)
 
 
-def test_images_are_judged_with_the_drivers_of_their_bundle(
+def test_images_are_checked_with_the_drivers_of_their_bundle(
     tmp_path: Path, hostvars: dict[str, dict[str, Any]]
 ) -> None:
     new = {"reference": "mine:1", "cuda_version": "13.0", "compute_capabilities": ["7.0"]}
     driver = {"kind": "driver", "path": "d.run", "fields": {"version": "570.195.03"}}
-    assert not ask(bundle_decide, hostvars, bundle=str(tmp_path), judged=[new])["changed"]
+    assert not ask(bundle_decide, hostvars, bundle=str(tmp_path), checked_images=[new])["changed"]
     with pytest.raises(AnsibleActionFail, match=r"570\.195\.03"):
-        ask(bundle_decide, hostvars, bundle=str(tmp_path), judged=[new], artefacts=[driver])
+        ask(bundle_decide, hostvars, bundle=str(tmp_path), checked_images=[new], artefacts=[driver])
     offered = bundle(tmp_path / "disk", images=[new])
     (tmp_path / "empty").mkdir()
     with pytest.raises(AnsibleActionFail, match=r"570\.195\.03"):

@@ -323,15 +323,15 @@ def test_a_name_that_means_nothing_has_no_address() -> None:
 # -- network_connectivity ---------------------------------------------------------------------------------------------
 def step(variables: Variables, host: str, state: str, **returned: Any) -> dict[str, Any]:
     """What one step tells the module on a host; what is registered is among the variables of the host then."""
-    told: dict[str, Any] = {}
+    passed: dict[str, Any] = {}
 
     def module(module_args: dict[str, Any], **dummy: Any) -> dict[str, Any]:
-        told.update(module_args)
+        passed.update(module_args)
         return {"changed": False, **returned}
 
     result = run(network_connectivity, variables, host, {"state": state}, module=module)
     variables[host]["llm_connectivity"] = result
-    return told
+    return passed
 
 
 def test_the_three_steps(variables: Variables) -> None:
@@ -341,8 +341,8 @@ def test_the_three_steps(variables: Variables) -> None:
         variables[host] |= {"llm_decision": decision, "llm_connectivity": earlier}
     check = decision["hosts"]["gpu1"]["network"]["check"]
     for number, host in enumerate(("gpu1", "gpu2"), start=1):
-        told = step(variables, host, "listening", port=40000 + number, held={}, taken=[])
-        assert told == {
+        passed = step(variables, host, "listening", port=40000 + number, held={}, taken=[])
+        assert passed == {
             "state": "listening",
             "name": "",
             "host": host,
@@ -354,10 +354,10 @@ def test_the_three_steps(variables: Variables) -> None:
         # What was heard in an earlier check says nothing about this one.
         assert "heard" not in variables[host]["llm_connectivity"]
     results = good(FAST, SLOW, hosts=2)
-    told = step(variables, "gpu1", "connected", reached=results["gpu1"]["reached"])
-    (peer,) = told.pop("peers")
+    passed = step(variables, "gpu1", "connected", reached=results["gpu1"]["reached"])
+    (peer,) = passed.pop("peers")
     assert (peer["host"], peer["port"], peer["addresses"][SLOW]) == ("gpu2", 40002, "192.168.0.2")
-    assert told == {
+    assert passed == {
         "state": "connected",
         "name": "",
         "host": "gpu1",

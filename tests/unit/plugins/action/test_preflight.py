@@ -1,4 +1,4 @@
-"""Preflight as ansible-playbook runs it, on this machine under several names: what is gathered, judged and left for later plays."""
+"""Preflight as ansible-playbook runs it, on this machine under several names: what is gathered, checked and left for later plays."""
 
 from __future__ import annotations
 

@@ -1,22 +1,27 @@
-"""The filters that read the catalogue of messages: thin."""
+"""The filter that reads the catalogue of messages: thin."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.filter.refusal import refusal
-from ansible_collections.baremetal.llm.plugins.filter.told import told
+from ansible_collections.baremetal.llm.plugins.filter.message import FilterModule
+
+message = FilterModule().filters()["message"]
 
 
-def test_a_text_is_told_in_the_language_that_is_asked_for() -> None:
-    assert told("report_total") == "all of it"
-    assert told("report_total", "zh") == "总计"
-    assert told("report_rank", rank=1, host="gpu01") == "rank 1 runs on gpu01"
+def test_a_text_is_in_the_language_that_is_asked_for() -> None:
+    assert message("report_total") == "all of it"
+    assert message("report_total", "zh") == "总计"
+    assert message("report_rank", rank=1, host="gpu01") == "rank 1 runs on gpu01"
 
 
-@pytest.mark.parametrize("asked", [told, refusal])
-def test_a_code_that_the_catalogue_lacks_is_an_error(asked: Callable[[str], str]) -> None:
+def test_an_error_says_the_value_where_it_is_set_and_what_is_allowed() -> None:
+    text = message("engine_wrong_version", "en", "docker_version: 1", "here", host="gpu01", found="2", wanted="1")
+    assert text.splitlines()[0] == "gpu01 runs Docker Engine 2, and 1 is wanted."
+    assert all(part in text for part in ("docker_version: 1", "here", "allowed:"))
+    assert "gpu01" in message("engine_wrong_version", "zh", host="gpu01", found="2", wanted="1")
+
+
+def test_a_code_that_the_catalogue_lacks_is_an_error() -> None:
     with pytest.raises(AnsibleFilterError, match="nosuch"):
-        asked("nosuch")
+        message("nosuch")

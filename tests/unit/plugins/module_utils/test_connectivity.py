@@ -1,4 +1,4 @@
-"""The proof of the network, its two ends on this machine: every address of 127.0.0.0/8 is a host here."""
+"""The connectivity check, its two ends on this machine: every address of 127.0.0.0/8 is a host here."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_another_start_replaces_what_an_interrupted_run_left(control: bytes, fre
 
 def test_another_run_s_token_is_a_stranger_s(control: bytes, free_port: int) -> None:
     failed = probe(start(control, (free_port, free_port)), token="another")["failed"]
-    assert {entry["reason"] for entry in failed.values()} == {"stranger"}
+    assert {entry["reason"] for entry in failed.values()} == {"other_service"}
     assert len(failed) == 2
 
 

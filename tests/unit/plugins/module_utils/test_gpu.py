@@ -286,8 +286,8 @@ def test_a_card_that_the_details_leave_out_is_told() -> None:
         "query": capture("query.csv"),
         "details": capture("smi.xml").replace("00:07.0", "00:09.0"),
     }
-    (told,) = gpu_facts(answers, [], NO_DRIVER)["problems"]
-    assert told == {"code": "nvidia_smi_unreadable", "detail": "no details of 00000000:00:07.0"}
+    (problem,) = gpu_facts(answers, [], NO_DRIVER)["problems"]
+    assert problem == {"code": "nvidia_smi_unreadable", "detail": "no details of 00000000:00:07.0"}
 
 
 def test_nvswitches_are_counted(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_of_a_silent_engine_its_files_say_what_is_ours(
         assert listeners.foreign_ports(32768, 49152, str(proc), engine) == [42000, 45000, 49152]
 
 
-def test_the_listener_that_an_interrupted_proof_left_is_none_of_others(tmp_path: Path) -> None:
+def test_the_listener_that_an_interrupted_check_left_is_none_of_others(tmp_path: Path) -> None:
     control = connectivity.CONTROL + f".test{os.getpid()}".encode()
     port = connectivity.start_listener("gpu01", "token", {"net": "0.0.0.0"}, [], 20, control)["port"]
     try:

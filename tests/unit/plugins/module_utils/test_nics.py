@@ -132,7 +132,7 @@ def test_states_members_and_unknown_speeds(roce: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("members", "told", "speed"),
+    ("members", "driver_says", "speed"),
     [
         (["eno1", "eno2"], "", 10000),  # older kernels know no speed
         (["eno1", "vnet0"], "40000", 1000),  # newer ones tell that of a container's interface, too
@@ -142,14 +142,14 @@ def test_states_members_and_unknown_speeds(roce: Path) -> None:
     ],
 )
 def test_a_bridge_is_as_fast_as_the_card_below_it(
-    tmp_path: Path, members: list[str], told: str, speed: int | None
+    tmp_path: Path, members: list[str], driver_says: str, speed: int | None
 ) -> None:
     interface(tmp_path, "eno1", 2, pci="0000:19:00.0", speed="1000")
     interface(tmp_path, "eno2", 3, pci="0000:19:00.1", speed="10000")
     interface(tmp_path, "vnet0", 4, speed="40000")
     interface(tmp_path, "bond0", 5, speed="25000")
     write(tmp_path / "class/net/bond0/bonding", {"slaves": "\n"})
-    interface(tmp_path, "br0", 6, **({"speed": told} if told else {}))
+    interface(tmp_path, "br0", 6, **({"speed": driver_says} if driver_says else {}))
     (tmp_path / "class/net/br0/bridge").mkdir()
     for name in members:
         (tmp_path / "class/net/br0/brif" / name).mkdir(parents=True)

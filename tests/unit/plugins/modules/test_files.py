@@ -52,9 +52,9 @@ def test_all_of_it_is_done_in_one_call_and_then_left_alone(tmp_path: Path) -> No
 
 def test_check_mode_says_the_same_and_does_nothing(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("")
-    told = run(check_mode=True, **wanted(tmp_path))
+    foreseen = run(check_mode=True, **wanted(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
-    assert told["changed_paths"] == run(**wanted(tmp_path))["changed_paths"]
+    assert foreseen["changed_paths"] == run(**wanted(tmp_path))["changed_paths"]
 
 
 def test_what_changed_is_shown(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_what_the_image_holds_counts_more_than_what_the_inventory_says() -> None
     assert image_problems("chat", {**image(NEW), "compute_capabilities": ["7.0"]}, ["7.0"]) != []
 
 
-def test_an_image_that_was_not_looked_into_and_unknown_gpus_are_not_judged() -> None:
+def test_an_image_that_was_not_looked_into_and_unknown_gpus_are_not_refused() -> None:
     assert image_problems("chat", {"reference": "mine:1"}, ["7.0"], "470") == []
     assert image_problems("chat", image(NEW), [None, ""]) == []
 

@@ -1,4 +1,4 @@
-"""Why hosts form no cluster: every cause has its own text, and only the first cause is told."""
+"""Why hosts form no cluster: every cause has its own text, and only the first cause is reported."""
 
 from __future__ import annotations
 

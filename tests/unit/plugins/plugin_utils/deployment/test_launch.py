@@ -251,9 +251,9 @@ def test_what_a_release_is_given_is_what_its_own_code_takes(
 
 def test_a_release_without_its_own_all_reduce_is_not_told_to_leave_it() -> None:
     found = {"llm_gpu_p2p": {"0": {"1": False}, "1": {"0": False}}}
-    for version, told in (("0.2.7", False), ("0.3.0", True)):
+    for version, switched_off in (("0.2.7", False), ("0.3.0", True)):
         one = deployment("mp", (2,), found=found, vllm_version=version)
-        assert ("--disable-custom-all-reduce" in one.launch["gpu1"]["argv"]) is told
+        assert ("--disable-custom-all-reduce" in one.launch["gpu1"]["argv"]) is switched_off
 
 
 def test_what_containers_see_of_the_host() -> None:

@@ -265,9 +265,9 @@ def test_keys_that_are_refused(keys: list[dict[str, Any]], values: dict[str, str
 
 def test_a_limit_of_tokens_needs_servers_that_count() -> None:
     heads = {"a": head(), "b": head("other", vllm_api_key_enabled=False)}
-    (told,) = asked(heads, gateway({"name": "bob", "tokens_per_minute": 900}))[1]
-    assert (told["code"], told["value"]) == ("gateway_key_uncounted", "tokens_per_minute: 900")
-    assert "b count none" in told["what"]
+    (problem,) = asked(heads, gateway({"name": "bob", "tokens_per_minute": 900}))[1]
+    assert (problem["code"], problem["value"]) == ("gateway_key_uncounted", "tokens_per_minute: 900")
+    assert "b count none" in problem["what"]
     assert codes(asked(heads, gateway({"name": "bob", "requests_per_minute": 9}))) == []
 
 

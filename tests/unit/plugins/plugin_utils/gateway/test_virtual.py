@@ -1,4 +1,4 @@
-"""The address that gateways share: what each of them is told, and what is refused."""
+"""The address that gateways share: what each of them gets, and what is refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def section(host: str, variables: dict[str, Any] = PAIR) -> dict[str, Any]:
 
 
 def why(variables: dict[str, Any], *members: str) -> str:
-    """The reason of the one refusal; empty where nothing is refused."""
+    """The reason of the one problem; empty where nothing is refused."""
     hosts = [host for host in variables if host.startswith("g")]
     found = virtual_problems(hosts, members, variables)
     assert [each["code"] for each in found] in ([], ["gateway_virtual"])

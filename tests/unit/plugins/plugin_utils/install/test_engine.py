@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleFilterError
-from ansible_collections.baremetal.llm.plugins.filter.refusal import refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import install_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import render
 
@@ -72,16 +70,7 @@ def test_what_does_not(changed: dict[str, Any], codes: list[str], lang: str) -> 
     assert all(entry["what"] in text and entry["allowed"] in text and "gpu01" in entry["what"] for entry in found)
 
 
-def test_the_way_out_is_told() -> None:
+def test_the_error_says_how_to_move_the_data() -> None:
     text = render(install_problems({**GOOD, **MOVED}))
     assert "docker_data_root_change_enabled: true" in text
     assert "rsync -aHAX /var/lib/docker/ /data/" in text
-
-
-def test_a_refusal_from_the_catalogue() -> None:
-    text = refusal("engine_wrong_version", "en", "docker_version: 1", "here", host="gpu01", found="2", wanted="1")
-    assert text.splitlines()[0] == "gpu01 runs Docker Engine 2, and 1 is wanted."
-    assert "docker_version: 1" in text
-    assert "gpu01" in refusal("engine_wrong_version", "zh", host="gpu01", found="2", wanted="1")
-    with pytest.raises(AnsibleFilterError, match="no 'nonsense'"):
-        refusal("nonsense")

@@ -1,4 +1,4 @@
-"""Receivers of alerts that cannot be told, by the inventory alone."""
+"""Receivers that cannot get alerts, by the inventory alone."""
 
 from __future__ import annotations
 

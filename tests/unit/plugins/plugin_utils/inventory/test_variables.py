@@ -8,7 +8,6 @@ import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import COMMAND_LINE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import (
-    UNRESOLVED,
     Unresolved,
     is_unresolved,
 )
@@ -221,15 +220,15 @@ def test_good_values(inventory: Inventory, name: str, value: object) -> None:
     assert inventory.set("gpu03", **{name: value}).problems() == []
 
 
-@pytest.mark.parametrize("value", ["{{ later }}", UNRESOLVED, Unresolved("undefined")])
+@pytest.mark.parametrize("value", ["{{ later }}", Unresolved(), Unresolved("undefined")])
 @pytest.mark.parametrize("name", sorted([*KNOWN, "ansible_host"]))
 def test_what_is_not_known_yet_is_not_judged(inventory: Inventory, name: str, value: object) -> None:
     assert inventory.set(**{name: value}).problems() == []
 
 
 def test_parts_that_are_not_known_yet_are_not_judged(inventory: Inventory) -> None:
-    assert is_unresolved([{"name": UNRESOLVED}])
-    inventory.set(llm_gpus=[{"name": "{{ gpu }}"}], vllm_options={"{{ key }}": 1}, models_checks=[UNRESOLVED])
+    assert is_unresolved([{"name": Unresolved()}])
+    inventory.set(llm_gpus=[{"name": "{{ gpu }}"}], vllm_options={"{{ key }}": 1}, models_checks=[Unresolved()])
     assert inventory.problems() == []
 
 

@@ -1,4 +1,4 @@
-"""What is asked for metrics, by the inventory, and what the programs that ask are told."""
+"""What is asked for metrics, by the inventory, and what the programs that ask get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which network a deployment uses, who remembers it, and what each host and each listener is told."""
+"""Which network a deployment uses, who remembers it, and what each host and each listener gets."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_every_release_refuses_what_its_key_does_not_cover(version: str) -> None
 
 @pytest.mark.parametrize("version", releases())
 def test_no_release_writes_prompts_into_its_log(version: str) -> None:
-    """From 0.10.1 on none does unless it is told to."""
+    """From 0.10.1 on none does by default."""
     argv = launch({}, version, "uni", ALONE, SERVICE)["a"]["argv"]
     quiet = "--disable-log-requests"
     assert argv.count(quiet) == (release_key(version) < release_key("0.10.1"))

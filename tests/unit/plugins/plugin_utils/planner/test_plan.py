@@ -57,14 +57,14 @@ def test_hosts_go_without_ray_where_the_image_has_none(model: Model) -> None:
     assert not old["ok"]
 
 
-def test_a_model_that_barely_fits_is_relieved(model: Model, v100: dict[str, Any]) -> None:
+def test_a_model_that_barely_fits_gets_settings_that_save_memory(model: Model, v100: dict[str, Any]) -> None:
     plan = plan_deployment(model("Qwen__Qwen2.5-14B"), hosts(v100, 2), {"vllm_version": "0.8.5.post1"})
     assert plan["ok"]
     assert plan["settings"]["max_model_len"] >= 2048
     assert any("max_num_seqs" in reason for reason in plan["reasons"])
 
 
-def test_a_model_that_does_not_fit_gets_a_ladder(model: Model, v100: dict[str, Any]) -> None:
+def test_a_model_that_does_not_fit_gets_alternatives(model: Model, v100: dict[str, Any]) -> None:
     plan = plan_deployment(model("Qwen__Qwen2.5-32B"), hosts(v100, 2), {"vllm_version": "0.8.5.post1"})
     assert not plan["ok"]
     assert plan["predicted"]["error"]["code"] == "out_of_memory_loading"

@@ -301,9 +301,9 @@ def test_deployments_of_one_machine_share_its_memory(offload: int, fits: bool) -
     }
     seen = {host: facts(number, llm_gpus_found=cards) for number, host in enumerate(settings, 1)}
     found = check_hosts(deployments, seen, settings, LIMITS)
-    told = [problem for problem in found["problems"] if problem["code"] == "memory_too_small"]
-    assert len(told) == (0 if fits else 1)
-    for problem in told:
+    reported = [problem for problem in found["problems"] if problem["code"] == "memory_too_small"]
+    assert len(reported) == (0 if fits else 1)
+    for problem in reported:
         assert "vllm_options.cpu_offload_gb: 80.0 GiB" in "".join(map(str, problem.values()))
 
 
@@ -407,9 +407,9 @@ def test_what_nobody_mends_refuses(code: str) -> None:
 def test_an_inventory_may_say_what_a_finding_means() -> None:
     planted: dict[str, Any] = {"host": {"services": [SERVICE], "kernel": "3.10"}}
     assert codes(look(**planted)) == ["kernel_too_old", "service_foreign"]
-    told = look(**planted, limits={"severities": {"service_foreign": "warning", "kernel_too_old": "ignore"}})
-    assert [entry["code"] for entry in told["warnings"]] == ["service_foreign"]
-    assert told["problems"] == []
+    reported = look(**planted, limits={"severities": {"service_foreign": "warning", "kernel_too_old": "ignore"}})
+    assert [entry["code"] for entry in reported["warnings"]] == ["service_foreign"]
+    assert reported["problems"] == []
     (problem,) = look(limits={"severities": {"service_foriegn": "warning"}})["problems"]
     assert problem["code"] == "check_unknown"
     assert "service_foreign" in problem["allowed"]

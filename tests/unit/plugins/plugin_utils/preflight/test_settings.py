@@ -42,7 +42,7 @@ def arguments(selected: list[str], role: dict[str, Any] | None = None, **said: A
 
 
 def test_all_that_is_known_of_a_host() -> None:
-    told = arguments(
+    passed = arguments(
         ["gpu01"],
         llm_gpus=[{"name": "V100"}],
         llm_cluster_interface="eth1",
@@ -51,7 +51,7 @@ def test_all_that_is_known_of_a_host() -> None:
         vllm_pipeline_parallel_size=1,
         vllm_options={"cpu_offload_gb": 4, "swap_space": 8},
     )
-    assert told["settings"]["gpu01"] == {
+    assert passed["settings"]["gpu01"] == {
         "gpus": [{"name": "V100"}], "interface": "eth1", "network": "10.0.0.0/24",
         "tensor_parallel_size": 2, "pipeline_parallel_size": 1,
         "executor": "auto", "cpu_offload_gib": 4, "swap_space_gib": 8, "object_store_gib": 3,
@@ -60,24 +60,24 @@ def test_all_that_is_known_of_a_host() -> None:
         "model_bytes": 42, "drivers": ["570.195.03"], "image": {"reference": "vllm:1"},
         "disks": [], "gpu": FACTS["llm_gpu"], "host": FACTS["llm_host"],
     }  # fmt: skip
-    assert told["limits"] == {name: f"the {name}" for name in LIMITS}
+    assert passed["limits"] == {name: f"the {name}" for name in LIMITS}
 
 
 def test_of_a_host_outside_of_the_run_only_what_all_share() -> None:
-    """The rest of it is judged when it is its turn."""
-    told = arguments(["gpu02"], llm_cluster_interface="eth1")
-    assert list(told["deployments"]) == ["qwen"]
-    assert list(told["facts"]) == list(told["settings"]) == ["gpu01", "gpu02"]
-    assert told["settings"]["gpu01"] == {
+    """The rest of it is checked when it is its turn."""
+    passed = arguments(["gpu02"], llm_cluster_interface="eth1")
+    assert list(passed["deployments"]) == ["qwen"]
+    assert list(passed["facts"]) == list(passed["settings"]) == ["gpu01", "gpu02"]
+    assert passed["settings"]["gpu01"] == {
         "gpus": None, "interface": "eth1", "network": None, "tensor_parallel_size": None, "pipeline_parallel_size": None,
     }  # fmt: skip
-    assert told["settings"]["gpu02"]["model_bytes"] == 42
+    assert passed["settings"]["gpu02"]["model_bytes"] == 42
 
 
 def test_a_host_that_did_not_answer_has_no_facts() -> None:
-    told = arguments(["gpu01", "gpu02"], ansible_facts={"discovered_interpreter_python": "/usr/bin/python3"})
-    assert told["facts"]["gpu01"] == {}
-    assert told["facts"]["gpu02"] == FACTS
+    passed = arguments(["gpu01", "gpu02"], ansible_facts={"discovered_interpreter_python": "/usr/bin/python3"})
+    assert passed["facts"]["gpu01"] == {}
+    assert passed["facts"]["gpu02"] == FACTS
     assert arguments(["gpu02"], ansible_facts=None)["facts"]["gpu01"] == {}
 
 
@@ -93,8 +93,8 @@ def test_without_a_bundle(role: dict[str, Any], said: dict[str, Any]) -> None:
 def test_an_image_made_from_the_one_that_is_asked_for() -> None:
     made: dict[str, Any] = {"reference": "vllm-ray:1", "base": {"reference": "vllm:1"}}
     record = {"kind": "image", "size": 1, "path": "images/i.tar", "images": [made]}
-    told = check_arguments(DEPLOYMENTS, {"gpu03": variables()}, ["gpu03"], ROLE, {"/bundle": [record]}.__getitem__)
-    assert told["settings"]["gpu03"]["image"] == made
+    passed = check_arguments(DEPLOYMENTS, {"gpu03": variables()}, ["gpu03"], ROLE, {"/bundle": [record]}.__getitem__)
+    assert passed["settings"]["gpu03"]["image"] == made
 
 
 def test_the_check_takes_what_is_made_here() -> None:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import judge_connectivity
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import check_connectivity
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.network import (
     network_html,
     network_lines,
@@ -23,19 +23,19 @@ HOSTILE = "<script>alert('x')</script> \"&amp; 主机"
 def check_with_a_dead_path(language: str = "en") -> dict[str, Any]:
     results = good(A, B)
     cut(results, A, "gpu1", "gpu2")
-    return judge_connectivity([candidate(A), candidate(B)], results, lang=language)
+    return check_connectivity([candidate(A), candidate(B)], results, lang=language)
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_matrix_for_people(lang: str) -> None:
     results = good(A, B)
     cut(results, A, "gpu1", "gpu2")
-    judged = judge_connectivity([candidate(A), candidate(B)], results, lang=lang)
-    text = "\n".join(network_lines(judged, lang))
+    checked = check_connectivity([candidate(A), candidate(B)], results, lang=lang)
+    text = "\n".join(network_lines(checked, lang))
     assert A in text
     assert "9.0 Gbit/s, 0.2 ms, MTU 1500" in text
     assert "timeout" in text
-    page = network_html({"tiny": judged}, lang)
+    page = network_html({"tiny": checked}, lang)
     assert page.count("<table>") == 2
     assert page.count('class="bad"') == 2
 
@@ -51,30 +51,30 @@ def test_the_matrix_for_people(lang: str) -> None:
 )
 def test_what_was_not_part_of_the_run_is_not_verified(hosts: int, limit: int, titles: list[str]) -> None:
     for lang, title in zip(("en", "zh"), titles, strict=True):
-        judged = judge_connectivity([candidate(A, hosts)], good(A, hosts=limit), lang=lang)
-        lines = network_lines(judged, lang)
+        checked = check_connectivity([candidate(A, hosts)], good(A, hosts=limit), lang=lang)
+        lines = network_lines(checked, lang)
         assert title in lines[0]
         assert len(lines) == (1 if limit == 1 else limit + 2)
-        assert title in network_html({"tiny": judged}, lang)
+        assert title in network_html({"tiny": checked}, lang)
 
 
 def test_many_hosts_are_summed_up() -> None:
-    judged = judge_connectivity([candidate(A, 40)], good(A, hosts=40))
-    assert any("1560 of 1560 paths between 40 hosts work" in line for line in network_lines(judged))
-    assert max(len(line) for line in network_lines(judged)) < 160
+    checked = check_connectivity([candidate(A, 40)], good(A, hosts=40))
+    assert any("1560 of 1560 paths between 40 hosts work" in line for line in network_lines(checked))
+    assert max(len(line) for line in network_lines(checked)) < 160
 
 
 def test_a_note_is_in_both_and_once() -> None:
     mixed = candidate(A)
     mixed["interfaces"]["gpu3"]["mtu"] = 9000
-    check = judge_connectivity([mixed], good(A))
+    check = check_connectivity([mixed], good(A))
     (note,) = check["notes"]
     assert network_lines(check)[-1] == f"  {note}"
     assert note in Page(network_html({"tiny": check})).text
 
 
 def test_columns_are_aligned_under_chinese_titles() -> None:
-    check = judge_connectivity([candidate(A)], good(A), lang="zh")
+    check = check_connectivity([candidate(A)], good(A), lang="zh")
     lines = network_lines(check, "zh")
     # Five Chinese characters take ten columns of "gpu1 (eth1)", which has eleven.
     assert lines[1].startswith("  发送，接收   gpu1  ")
@@ -103,7 +103,7 @@ def test_the_page_says_where_to_set_what_is_wrong() -> None:
 def test_the_cells_of_the_matrix_belong_to_their_hosts() -> None:
     results = good(A)
     results["gpu3"]["reached"][A]["gpu1"]["mbps"] = 94.0
-    page = network_html({"tiny": judge_connectivity([candidate(A)], results)})
+    page = network_html({"tiny": check_connectivity([candidate(A)], results)})
     rows = page.split('<th scope="row">')[1:]
     assert [row.partition(" ")[0] for row in rows] == ["gpu1", "gpu2", "gpu3"]
     cells = [[cell.partition("</td>")[0] for cell in row.split("<td ")[1:]] for row in rows]
@@ -113,7 +113,7 @@ def test_the_cells_of_the_matrix_belong_to_their_hosts() -> None:
 
 
 def test_hostile_texts_are_text() -> None:
-    check = judge_connectivity([candidate(A)], good(A))
+    check = check_connectivity([candidate(A)], good(A))
     entry = check["networks"][0]
     entry["warnings"], check["notes"] = [f"warning {HOSTILE}"], [HOSTILE]
     entry["problems"] = [dict.fromkeys(("code", "what", "value", "where", "allowed"), HOSTILE)]
@@ -135,7 +135,7 @@ def test_json_is_what_was_found() -> None:
 
 
 def test_text_has_a_block_for_each_deployment() -> None:
-    check = judge_connectivity([candidate(A, 1)], good(A, hosts=1))
+    check = check_connectivity([candidate(A, 1)], good(A, hosts=1))
     assert network_report({"b": check, "a": check}).splitlines() == [
         "a",
         "  network 10.0.0.0/24, one host",
