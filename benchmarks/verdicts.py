@@ -21,6 +21,7 @@ whose weights change while they load (CPU offload, LoRA, bitsandbytes) and what 
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import statistics
@@ -187,6 +188,12 @@ def compare(verdicts: list[list[Any]]) -> list[Row]:
     return rows
 
 
+@functools.cache
+def compared(file: Path) -> list[Row]:
+    """What the planner says of the verdicts of a file."""
+    return compare(json.loads(file.read_text(encoding="utf-8")))
+
+
 def agreement(rows: list[Row]) -> float:
     return sum(row.agrees for row in rows) / len(rows)
 
@@ -221,7 +228,7 @@ def page() -> str:
     ]
     apart = []
     for file in (VERDICTS, NEW_VERDICTS, FRESH_VERDICTS):
-        rows = compare(json.loads(file.read_text(encoding="utf-8")))
+        rows = compared(file)
         lines.append(f"| `{file.name}` | {len(rows):,} | {agreement(rows):.2%} | {sum(row.promises for row in rows)} |")
         apart += [row for row in rows if not row.agrees]
     lines += [

@@ -30,7 +30,7 @@ import xml.etree.ElementTree
 from pathlib import Path
 from typing import Any
 
-from tests.support import processes
+from tests.support import fatal, processes
 from tests.support.processes import MINUTE, say
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,11 +38,6 @@ BUILD = ROOT / "build"
 DURATIONS = ROOT / "tests" / "durations.json"
 NOX = str(ROOT / ".tools" / "bin" / "nox")
 SHOWN_LINES = 60
-# At the end of the whole run, of each stage that failed.
-SHOWN_FAILURES = 8
-SHOWN_COLUMNS = 300
-# Of what stands above the last lines, these are shown too.
-ERROR = re.compile(r"^(ERROR|FAILED|FATAL|fatal:)")
 # Two labs run only where this much memory is free: each may take 6 GiB while it serves a model, what runs beside them 2.
 SECOND_LAB_KIB = 14 * 1024 * 1024
 IMAGES, STATES = "lab/images", "lab/states"
@@ -181,7 +176,7 @@ def report(stage: Stage, number: str) -> None:
     text = [f"{number} {stage.name:34} {outcome:7} {stage.seconds:5.0f} s{cases}"]
     if stage.why:
         lines = stage.log.read_text(errors="replace").splitlines()
-        shown = [line for line in lines[:-SHOWN_LINES] if ERROR.search(line)][-SHOWN_LINES:] + lines[-SHOWN_LINES:]
+        shown = [line for line in lines[:-SHOWN_LINES] if fatal.ERROR.match(line)][-SHOWN_LINES:] + lines[-SHOWN_LINES:]
         text += [f"          {stage.why}; from {os.path.relpath(stage.log, ROOT)}:"]
         text += [f"          | {line}" for line in shown]
     say("\n".join(text))
@@ -274,8 +269,8 @@ def failures(picked: list[Stage]) -> None:
     for stage in (stage for stage in picked if stage.why):
         say(f"\nFAILED {stage.name}: {stage.why}")
         lines = stage.log.read_text(errors="replace").splitlines()
-        for line in [line for line in lines if ERROR.search(line)][-SHOWN_FAILURES:]:
-            say(f"  | {line[:SHOWN_COLUMNS]}")
+        for line in fatal.shown(lines):
+            say(f"  | {line}")
 
 
 def lock() -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names
 
 from tests.support.deployments import host
+from tests.support.playbooks import playbook
 
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORY = """
@@ -59,17 +59,7 @@ def run_tasks(
         (folder / name).write_text(text)
     (folder / "docker").chmod(0o755)
     (folder / "calls").touch()
-    done = subprocess.run(
-        ["ansible-playbook", folder / "play.yml", "-i", folder / "hosts.yml", "--limit", "a", "-e", json.dumps(known)],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "NO_COLOR": "1",
-            "PATH": f"{folder}:{os.environ['PATH']}",
-            "CALLS": str(folder / "calls"),
-        },
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    arguments = [folder / "play.yml", "-i", folder / "hosts.yml", "--limit", "a", "-e", json.dumps(known)]
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "CALLS": str(folder / "calls")}
+    done = playbook(*arguments, environment=environment)
     return done.returncode, done.stdout, (folder / "calls").read_text().splitlines()

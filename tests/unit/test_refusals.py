@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,18 +10,13 @@ from ansible.errors import AnsibleActionFail
 from ansible.playbook.task import Task
 from ansible_collections.baremetal.llm.plugins.action import bundle_copy
 
+from tests.support.playbooks import playbook
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def refused(playbook: str, *arguments: str) -> str:
-    done = subprocess.run(
-        ["ansible-playbook", f"playbooks/{playbook}.yml", "--inventory", "inventories/offline_v100", *arguments],
-        cwd=ROOT,
-        env={**os.environ, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+def refused(name: str, *arguments: str) -> str:
+    done = playbook(f"playbooks/{name}.yml", "--inventory", "inventories/offline_v100", *arguments)
     assert done.returncode == 2, done.stdout
     return done.stdout
 

@@ -265,6 +265,87 @@ def test_what_failed_stands_at_the_end(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == "\nFAILED molecule/ray: exit status 1\n  | fatal: no such host\n"
 
 
+def failed(**result: Any) -> str:
+    return f"fatal: [node1]: FAILED! => {json.dumps({'changed': True, 'cmd': 'x' * 400, **result})}\n"
+
+
+def at_the_end(folder: Path, capsys: pytest.CaptureFixture[str], log: str) -> list[str]:
+    """What is said in short of a stage that failed with this output."""
+    (folder / "log").write_text(log)
+    run.failures([run.run(sh(f"cat {folder}/log; exit 2", "molecule/ray"))])
+    return [line.removeprefix("  | ") for line in capsys.readouterr().out.splitlines()[2:]]
+
+
+def test_of_a_failed_command_the_end_of_what_it_said_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ignored = "TASK [Look] ****\n" + failed(msg="no matter") + "...ignoring\n\nTASK [Ray | Start] ****\n"
+    said = "\n".join(f"line {number}" for number in range(100))
+    result = failed(msg="non-zero return code", rc=1, stderr="Traceback\nValueError: {", stdout=said, stdout_lines=[])
+    assert at_the_end(tmp_path, capsys, ignored + result + "\nPLAY RECAP ****\n") == [
+        "TASK [Ray | Start]",
+        "fatal: [node1]: FAILED!",
+        "  msg: non-zero return code",
+        "  stderr:",
+        "    Traceback",
+        "    ValueError: {",
+        "  stdout (8 of 100 lines):",
+        *(f"    line {number}" for number in range(92, 100)),
+    ]
+
+
+def test_of_a_failed_assertion_and_of_a_loop_the_messages_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = """
+TASK [Gateway | Check] ***
+fatal: [node1]: FAILED! => {
+    "assertion": false,
+    "msg": "no address\\nanother line"
+}
+fatal: [node2]: UNREACHABLE! => {"changed": false, "msg": "no route", "unreachable": true}
+TASK [Docker | Pull] ***
+FAILED - RETRYING: [node1]: Docker | Pull (2 retries left).
+failed: [node1] (item=a) => {"item": "a", "msg": "denied"}
+failed: [node1] (item=b) => {"censored": "it is hidden"}
+fatal: [node1]: FAILED! => {"msg": "the end is missing
+"""
+    assert at_the_end(tmp_path, capsys, log) == [
+        "TASK [Gateway | Check]",
+        "fatal: [node1]: FAILED!",
+        "  msg:",
+        "    no address",
+        "    another line",
+        "TASK [Gateway | Check]",
+        "fatal: [node2]: UNREACHABLE!",
+        "  msg: no route",
+        "TASK [Docker | Pull]",
+        "failed: [node1] (item=a)",
+        "  msg: denied",
+        "TASK [Docker | Pull]",
+        "failed: [node1] (item=b)",
+        "  censored: it is hidden",
+        'fatal: [node1]: FAILED! => {"msg": "the end is missing',
+    ]
+    assert at_the_end(tmp_path, capsys, log.partition("fatal: [node2]")[0] + "...ignoring\n") == []
+    loop = 'failed: [node1] (item=a) => {"msg": "denied"}\nfailed: [node1] (item=b) => {"msg": "denied"}\n'
+    assert at_the_end(tmp_path, capsys, loop + "...ignoring\n") == []
+
+
+def test_what_failed_last_is_shown_where_much_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = "".join(failed(msg="m" * 5000, stderr=f"{number}\n" * 50) for number in range(9))
+    shown = at_the_end(tmp_path, capsys, log)
+    assert [line for line in shown if not line.startswith("    ")] == [
+        "fatal: [node1]: FAILED!",
+        "  msg (10 of 17 lines):",
+        "  stderr (8 of 50 lines):",
+    ]
+    assert shown[-1] == "    8"
+    assert max(map(len, shown)) <= 304
+    many = at_the_end(tmp_path, capsys, "".join(failed(msg=str(number)) for number in range(99)))
+    assert (len(many), many[-1]) == (40, "  msg: 98")
+
+
 def test_times_are_recorded_only_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
     stages = [sh("true", "a", seconds=12.4, passed=1), sh("true", "b", seconds=3, why="exit status 1")]
     run.compare(stages, None)

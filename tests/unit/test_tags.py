@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.support.playbooks import playbook
 
 ROOT = Path(__file__).resolve().parents[2]
 CHECKS = {"Inventory | Check it", "Bundle | Compare it with its manifest", "Preflight | Look at the hosts"}
@@ -31,15 +31,8 @@ PLAYS = {
 
 
 def test_the_name_of_a_role_is_a_tag() -> None:
-    done = subprocess.run(
-        ["ansible-playbook", "playbooks/site.yml", "--inventory", "inventories/single_node", "--list-tags"],
-        cwd=ROOT,
-        env={**os.environ, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
+    done = playbook("playbooks/site.yml", "--inventory", "inventories/single_node", "--list-tags")
+    assert done.returncode == 0, done.stderr
     found = re.findall(r"play #\d+ \([^)]*\): (.*?)\tTAGS.*\n\s+TASK TAGS: \[(.*)\]", done.stdout)
     tags = {play: set(names.split(", ")) for play, names in found}
     assert set(tags) >= CHECKS | ENDS

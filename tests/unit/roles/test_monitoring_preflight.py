@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.support.playbooks import playbook
 
 ROOT = Path(__file__).resolve().parents[3]
 ROCKY = {"distribution": "Rocky", "distribution_version": "9.4", "os_family": "RedHat"}
@@ -31,14 +31,7 @@ def run(folder: Path, facts: dict[str, str], watches: bool = False, **variables:
     groups = {"llm_monitoring": {"hosts": {"gpu01": None} if watches else {}}}
     (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "children": groups}}))
     arguments = ["--inventory", str(folder / "hosts.yml"), "--extra-vars", json.dumps(variables)]
-    done = subprocess.run(
-        ["ansible-playbook", str(folder / "play.yml"), *arguments],
-        cwd=ROOT,
-        env={**os.environ, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = playbook(folder / "play.yml", *arguments)
     return done.returncode, done.stdout
 
 

@@ -175,7 +175,15 @@ class Host:
     def hears(self, url: str, *more: str, **settings: Any) -> str:
         """What it says of a server that answers, however slowly this machine runs."""
         patience = {"ASK_MOST": 20, "COUNTERS_SECONDS": 20, "DOCKER_SECONDS": 20, "RUN_SECONDS": 40}
-        return self.runs("--url", url, "--model", "tiny", "--timeout", "20", *more, **patience, **settings)
+        return self.runs("--url", url, "--model", "tiny", "--timeout", "20", *more, **{**patience, **settings})
+
+    def says_until(self, condition: Callable[[], Any], *more: str, **settings: Any) -> str:
+        """What it says until this is so; it would go on."""
+        with self.probe(*more, **{"RUN_SECONDS": 60, **settings}) as process:
+            wait_for(condition)
+            process.terminate()
+            said: str = process.communicate(timeout=30)[0]
+        return said
 
     def restarts(self, *more: str, **settings: Any) -> tuple[list[str], float]:
         """What it restarts first, and after how many seconds."""
@@ -241,7 +249,8 @@ def test_a_model_that_generates_nothing_serves_with_what_it_answers(
     for data, well in ((good, True), (bad, False)):
         answer = says(json.dumps({"data": [data], "usage": {"prompt_tokens": 2}}))
         with serving(answer) as (url, asked):
-            said = host.hears(url, "--kind", kind)
+            # What is wrong once would be asked for again until the end.
+            said = host.hears(url, "--kind", kind, RUN_SECONDS=0)
             done = subprocess.run(
                 [*command, url, "tiny", "Hello", "1"], capture_output=True, text=True, timeout=60, check=False
             )
@@ -411,16 +420,20 @@ def test_a_docker_that_hangs_does_not_stop_the_probe(host: Host) -> None:
         host.hears(url)
     (host.folder / "hangs").touch()
     with serving(hangs) as (url, _asked):
-        said = host.runs(*server(url), DOCKER_SECONDS=0.2, RESTART_SECONDS=0.2, RUN_SECONDS=8)
+        said = host.says_until(host.main.poll, *server(url), DOCKER_SECONDS=0.2, RESTART_SECONDS=0.2)
     assert "Docker did not: no end within 0.2 s" in said
-    assert host.main.wait(10) == -signal.SIGKILL
+    assert host.main.returncode == -signal.SIGKILL
 
 
 def test_a_process_that_only_has_the_same_number_is_not_ended(host: Host) -> None:
     host.keeps(pid=host.main.pid, born="1")
     (host.folder / "hangs").touch()
+
+    def looks_again() -> bool:
+        return any(call.startswith("restart") for call in host.calls("")[:-1])
+
     with serving(hangs) as (url, _asked):
-        said = host.runs(*server(url), DOCKER_SECONDS=0.2, RESTART_SECONDS=0.2, RUN_SECONDS=8)
+        said = host.says_until(looks_again, *server(url), DOCKER_SECONDS=0.2, RESTART_SECONDS=0.2)
     assert "Docker did not" in said
     assert host.main.poll() is None
 

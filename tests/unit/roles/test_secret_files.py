@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.support.playbooks import playbook
 from tests.support.roles import ROLES, tasks_of
 
 SECRET = "of-the-vault-0123456789"
@@ -39,13 +38,7 @@ def write(folder: Path, file: str) -> tuple[int, str]:
     (folder / "play.yml").write_text(
         yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [task]}])
     )
-    done = subprocess.run(
-        ["ansible-playbook", folder / "play.yml", "-i", "localhost,", "-c", "local", "-vvv", "--diff"],
-        env={**os.environ, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = playbook(folder / "play.yml", "-i", "localhost,", "-c", "local", "-vvv", "--diff")
     return done.returncode, done.stdout + done.stderr
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import Deployment
 
 from tests.support.deployments import host, plan
+from tests.support.playbooks import playbook
 from tests.support.tasks import ROOT, decision, run_tasks
 
 SLOW = """
@@ -91,14 +90,7 @@ def write_files(folder: Path, section: dict[str, Any], *options: str) -> tuple[s
     play = {"hosts": "localhost", "gather_facts": False, "vars": variables}
     play |= {"tasks": [known, found], "handlers": [handler]}
     (folder / "play.yml").write_text(yaml.safe_dump([play]))
-    done = subprocess.run(
-        ["ansible-playbook", folder / "play.yml", "-i", "localhost,", "-c", "local", *options],
-        cwd=ROOT,
-        env={**os.environ, "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = playbook(folder / "play.yml", "-i", "localhost,", "-c", "local", *options)
     assert done.returncode == 0, done.stdout
     return done.stdout, done.stdout.splitlines()[-2]
 

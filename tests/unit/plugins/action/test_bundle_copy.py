@@ -17,7 +17,8 @@ from ansible_collections.baremetal.llm.plugins.module_utils import _rehash
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import make_record
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import incoming_name
 
-REPOSITORY = Path(__file__).resolve().parents[4]
+from tests.support.playbooks import ROOT, playbook
+
 # In the order of the manifest. Two files hold the same, as those of two models often do.
 CONTENT = {
     "large.safetensors": b"\x00" * LARGE_BYTES,
@@ -65,29 +66,21 @@ class Site:
         return sorted(path.name for path in (self.host / "m").glob("*")) if self.host.exists() else []
 
     def start(self, last: int = 1000, *more: str) -> subprocess.CompletedProcess[str]:
-        playbook = self.folder / "copy.yml"
-        playbook.write_text(PLAYBOOK)
+        play = self.folder / "copy.yml"
+        play.write_text(PLAYBOOK)
         variables = {
             "bundle": str(self.folder / "bundle"),
             "dest": str(self.host),
             "ansible_connection": "counting",
+            "ansible_remote_tmp": str(self.folder / "tmp"),
             "ansible_python_interpreter": sys.executable,
         }
-        return subprocess.run(
-            ["ansible-playbook", "-i", "node,", str(playbook), "-e", json.dumps(variables), *more],
-            cwd=REPOSITORY,
-            env={
-                **os.environ,
-                "ANSIBLE_CONNECTION_PLUGINS": str(REPOSITORY / "tests/support/connections"),
-                "ANSIBLE_REMOTE_TEMP": str(self.folder / "tmp"),
-                "COUNTING_LOG": str(self.log),
-                "COUNTING_LAST": str(last),
-                "NO_COLOR": "1",
-            },
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        environment = {
+            "ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "tests/support/connections"),
+            "COUNTING_LOG": str(self.log),
+            "COUNTING_LAST": str(last),
+        }
+        return playbook("-i", "node,", play, "-e", json.dumps(variables), *more, environment=environment)
 
     def copy(self, *more: str) -> dict[str, Any]:
         done = self.start(1000, *more)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +15,8 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.task import Task
 from ansible_collections.baremetal.llm.plugins.action import bundle_decide, bundle_verify
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import make_record
+
+from tests.support.playbooks import playbook
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 V100 = {"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}
@@ -207,16 +207,9 @@ def test_the_road_of_a_bundle_into_a_site(tmp_path: Path) -> None:
     disk = bundle(tmp_path / "disk", images=[image])
     digest = hashlib.sha256((disk / "manifest.yml").read_bytes()).hexdigest()
 
-    def play(playbook: str, pin: str, *arguments: str) -> tuple[int, str]:
+    def play(name: str, pin: str, *arguments: str) -> tuple[int, str]:
         (tmp_path / "inventory.yml").write_text(ROAD.format(folder=tmp_path, pin=pin))
-        done = subprocess.run(
-            ["ansible-playbook", f"playbooks/{playbook}.yml", "-i", str(tmp_path / "inventory.yml"), *arguments],
-            cwd=REPOSITORY,
-            env={**os.environ, "NO_COLOR": "1"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        done = playbook(f"playbooks/{name}.yml", "-i", tmp_path / "inventory.yml", *arguments)
         return done.returncode, done.stdout
 
     bring_in = ("-e", json.dumps({"bundle_import": [str(disk)]}))

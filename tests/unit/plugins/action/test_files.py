@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
+
+from tests.support.playbooks import playbook
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 PLAY = """
@@ -35,14 +35,7 @@ def test_the_role_has_files_and_templates(tmp_path: Path) -> None:
         (role / name).parent.mkdir(parents=True)
         (role / name).write_text(text)
     (tmp_path / "play.yml").write_text(PLAY)
-    done = subprocess.run(
-        ["ansible-playbook", "-i", "localhost,", "-c", "local", "-e", f"there={there}", str(tmp_path / "play.yml")],
-        cwd=REPOSITORY,
-        env={**os.environ, "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = playbook("-i", "localhost,", "-c", "local", "-e", f"there={there}", tmp_path / "play.yml")
     assert done.returncode == 0, done.stdout + done.stderr
     assert (there / "scripts/start.sh").read_text() == SCRIPT
     assert (there / "scripts/start.sh").stat().st_mode & 0o777 == 0o755

@@ -10,6 +10,8 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.lock import this_run
 
+from tests.support.playbooks import playbook
+
 ROOT = Path(__file__).resolve().parents[4]
 INVENTORY = """
 all:
@@ -53,14 +55,7 @@ OTHER = {"run": {"machine": "another", "pid": 1, "started": "1"}, "who": "ops@la
 def run(folder: Path, *arguments: str) -> tuple[int, str]:
     (folder / "hosts.yml").write_text(INVENTORY)
     (folder / "play.yml").write_text(PLAY.replace("PLAYBOOKS", str(ROOT / "playbooks")))
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
-    done = subprocess.run(
-        ["ansible-playbook", "-i", str(folder / "hosts.yml"), str(folder / "play.yml"), *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    done = playbook("-i", folder / "hosts.yml", folder / "play.yml", *arguments)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from lab.sim.hardware import hardware, pci_tree
+from tests.support.playbooks import playbook
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 SHOW = """
@@ -59,7 +60,6 @@ class Workplace:
             self.write(path.lstrip("/"), text)
         self.write("inventory/hosts.yml", yaml.safe_dump(INVENTORY))
         self.write("play.yml", SHOW.format(playbook=REPOSITORY / "playbooks/preflight.yml"))
-        self.write("ansible.cfg", "")
 
     def write(self, path: str, text: str) -> None:
         target = self.root / path
@@ -83,25 +83,9 @@ class Workplace:
             "preflight_severities": dict.fromkeys(ELSEWHERE, "ignore"),
             **variables,
         }
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-        environment |= {
-            "ANSIBLE_COLLECTIONS_PATH": str(REPOSITORY / ".collections"),
-            "ANSIBLE_CONFIG": str(self.root / "ansible.cfg"),
-            "ANSIBLE_HOME": str(self.root / "home"),
-            "ANSIBLE_NOCOLOR": "1",
-            "COLUMNS": "200",
-            "LC_ALL": "C.UTF-8",
-        }
-        return subprocess.run(
-            [sys.executable, "-m", "ansible", "playbook", "-i", "inventory", "play.yml", "-e", json.dumps(said), *arguments],
-            cwd=self.root,
-            env=environment,
-            text=True,
-            check=False,
-            timeout=120,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        done = playbook("-i", self.root / "inventory", self.root / "play.yml", "-e", json.dumps(said), *arguments)
+        done.stdout += done.stderr
+        return done
 
     def hosts(self, *arguments: str, **variables: Any) -> Mapping[str, Any]:
         """The variables of the hosts after a run that found nothing wrong."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from pathlib import Path
+
+from tests.support.playbooks import playbook
 
 PLAYBOOK = """
 - name: Nothing is known yet
@@ -43,13 +43,7 @@ def hosts(folder: Path, *arguments: str) -> list[str]:
     (folder / "stage.yml").write_text(STAGE)
     (folder / "playbook.yml").write_text(PLAYBOOK)
     (folder / "hosts").write_text("[llm_deployments]\ngpu1\ngpu2\ngpu3\n")
-    called = subprocess.run(
-        ["ansible-playbook", "-i", folder / "hosts", *arguments, folder / "playbook.yml"],
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    called = playbook("-i", folder / "hosts", *arguments, folder / "playbook.yml")
     assert called.returncode == 0, called.stdout + called.stderr
     return re.findall(r'"hosts ([^."]*)\."', called.stdout)
 
@@ -97,11 +91,9 @@ ROLLING = """
 def test_the_stage_serve_goes_by_batches_and_knows_who_failed(tmp_path: Path) -> None:
     (tmp_path / "playbook.yml").write_text(ROLLING)
     (tmp_path / "hosts").write_text("[llm_deployments]\ngpu1\ngpu2\ngpu3\ngpu4\n")
-    told = ["ansible-playbook", "-i", str(tmp_path / "hosts"), str(tmp_path / "playbook.yml")]
-    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
 
     def output(*arguments: str) -> str:
-        return subprocess.run([*told, *arguments], env=environment, capture_output=True, text=True, check=False).stdout
+        return playbook("-i", tmp_path / "hosts", tmp_path / "playbook.yml", *arguments).stdout
 
     assert output("--syntax-check").strip().startswith("playbook:")
     assert re.findall(r'"hosts ([^."]*)\."', output()) == ["gpu3", "gpu1 gpu2"]

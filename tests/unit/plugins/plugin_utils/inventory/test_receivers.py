@@ -18,6 +18,7 @@ GOOD = [
     {"name": "inner", "kind": "feishu", "url": "http://llm:secret@[2001:db8::1]:8080/x"},
     {"name": "mail", "kind": "email", "to": "a@example", "from": "b@example", "smarthost": "mail.example:587"},
 ]
+KNOWN = {name: spec for name, spec in known_variables().items() if name == "monitoring_receivers"}
 
 
 def watched(inventory: Inventory, receivers: Any) -> Inventory:
@@ -27,8 +28,7 @@ def watched(inventory: Inventory, receivers: Any) -> Inventory:
 
 def problems(inventory: Inventory) -> list[dict[str, str]]:
     """With the variables of the roles themselves."""
-    said = {name: spec for name, spec in known_variables().items() if name == "monitoring_receivers"}
-    found = check_inventory(inventory.hosts, inventory.groups, said)["problems"]
+    found = check_inventory(inventory.hosts, inventory.groups, KNOWN)["problems"]
     return [entry for entry in found if "receiver" in entry["code"] or "monitoring" in str(entry)]
 
 

@@ -19,7 +19,7 @@ from benchmarks.verdicts import (
     WEIGHTS_OFF,
     Row,
     agreement,
-    compare,
+    compared,
     page,
     weights,
 )
@@ -30,7 +30,7 @@ AGREEMENT = 1.0
 
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
-    return compare(json.loads(VERDICTS.read_text(encoding="utf-8")))
+    return compared(VERDICTS)
 
 
 def test_the_planner_says_what_the_releases_say(rows: list[Row]) -> None:
@@ -47,7 +47,7 @@ APART = ("distributed_executor_backend", "max_num_seqs")
 
 
 def test_new_verdicts_are_shared_as_well() -> None:
-    new = compare(json.loads(NEW_VERDICTS.read_text(encoding="utf-8")))
+    new = compared(NEW_VERDICTS)
     assert len(new) > 800
     apart = [row for row in new if not row.agrees]
     assert [row.verdict for row in apart if row.promises] == []
@@ -56,7 +56,7 @@ def test_new_verdicts_are_shared_as_well() -> None:
 
 
 def test_fresh_verdicts_are_shared_but_for_names_of_classes_and_numbers_that_are_0() -> None:
-    fresh = compare(json.loads(FRESH_VERDICTS.read_text(encoding="utf-8")))
+    fresh = compared(FRESH_VERDICTS)
     assert len(fresh) > 1000
     apart = [row for row in fresh if not row.agrees]
     assert [row.verdict for row in apart if row.promises] == []
