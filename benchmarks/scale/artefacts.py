@@ -91,9 +91,11 @@ def archive(files: Mapping[str, bytes]) -> bytes:
 
 def save_image(vllm_version: str) -> tuple[bytes, list[dict[str, Any]]]:
     """What `docker save` would write of an image with the stand-in of vLLM, and what a manifest says of it."""
-    layer = archive({f"opt/bin/{name}": (STAND_IN / name).read_bytes() for name in ("vllm", "python3")})
+    programs = {f"opt/bin/{name}": (STAND_IN / name).read_bytes() for name in ("vllm", "python3")}
+    # The user of the containers has to find it in the image's Python.
+    layer = archive({**programs, "opt/lib/vllm/__init__.py": b""})
     digest = f"sha256:{hashlib.sha256(layer).hexdigest()}"
-    settings = {"Entrypoint": ["vllm", "serve"], "Env": [f"PATH={engine.PATH}"], "Labels": {}}
+    settings = {"Entrypoint": ["vllm", "serve"], "Env": [f"PATH={engine.PATH}", "PYTHONPATH=/opt/lib"], "Labels": {}}
     about_it = {"created": CREATED, "architecture": "amd64", "os": "linux", "config": settings}
     config = json.dumps({**about_it, "rootfs": {"type": "layers", "diff_ids": [digest]}}).encode()
     identity = hashlib.sha256(config).hexdigest()

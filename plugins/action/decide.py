@@ -53,6 +53,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import OWN_KEY, REPLICA_KEY, Shelf
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
@@ -157,7 +158,7 @@ class ActionModule(ActionBase):
 
     def _gateway_work(self, fleet: Fleet, task_vars: Any, sections: dict[str, dict[str, Any]], code: str) -> None:
         """Adds to the section of each gateway what its role is asked for, and why it has something to do there, if it has."""
-        walk = bool(fleet["localhost"]["llm_full_check"]) or not whole_run(task_vars)
+        walk = is_true(fleet["localhost"]["llm_full_check"]) or not whole_run(task_vars)
         for host, section in sections.items():
             # How long the certificate is still valid is another number each day.
             certificate = {key: value for key, value in section["certificate"].items() if key != "days"}

@@ -73,7 +73,7 @@ class ActionModule(ActionBase):
         }
         wanted = asked(decided, collectors, said, settings, rules)
         records = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in wanted}
-        walk = bool(controller["llm_full_check"]) or not whole_run(task_vars)
+        walk = is_true(controller["llm_full_check"]) or not whole_run(task_vars)
         members = {host for deployment in deployments.values() for host in deployment["hosts"]}
         names = controller["llm_inventory"].get("names") or {}
         twice = prepared_by_another([host for host in wanted if host in fleet.selected], names)

@@ -133,8 +133,14 @@ def load_image(archive):
     return found
 
 
-def command_of(name, image, words, environment, volumes, extra_hosts=()):
-    """The command line that runs this in a mount namespace with the volumes at their places."""
+def numbers_of(user):
+    """The user and the group of `70000:0`; both are root where none is named."""
+    uid, _colon, gid = user.partition(":")
+    return uid or "0", gid or "0"
+
+
+def command_of(name, image, words, environment, volumes, extra_hosts=(), user=""):
+    """The command line that runs this as the user in a mount namespace with the volumes at their places."""
     root = "/run/docker/" + name
     files = "{0}/files/{1}".format(IMAGES, image["Id"].partition(":")[2])
     script = [
@@ -161,7 +167,12 @@ def command_of(name, image, words, environment, volumes, extra_hosts=()):
             "{{ cat /etc/hosts; printf '%s\\n' {1}; }} >{0}/run/hosts".format(root, " ".join(map(shlex.quote, lines)))
         )
         script.append("mount --bind {0}/run/hosts {0}/etc/hosts".format(root))
-    script.append("exec chroot {0} env -i {1}".format(root, " ".join(map(shlex.quote, [*environment, *words]))))
+    uid, gid = numbers_of(user)
+    script.append(
+        "exec chroot --userspec={1}:{2} --groups={2} {0} env -i {3}".format(
+            root, uid, gid, " ".join(map(shlex.quote, [*environment, *words]))
+        )
+    )
     return ["unshare", "--mount", "sh", "-c", "\n".join(script)]
 
 
@@ -221,6 +232,7 @@ class Container:
                 config["Env"],
                 host.get("Binds") or [],
                 host.get("ExtraHosts") or [],
+                config["User"],
             )
             with open(self.log, "ab") as log:
                 process = subprocess.Popen(
@@ -652,6 +664,7 @@ def run_in_foreground(words):
         environment_of(image, environment),
         options.get("volume", []),
         options.get("add-host", []),
+        options.get("user", ""),
     )
     enter_cgroup(identity)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -694,12 +707,15 @@ def docker(words):
     elif verb == "exec":
         content = ask("GET", "/containers/{0}/json".format(words[0]))
         environment = content["Config"]["Env"] + options.get("env", [])
+        uid, gid = numbers_of(content["Config"]["User"])
         command = [
             "nsenter",
             "--target",
             str(content["State"]["Pid"]),
             "--mount",
             "--root",
+            "--setuid=" + uid,
+            "--setgid=" + gid,
             "env",
             "-i",
             *environment,

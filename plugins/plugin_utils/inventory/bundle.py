@@ -18,6 +18,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, is_unresolved, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, shown
 
+# A manifest of a thousand packages takes the loader in Python half a second.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 
 class _Held(NamedTuple):
     """What the bundle of a deployment holds."""
@@ -43,7 +46,7 @@ def read_manifest(directory: str) -> dict[str, Any]:
     try:
         with open(os.path.join(directory, MANIFEST_NAME), encoding="utf-8") as stream:
             # An empty file is a broken manifest, not a missing one.
-            return {"manifest": yaml.safe_load(stream) or {}, "error": None}
+            return {"manifest": yaml.load(stream, Loader=_LOADER) or {}, "error": None}
     except (FileNotFoundError, NotADirectoryError):
         return {"manifest": None, "error": None}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

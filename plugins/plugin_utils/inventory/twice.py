@@ -16,7 +16,7 @@ def named_twice(sources: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for file in _files(sources):
         try:
-            root = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)
+            root = yaml.compose(file.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         except (OSError, UnicodeDecodeError, yaml.YAMLError):
             # Not YAML, or none that Ansible would read either: it says so itself.
             continue

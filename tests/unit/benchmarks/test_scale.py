@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 
 from benchmarks.scale import artefacts, figures, page
 from benchmarks.scale.figures import Cost, Machine, Run, fit
@@ -270,6 +271,30 @@ def test_a_container_is_what_it_was_made_as(stand_in: Any) -> None:
     assert stand_in("DELETE", "/containers/llm-vllm?force=true")[0] == 204
     assert stand_in("GET", "/containers/llm-vllm/json")[0] == 404
     assert stand_in("GET", "/volumes")[0] == 404
+
+
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0,
+    reason="no mount namespace can be made here, which takes root",
+)
+def test_a_container_runs_as_its_user_with_the_files_of_its_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the collection asks of a user of containers, asked of the stand-in as the stand-in runs it."""
+    monkeypatch.setattr(engine, "IMAGES", str(tmp_path / "images"))
+    tmp_path.chmod(0o755)
+    engine.load_image(io.BytesIO(artefacts.save_image("0.32.0")[0]))
+    (image,) = engine.images()
+    words = container_user.check_command(container_user.UID, artefacts.IMAGE, [])
+    assert words[:2] == ["docker", "run"]
+    options, (_reference, *arguments) = engine.parsed(words[2:])
+    assert options["user"] == f"{container_user.UID}:{container_user.GID}"
+    asks = "import os; print(os.getuid(), os.getgid(), os.getgroups())"
+    environment = engine.environment_of(image, [])
+    for program, expected in ((arguments, ""), (["-c", asks], f"{container_user.UID} 0 [0]\n")):
+        command = engine.command_of("test", image, ["/usr/bin/python3", *program], environment, [], (), options["user"])
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (0, expected), done.stderr
 
 
 @pytest.mark.parametrize(

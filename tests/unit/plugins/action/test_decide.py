@@ -250,8 +250,10 @@ def test_a_gateway_whose_record_holds_has_nothing_to_do(gated: Variables) -> Non
     gated["gate"]["gateway_keys"] = [{"name": "alice"}, {"name": "bob"}]
     assert [each["code"] for each in decided(gated)["gateways"]["gate"]["work"]] == ["work_other_settings"]
     gated["gate"]["gateway_keys"] = [{"name": "alice"}]
-    gated["localhost"]["llm_full_check"] = True
-    assert decided(gated)["gateways"]["gate"]["needed"]
+    # As --extra-vars brings it: a text.
+    for said, needed in ((True, True), ("false", False), ("true", True)):
+        gated["localhost"]["llm_full_check"] = said
+        assert decided(gated)["gateways"]["gate"]["needed"] is needed
 
 
 def test_a_gateway_in_check_mode_keeps_no_secret(gated: Variables) -> None:

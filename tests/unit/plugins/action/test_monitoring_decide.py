@@ -71,7 +71,9 @@ def test_hosts_whose_records_hold_are_left_out(variables: dict[str, dict[str, An
     assert needed(variables) == {"gpu1": both[:1], "gpu2": both[:1], "watch": both}
     keep_records(variables)
     assert needed(variables) == {"gpu1": [], "gpu2": [], "watch": []}
-    variables["localhost"]["llm_full_check"] = True
+    variables["localhost"]["llm_full_check"] = "false"  # as --extra-vars brings it
+    assert needed(variables) == {"gpu1": [], "gpu2": [], "watch": []}
+    variables["localhost"]["llm_full_check"] = "true"
     assert needed(variables) == {"gpu1": both[:1], "gpu2": both[:1], "watch": both}
 
 
