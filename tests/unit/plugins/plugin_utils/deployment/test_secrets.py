@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import string
 from dataclasses import replace
 from pathlib import Path
@@ -183,3 +184,29 @@ def test_what_the_controller_keeps_is_for_its_owner(tmp_path: Path) -> None:
         assert secrets.kept(tmp_path / "secrets", "pair", "api_key") == value
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_what_others_put_where_it_is_written_gets_no_secret(kind: str, tmp_path: Path) -> None:
+    """In a folder that others may write to, and that somebody named in llm_secrets_dir."""
+    path, other = tmp_path / "pair_api_key", tmp_path / "other"
+    for number in range(os.getpid() - 2, os.getpid() + 3):
+        planted = Path(f"{path}.{number}")
+        if kind == "link":
+            other.write_text("mine")
+            planted.symlink_to(other)
+        else:
+            planted.touch()
+            planted.chmod(0o666)
+    write_private(str(path), "k3y")
+    assert (path.read_text(), path.is_symlink(), path.stat().st_mode & 0o777) == ("k3y", False, 0o600)
+    assert not other.exists() or other.read_text() == "mine"
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "pair_api_key").mkdir()
+    with pytest.raises(OSError, match="pair_api_key"):
+        write_private(str(tmp_path / "pair_api_key"), "k3y")
+    with pytest.raises(UnicodeEncodeError):
+        write_private(str(tmp_path / "other"), "\udcff")
+    assert [path.name for path in tmp_path.iterdir()] == ["pair_api_key"]
