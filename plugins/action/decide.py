@@ -225,6 +225,14 @@ class ActionModule(ActionBase):
         replica_key, own_key = (functools.partial(shelf.secret, name) for name in (REPLICA_KEY, OWN_KEY))
         addresses = {host: str(section.get("address") or "") for host, section in decided["hosts"].items()}
         return decide_gateways(
-            Gateways(clients, question.deployments, fleet, decided["plans"], addresses, question.language),
-            Secrets(shelf.key, replica_key, own_key, shelf.certificate_problems, shelf.certificate),
+            Gateways(
+                clients,
+                question.deployments,
+                fleet,
+                decided["plans"],
+                addresses,
+                question.language,
+                renew=str(fleet["localhost"]["llm_rotate_secrets"]) == "gateway",
+            ),
+            Secrets(shelf.key, replica_key, own_key, shelf.certificate_problems, shelf.certificate, shelf.lost),
         )

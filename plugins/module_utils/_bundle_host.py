@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of, stamp
@@ -36,8 +37,7 @@ def commit(dest: str, file: Mapping[str, Any], arrived: str, state: dict[str, An
     """
     found = sha256_of(arrived) if stamp(arrived) else "none"
     if found != file["sha256"]:
-        if os.path.lexists(arrived):
-            os.unlink(arrived)
+        _remove(arrived)
         return found
     final = os.path.join(dest, file["path"])
     os.makedirs(os.path.dirname(final), mode=0o755, exist_ok=True)
@@ -62,8 +62,8 @@ def take_over(dest: str, files: Iterable[Mapping[str, Any]], state: dict[str, An
         there = stamp(arrived)
         if there and there[0] == file["size"] and commit(dest, file, arrived, state) == file["sha256"]:
             taken.append(file["path"])
-        elif os.path.lexists(arrived):
-            os.unlink(arrived)
+        else:
+            _remove(arrived)
     return taken
 
 
@@ -71,4 +71,11 @@ def remove_leftovers(dest: str) -> None:
     """Remove whatever lies where files arrive: of files that nobody asks for any more, or of other kinds."""
     incoming = os.path.join(dest, INCOMING)
     for name in os.listdir(incoming):
-        os.unlink(os.path.join(incoming, name))
+        _remove(os.path.join(incoming, name))
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.unlink(path)

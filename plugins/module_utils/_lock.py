@@ -27,13 +27,19 @@ def understood(text: str) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("given_back"), int):
         return dict(FREE)
     holder = found.get("holder")
-    return {**FREE, "given_back": found["given_back"], "holder": holder if isinstance(holder, dict) else None}
+    return {**FREE, "given_back": found["given_back"], "holder": holder if _names_a_run(holder) else None}
+
+
+def _names_a_run(holder: Any) -> bool:
+    """Whether a holder says which run it is, and since when."""
+    run = holder.get("run") if isinstance(holder, dict) else None
+    return isinstance(run, dict) and isinstance(run.get("pid"), int) and isinstance(holder.get("since"), (int, float))
 
 
 def read_lock(path: str) -> dict[str, Any]:
     """Who holds the host, and how many runs have given it back."""
     try:
-        with open(path, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8", errors="replace") as stream:
             return understood(stream.read())
     except OSError:
         return dict(FREE)
@@ -66,7 +72,7 @@ def opened(path: str) -> Iterator[TextIO]:
     """The file, for nobody else on this host in the meantime."""
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    with os.fdopen(descriptor, "r+", encoding="utf-8") as stream:
+    with os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield stream
 

@@ -25,7 +25,8 @@ def sealed_secrets(folder: str, challenge: str) -> dict[str, str]:
     found = {}
     for name in FILES:
         try:
-            with open(os.path.join(folder, name), encoding="utf-8") as stream:
+            # What is no text is a secret that nobody else has, and the controller refuses it in words.
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as stream:
                 value = stream.read().strip()
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue

@@ -142,11 +142,13 @@ def test_a_picture_is_well_formed_and_used(picture: Path) -> None:
 def test_the_ports_are_those_of_the_roles() -> None:
     text = (ROOT / "docs" / "reference" / "network.md").read_text()
     for role in ("ray", "vllm", "monitoring"):
-        for variable, port in re.findall(
+        found = re.findall(
             r"^ +(\w+_port):\n(?: +\w.*\n)*? +default: (\d+)$",
             (ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text(),
             re.MULTILINE,
-        ):
+        )
+        assert found, role
+        for variable, port in found:
             rows = [line for line in text.splitlines() if line.startswith("|") and f"`{variable}`" in line]
             assert len(rows) == 1, variable
             assert port in rows[0], variable

@@ -28,6 +28,11 @@ KNOWN: dict[str, dict[str, Any]] = {
         "options": {"name": {"type": "str", "required": True}, "count": {"type": "int"}},
     },
     "models_verify_interval": {"type": "str", "choices": ["", "daily", "weekly"], "default": ""},
+    "gateway_keys": {
+        "type": "list",
+        "elements": "dict",
+        "options": {"name": {"type": "str", "required": True}, "key": {"type": "str"}},
+    },
     "ray_head_host": {"type": "str"},
     "ray_environment": {"type": "dict"},
     "vllm_model": {"type": "str", "required": True},

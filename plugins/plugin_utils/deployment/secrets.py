@@ -9,6 +9,7 @@ A host tells of a secret only its seal (``module_utils/_secrets.py``); the contr
 from __future__ import annotations
 
 import base64
+import re
 import secrets
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,6 +31,8 @@ CALLED = {"ray_token": "secret_ray_token", "api_key": "secret_api_key"}
 # one to which it has none to compare.
 SAME, DIFFERS, ELSEWHERE, UNKNOWN = "same", "differs", "elsewhere", "unknown"
 LENGTH, LETTERS = 40, string.ascii_letters + string.digits
+# What can stand in a header, and in one line of a file. An empty key would be none: vLLM and Ray then ask nobody for one.
+_USABLE = re.compile(r"[!-~]+")
 
 
 def secret_file(folder: str | Path, deployment: str, name: str) -> Path:
@@ -40,7 +43,7 @@ def secret_file(folder: str | Path, deployment: str, name: str) -> Path:
 def kept(folder: str | Path, deployment: str, name: str) -> str:
     """A secret that the controller keeps, or an empty text."""
     path = secret_file(folder, deployment, name)
-    return path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+    return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else ""
 
 
 def made() -> str:
@@ -68,6 +71,11 @@ def standing(sealed: str, challenge: str, own: str, others: Iterable[str]) -> st
     return DIFFERS if own else UNKNOWN
 
 
+def is_usable(value: str) -> bool:
+    """Whether a text can be a secret."""
+    return bool(_USABLE.fullmatch(value))
+
+
 @dataclass(frozen=True)
 class Secret:
     """One secret of one deployment: who has it."""
@@ -90,6 +98,8 @@ class Secret:
     # Hosts of the deployment outside of this run, which may hold one.
     outside: Sequence[str] = ()
     rotate: bool = False
+    # What is wrong with the value that counts here: the code of a problem.
+    wrong: str = ""
 
     @property
     def variable(self) -> str:
@@ -123,9 +133,11 @@ def agree(secret: Secret, lang: str = "en") -> Agreement:
     """One value for controller and hosts; ``value`` is to be written to the controller before any host gets it."""
     held = secret.counting
     differing = [host for host, found in held.items() if found == DIFFERS]
+    if secret.rotate and not secret.by_variable:
+        return Agreement(made(), "rotated")
+    if secret.wrong:
+        return Agreement(problem=_refused(secret.wrong, secret, [], lang))
     if secret.rotate:
-        if not secret.by_variable:
-            return Agreement(made(), "rotated")
         if held and not differing:
             return Agreement(problem=_refused("secret_not_changed", secret, [], lang))
         return Agreement(how="rotated")
@@ -134,6 +146,8 @@ def agree(secret: Secret, lang: str = "en") -> Agreement:
     holding = [host for host, found in held.items() if found == UNKNOWN]
     if len({secret.values[host] for host in holding}) > 1:
         return Agreement(problem=_refused("secrets_differ", secret, holding, lang))
+    if holding and not is_usable(secret.values[holding[0]]):
+        return Agreement(problem=_refused("secret_unusable", secret, holding, lang))
     if holding:
         return Agreement(secret.values[holding[0]], "adopted")
     if secret.outside:
@@ -144,11 +158,12 @@ def agree(secret: Secret, lang: str = "en") -> Agreement:
 def _refused(code: str, secret: Secret, hosts: Sequence[str], lang: str) -> dict[str, str]:
     places = names([secret.place(host) for host in hosts], lang)
     on_controller = Text("secret_variable", variable=secret.variable).say(lang) if secret.by_variable else secret.path
+    only_hosts = bool(hosts) and not (secret.by_variable or secret.has)
     return problem(
         code,
         lang,
         value=message("secret_not_shown", lang),
-        where=places if code == "secrets_differ" else on_controller,
+        where=places if only_hosts else on_controller,
         deployment=secret.deployment,
         secret=message(CALLED[secret.name], lang),
         controller=on_controller,
@@ -178,6 +193,8 @@ def secrets_of_run(
             if not needed_by:
                 continue
             mine = variables[needed_by[0]]
+            own = kept(folder(mine), deployment, name)
+            said = [variables[host].get(variable) for host in needed_by]
             held = {host: (variables[host].get("ansible_facts") or {}).get("llm_secrets") or {} for host in members}
             found.append(
                 Secret(
@@ -187,14 +204,24 @@ def secrets_of_run(
                     files={host: f"{sections[host]['names']['folder']}/secrets/{variable}" for host in members},
                     held={host: each[variable] for host, each in held.items() if variable in each},
                     needed_by=needed_by,
-                    has=bool(kept(folder(mine), deployment, name)),
-                    by_variable=mine.get(variable) is not None,
+                    has=bool(own),
+                    by_variable=said[0] is not None,
                     values={host: _read(variables[host], variable) for host in members},
                     outside=[host for host in asked["hosts"] if host not in members],
                     rotate=rotate in (name, "all"),
+                    wrong=_wrong(said, own),
                 )
             )
     return found
+
+
+def _wrong(said: Sequence[Any], kept_here: str) -> str:
+    """What is wrong with a secret that a variable sets for the hosts that need it, or else with the one that the controller keeps."""
+    texts = [None if value is None else str(value).strip() for value in said]
+    if len(set(texts)) > 1:
+        return "secret_variable_differs"
+    value = texts[0] if texts[0] is not None else kept_here
+    return "secret_unusable" if (texts[0] is not None or value) and not is_usable(value) else ""
 
 
 def _needs(name: str, section: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
@@ -208,5 +235,5 @@ def _read(variables: Mapping[str, Any], file: str) -> str:
     """A secret that was read from a host because the controller has none, as ansible.builtin.slurp returns it."""
     for result in (variables.get("__preflight_secrets") or {}).get("results") or []:
         if result.get("item") == file:
-            return base64.b64decode(result["content"]).decode().strip()
+            return base64.b64decode(result["content"]).decode(errors="replace").strip()
     return ""

@@ -79,6 +79,8 @@ class Gateways:
     # The addresses of the heads that were looked at.
     addresses: Mapping[str, str] = field(default_factory=dict)
     language: str = "en"
+    # Whether a controller that lacks the files of a gateway is to make new ones.
+    renew: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,12 +96,18 @@ class Secrets:
     problems: Callable[[str], Sequence[dict[str, str]]]
     # The certificate of a host for these names, as gateway/shelf.py describes it.
     certificate: Callable[[str, Sequence[str]], Mapping[str, Any]]
+    # The files that clients of a host would miss if the controller, which lacks them, made them anew.
+    lost: Callable[[str], Sequence[str]] = lambda host: ()
 
 
 def decide_gateways(asked: Gateways, secrets: Secrets) -> tuple[dict[str, dict[str, Any]], list[dict[str, str]]]:
     """The section of each gateway, and what is to be refused. Without the address of every head there is no section."""
     if not asked.hosts:
         return {}, []
+    # First of all: what is asked for below is made where there is none.
+    lost = lost_problems(asked, secrets)
+    if lost:
+        return {}, lost
     members = [host for entry in asked.deployments.values() for host in entry["hosts"]]
     problems = [*model_problems(asked), *virtual_problems(asked.hosts, members, asked.variables, asked.language)]
     models = models_of(asked)
@@ -115,6 +123,20 @@ def decide_gateways(asked: Gateways, secrets: Secrets) -> tuple[dict[str, dict[s
     files = [each["certificate"].get(part) for part in ("certificate", "root") for each in sections.values()]
     trusted = list(dict.fromkeys(filter(None, files)))
     return {host: {**each, "trusted": trusted} for host, each in sections.items()}, []
+
+
+def lost_problems(asked: Gateways, secrets: Secrets) -> list[dict[str, str]]:
+    """A gateway that another controller has set up: it tells nobody its keys, and new ones would lock its clients out."""
+    found = []
+    for host in asked.hosts:
+        records = (asked.variables[host].get("ansible_facts") or {}).get("llm_records") or {}
+        files = secrets.lost(host) if "gateway" in records and not asked.renew else ()
+        if files:
+            lang = asked.language
+            found.append(
+                problem("gateway_secrets_lost", lang, value=names(files, lang), where="llm_secrets_dir", host=host)
+            )
+    return found
 
 
 def served_name(variables: Mapping[str, Any]) -> str:

@@ -73,6 +73,18 @@ class Shelf:
                 return str(key["key"]).strip()
         return self.secret(KEYS + name)
 
+    def lost(self, host: str) -> list[str]:
+        """The files that clients of a gateway would miss if they were made anew, and that this controller lacks. None where it has set one up."""
+        if self.kept(OWN_KEY):
+            return []
+        keys = [
+            f"{KEYS}{key.get('name')}"
+            for key in self.variables[host].get("gateway_keys") or []
+            if key.get("key") is None
+        ]
+        authority = [] if self.own(host) is not None else [AUTHORITY, AUTHORITY_KEY]
+        return [name for name in (*keys, *authority) if not self.kept(name)]
+
     # -- certificates -------------------------------------------------------------------------------------------------
     def own(self, host: str) -> tuple[bytes | None, bytes | None] | None:
         """The certificate and the key that the inventory names; None where it names neither."""

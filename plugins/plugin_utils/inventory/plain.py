@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import Unresolved, is_unresolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import may_be_secret, without_secrets
 
 ROOT_GROUP = "llm_deployments"
 SERVICE_GROUPS = ("llm_gateway", "llm_monitoring")
@@ -79,6 +79,10 @@ class Inventory:
     def text(self, value: Any, name: str = "") -> str:
         """A value as it may be printed; ``name`` says whether it is a secret."""
         return value.text if isinstance(value, Unresolved) else shown(without_secrets(value, name), self.lang)
+
+    def odd(self, value: Any, name: str) -> str:
+        """The same of what nobody expects there: a name that nobody knows, a value of another type."""
+        return f"<{name}>" if may_be_secret(name) and not isinstance(value, Unresolved) else self.text(value, name)
 
     def names(self, items: Sequence[Any]) -> str:
         return names(items, self.lang)

@@ -88,7 +88,9 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str,
         expected = message("type_" + kind, inventory.lang)
         if spec.get("choices"):
             expected += ": " + ", ".join(str(item) for item in spec["choices"])
-        yield Fault("wrong_type", text, {"name": name, "expected": expected})
+        # A single switch or number is none.
+        shown = text if kind in ("bool", "int", "float") else inventory.odd(value, name)
+        yield Fault("wrong_type", shown, {"name": name, "expected": expected})
         return
     if name == "vllm_version" and value != "" and not _VERSION.fullmatch(str(value)):
         yield Fault("version_malformed", text, {"name": name})
@@ -146,7 +148,7 @@ def _key_faults(inventory: Inventory, name: str, value: Mapping[Any, Any], optio
     keys = ", ".join(options)
     for key, item in value.items():
         if key not in options:
-            yield Fault("unknown_key", inventory.text(item, str(key)), {"name": name, "key": key, "keys": keys})
+            yield Fault("unknown_key", inventory.odd(item, str(key)), {"name": name, "key": key, "keys": keys})
         elif item is not None and not options[key].get("no_log"):
             yield from value_faults(inventory, f"{name}.{key}", item, options[key])
     for key, inner in options.items():

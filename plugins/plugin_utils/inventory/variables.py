@@ -78,7 +78,7 @@ def _name_code(inventory: Inventory, name: str) -> str:
 
 
 def _name_fault(inventory: Inventory, code: str, name: str, value: Any) -> Fault:
-    text = inventory.text(value, name)
+    text = inventory.odd(value, name)
     values: dict[str, Any] = {"name": name}
     if code == "suspicious_variable":
         values["nearest"] = looks_like(name, inventory.known)

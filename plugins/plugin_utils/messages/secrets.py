@@ -4,18 +4,39 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Whatever is called so holds a secret: variables, misspelled ones included, settings, names in an environment, options of a command line.
-_SECRET = re.compile(r"(^|[._-])key$|(token|secret|passw(or)?d|passphrase|credentials?|apikey)$", re.IGNORECASE)
+# Of several secrets only names in an environment: the collection has keys and tokens of its own that are none.
+_SECRET = re.compile(
+    r"(^|[._-])key$|(token|secret|passw(or)?d|passphrase|credentials?|apikey)$|(?-i:_(KEYS|SECRETS|PASSWORDS))$",
+    re.IGNORECASE,
+)
+# The same within texts: NAME=value, an option with its value behind a blank, and what stands before the host in a URL.
+_ASSIGNED = re.compile(r"(?P<name>[\w.-]+)(?P<between>=)(?P<value>\S+)")
+_OPTION = re.compile(r"(?P<name>--?[A-Za-z][\w.-]*)(?P<between>\s+)(?P<value>[^\s-]\S*)")
+_OF_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+# Words in the names of variables that nobody knows, and how near to one of them a misspelled word is.
+_WORDS = ("token", "secret", "password", "passwd", "passphrase", "credential", "apikey", "auth", "hmac")
+_NEAR = 0.8
 
 
 def is_secret(name: str) -> bool:
     """Whether what is called so holds a secret."""
     return bool(_SECRET.search(name))
+
+
+def may_be_secret(name: str) -> bool:
+    """Whether what is called so may hold secrets: for names that nobody knows, and for values of a form that nobody expects."""
+    words = [word for word in re.split(r"[^a-z]+", name.lower()) if word]
+    return any(
+        sorted(word.removesuffix("s")) == sorted("key") or difflib.get_close_matches(word, _WORDS, n=1, cutoff=_NEAR)
+        for word in words
+    )
 
 
 def without_secrets(value: Any, name: str = "") -> Any:
@@ -41,12 +62,20 @@ def _words_without_secrets(words: Sequence[Any]) -> list[Any]:
 
 def _text_without_secrets(text: str) -> str:
     """What a mapping comes to on a command line is JSON."""
-    option, equals, said = text.partition("=")
-    if equals and said and option.startswith("--") and is_secret(option):
-        return f"{option}=<{option.lstrip('-')}>"
     try:
         read = json.loads(text) if text.startswith("{") else None
     except ValueError:
-        return text
-    cleaned = without_secrets(read)
-    return text if cleaned == read else json.dumps(cleaned)
+        read = None
+    if read is not None:
+        cleaned = without_secrets(read)
+        return text if cleaned == read else json.dumps(cleaned)
+    option, equals, said = text.partition("=")
+    if equals and said and option.startswith("--") and is_secret(option):
+        return f"{option}=<{option.lstrip('-')}>"
+    text = _OF_URL.sub("***", text)
+    return _OPTION.sub(_named, _ASSIGNED.sub(_named, text))
+
+
+def _named(found: re.Match[str]) -> str:
+    name = found["name"]
+    return f"{name}{found['between']}<{name.lstrip('-')}>" if is_secret(name) else found[0]

@@ -11,6 +11,7 @@ import http.client
 import json
 import math
 import os
+import re
 import sys
 import urllib.error
 import urllib.request
@@ -40,8 +41,12 @@ url, model, prompt, max_tokens = arguments[:4]
 key_file = arguments[4] if len(arguments) > 4 else "/run/secrets/vllm_api_key"
 headers = {"Content-Type": "application/json"}
 if os.path.exists(key_file):
-    with open(key_file, encoding="ascii") as stream:
-        headers["Authorization"] = "Bearer " + stream.read().strip()
+    with open(key_file, encoding="utf-8", errors="replace") as stream:
+        key = stream.read().strip()
+    # The library's own complaint would show it.
+    if not re.match(r"[!-~]+$", key):
+        sys.exit(f"{key_file} holds what no key can be")
+    headers["Authorization"] = "Bearer " + key
 path, question, counts = "/v1/completions", {"prompt": prompt, "max_tokens": int(max_tokens), "temperature": 0}, None
 if kind:
     path, make, counts = KINDS[kind]

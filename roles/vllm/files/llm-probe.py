@@ -213,12 +213,25 @@ def limits_of(options, measured):
 
 
 # -- what is measured -------------------------------------------------------------------------------------------------
+def sizes_in(folder):
+    """The files of a folder with their sizes. One that is just being replaced is not counted."""
+    sizes = {}
+    for path in glob.glob(os.path.join(folder, "*")):
+        with contextlib.suppress(OSError):
+            if os.path.isfile(path):
+                sizes[path] = os.path.getsize(path)
+    return sizes
+
+
 def measured_rate(folder, sample_bytes=SAMPLE_BYTES):
-    """Bytes a second at which the largest file of a folder is read from its disk, not from memory."""
-    sizes = {path: os.path.getsize(path) for path in glob.glob(os.path.join(folder, "*")) if os.path.isfile(path)}
+    """Bytes a second at which the largest file of a folder is read from its disk, not from memory. None if the disk does not give it."""
+    sizes = sizes_in(folder)
     if not sizes:
         return None
-    descriptor = os.open(max(sizes, key=sizes.get), os.O_RDONLY)
+    try:
+        descriptor = os.open(max(sizes, key=sizes.get), os.O_RDONLY)
+    except OSError:
+        return None
     try:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         started, done = time.monotonic(), 0
@@ -228,14 +241,15 @@ def measured_rate(folder, sample_bytes=SAMPLE_BYTES):
                 break
             done += len(chunk)
         return done / max(time.monotonic() - started, 1e-6) if done else None
+    except OSError:
+        return None
     finally:
         os.close(descriptor)
 
 
 def start_seconds(folder, rate):
     """How long a start should take at most."""
-    size = sum(os.path.getsize(path) for path in glob.glob(os.path.join(folder, "*")) if os.path.isfile(path))
-    return BASE_SECONDS + (size / (rate * RATE_SHARE) if rate else 0)
+    return BASE_SECONDS + (sum(sizes_in(folder).values()) / (rate * RATE_SHARE) if rate else 0)
 
 
 def clock():

@@ -53,9 +53,13 @@ if [ "$gpus" -gt 0 ]; then
   done
 fi
 # From a file: neither the process list nor 'docker inspect' shows it.
-key=/run/secrets/vllm_api_key
+key=${LLM_API_KEY_FILE:-/run/secrets/vllm_api_key}
 if [ -f "$key" ]; then
   VLLM_API_KEY=$(cat "$key")
+  if [[ ! $VLLM_API_KEY =~ ^[!-~]+$ ]]; then
+    echo "error: $key holds no key; without one the API would be open to everybody" >&2
+    exit 1
+  fi
   export VLLM_API_KEY
 fi
 # llm_api_paths.py, which vLLM loads by name.

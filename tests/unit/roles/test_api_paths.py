@@ -61,11 +61,17 @@ def bearer(key: str, kind: str = "Bearer") -> list[tuple[bytes, bytes]]:
     return [(b"host", b"gpu01"), (b"authorization", f"{kind} {key}".encode())]
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/completions", "/v1/models", "/v1", "/health", "/metrics", "/metrics/", "/ping", "/version", "/load"]
-)
-def test_what_vllm_covers_itself_and_what_tells_how_it_is(path: str) -> None:
+@pytest.mark.parametrize("path", ["/health", "/metrics", "/metrics/", "/ping", "/version", "/load"])
+def test_what_tells_how_the_server_is_needs_no_key(path: str) -> None:
     assert status(path) == 200
+
+
+@pytest.mark.parametrize("host", [b"gpu01", b"x/health?", b"x/health#", b"x/health;", b""])
+def test_no_host_header_makes_another_path_of_the_one_that_is_asked(host: bytes) -> None:
+    """CVE-2026-48710: vLLM's own check of the key takes such a request for one of /health, and does not see it any more."""
+    assert status("/v1/completions", headers=[(b"host", host)]) == 401
+    assert status("/v1/completions", headers=[(b"host", host), *bearer(KEY)[1:]]) == 200
+    assert status("/pause", headers=[(b"host", host)]) == 404
 
 
 @pytest.mark.parametrize(
@@ -81,8 +87,10 @@ def test_nothing_else_is_answered(path: str) -> None:
     assert status(path, method="OPTIONS") == 404
 
 
-@pytest.mark.parametrize("path", ["/tokenize", "/tokenize/", "/v2/rerank", "/v2"])
-def test_what_is_added_needs_the_key(path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["/v1/completions", "/v1/models", "/v1", "/tokenize", "/tokenize/", "/v2/rerank", "/v2"]
+)
+def test_what_computes_and_what_is_added_needs_the_key(path: str) -> None:
     assert status(path) == 401
     for wrong in (bearer(KEY + "x"), bearer(""), bearer(KEY, "Basic"), bearer("\u00e9"), [(b"authorization", b"")]):
         assert status(path, headers=wrong) == 401
@@ -100,7 +108,7 @@ def test_without_a_key_nobody_is_asked_for_one(monkeypatch: pytest.MonkeyPatch) 
 def test_without_paths_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LLM_API_PATHS")
     assert status("/tokenize", headers=bearer(KEY)) == 404
-    assert status("/v1/models") == 200
+    assert status("/v1/models", headers=bearer(KEY)) == 200
 
 
 def test_everything_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +125,8 @@ def test_a_refusal_is_a_whole_answer() -> None:
 
 def test_sockets_of_browsers_are_refused_before_they_are_open() -> None:
     assert asked("/realtime", kind="websocket", method=None) == [{"type": "websocket.close", "code": 1008}]
-    assert asked("/v1/realtime", kind="websocket", method=None)[0]["type"] == "vllm"
+    assert asked("/v1/realtime", kind="websocket", method=None) == [{"type": "websocket.close", "code": 1008}]
+    assert asked("/v1/realtime", kind="websocket", method=None, headers=bearer(KEY))[0]["type"] == "vllm"
 
 
 def test_what_is_no_request_goes_through() -> None:
@@ -128,24 +137,27 @@ def test_what_is_no_request_goes_through() -> None:
 OWN = [f"Bearer {KEY}".encode()]
 
 
-def shown(key: str, path: str = "/v1/models") -> list[bytes]:
-    """The key that vLLM sees of a request with this one; vLLM itself accepts only the one that it was started with."""
-    found: list[bytes] = asked(path, headers=bearer(key))[0]["keys"]
+REFUSED = None
+
+
+def shown(key: str, path: str = "/v1/models") -> list[bytes] | None:
+    """The key that vLLM sees of a request with this one, or REFUSED; vLLM itself accepts only the one that it was started with."""
+    found: list[bytes] | None = asked(path, headers=bearer(key))[0].get("keys", REFUSED)
     return found
 
 
 def test_a_key_works_from_its_writing_and_the_former_one_until_it_is_ended(tmp_path: Path) -> None:
-    assert (shown(KEY), shown("new")) == (OWN, []), "no file: the key of the start"
+    assert (shown(KEY), shown("new")) == (OWN, REFUSED), "no file: the key of the start"
     (tmp_path / "vllm_api_key").write_text(KEY)
-    assert (shown(KEY), shown("new"), shown("")) == (OWN, [], [])
+    assert (shown(KEY), shown("new"), shown("")) == (OWN, REFUSED, REFUSED)
     # The order of the role: first the former key counts for longer, then there is a new one.
     (tmp_path / "vllm_api_key.previous").write_text(f"older\n{KEY}\n")
-    assert (shown(KEY), shown("older"), shown("new")) == (OWN, OWN, [])
+    assert (shown(KEY), shown("older"), shown("new")) == (OWN, OWN, REFUSED)
     (tmp_path / "vllm_api_key").write_text("new\n")
     assert [shown(key) for key in (KEY, "older", "new")] == [OWN, OWN, OWN]
     assert status("/tokenize", headers=bearer("new")) == 200
     (tmp_path / "vllm_api_key.previous").unlink()
-    assert (shown(KEY), shown("older"), shown("new")) == ([], [], OWN)
+    assert (shown(KEY), shown("older"), shown("new")) == (REFUSED, REFUSED, OWN)
     assert (status("/tokenize", headers=bearer(KEY)), status("/tokenize", headers=bearer("new"))) == (401, 200)
 
 
@@ -154,9 +166,10 @@ def test_a_server_without_a_key_leaves_requests_as_they_are(monkeypatch: pytest.
     assert shown("anything") == [b"Bearer anything"]
 
 
-def test_without_a_key_the_request_stays_without_one() -> None:
-    assert asked("/v1/models")[0]["keys"] == []
-    assert asked("/v1/models", headers=bearer(KEY, "Basic"))[0]["keys"] == []
+def test_a_request_that_is_answered_to_everybody_shows_vllm_no_key_but_its_own() -> None:
+    assert asked("/health")[0]["keys"] == []
+    assert shown("other", "/health") == []
+    assert shown(KEY, "/health") == OWN
 
 
 # -- whether a gateway may send requests ------------------------------------------------------------------------------
@@ -249,12 +262,14 @@ def counted(
     }
     with contextlib.suppress(ConnectionResetError):
         asyncio.run(app(scope, None, send))
-    answer = list(sent)
+    refused = sent[0]["status"] == 401
+    answer = [] if refused else list(sent)
     sent.clear()
     asyncio.run(app({"type": "http", "path": "/usage", "method": "GET", "headers": gateway}, None, send))
     said = json.loads(sent[1]["body"])
     assert said["process"] == app.process
-    assert b"".join(event.get("body", b"") for event in answer) == b"".join(parts), "the client gets all of it"
+    expected = b"" if refused else b"".join(parts)
+    assert b"".join(event.get("body", b"") for event in answer) == expected, "the client gets all of it, or nothing"
     found: dict[str, int] | None = said["keys"].get("alice")
     return found
 

@@ -293,6 +293,19 @@ def test_the_key_goes_to_nobody_else(host: Host) -> None:
     assert others == []
 
 
+@pytest.mark.parametrize("key", ["secret\nsecret", "secret secret", "secret\u00e9", "\x7fsecret", ""])
+def test_a_file_that_holds_no_key_is_named_and_its_content_is_not(host: Host, key: str) -> None:
+    file = host.folder / "key"
+    file.write_text(key)
+    with serving(TOKEN) as (url, _asked):
+        said = host.hears(url, "--key", str(file)) if key else "refused"
+        command = [sys.executable, str(FILES / "ask.py"), url, "tiny", "Hello", "1", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "refused" in said
+    assert done.stderr == f"{file} holds what no key can be\n"
+    assert (done.returncode, done.stdout, "secret" in said) == (1, "", False)
+
+
 def test_who_computes_for_others_is_busy(host: Host) -> None:
     """Full load, or a long prompt in chunks: nothing comes back in time, and only the cache fills."""
     host.keeps(counters={"prompt_tokens_total": 7.0, "kv_cache_usage_perc": 0.0})
@@ -377,7 +390,8 @@ def test_what_hangs_is_restarted_once(host: Host) -> None:
 def test_errors_at_once_have_to_last(host: Host) -> None:
     host.keeps()
     with serving(says("EngineDeadError", 500)) as (url, _asked):
-        names, seconds = host.restarts(*server(url), ERROR_SECONDS=3)
+        # On a busy machine no process has its turn for a while.
+        names, seconds = host.restarts(*server(url), ERROR_SECONDS=3, FROZEN_SECONDS=60)
     assert names == ["llm-vllm"]
     assert seconds > 3
 
@@ -539,6 +553,17 @@ def test_a_crash_loop_is_told_with_its_cause(host: Host) -> None:
     assert lines == [f"llm-vllm: crashing: {count} starts without a token; last: {cause}" for count in (3, 4)]
     assert json.loads(host.state.read_text())["llm-vllm"]["causes"] == [cause]
     assert host.calls("restart") == []
+
+
+def test_weights_that_the_disk_does_not_give_stop_no_probe(host: Host) -> None:
+    """What nobody may read at its first address is a file whose read fails with EIO."""
+    (host.folder / "weights").mkdir(exist_ok=True)
+    (host.folder / "weights" / "model.safetensors").symlink_to("/proc/self/mem")
+    host.measured.unlink()
+    host.keeps()
+    with serving(hangs) as (url, _asked):
+        said = host.hears(url, "--weights", str(host.folder / "weights"), "--failures", "1")
+    assert "failed 1 of 1" in said
 
 
 def test_it_tells_how_long_a_start_may_take(host: Host) -> None:

@@ -63,6 +63,40 @@ def test_a_secret_that_is_another_one_is_not_shown(tmp_path: Path, file: str) ->
     assert (place.read_text().strip(), place.stat().st_mode & 0o777) == (SECRET, 0o640)
 
 
+def former(key: Path, blocks: str = "unlimited") -> subprocess.CompletedProcess[str]:
+    """What lets a key work for longer, on a disk that takes files of so many blocks of 512 bytes."""
+    tasks = tasks_of(ROLES / "vllm/tasks/server.yml")
+    (task,) = (
+        task for task in tasks if task["name"] == "Server | Let the former API keys work until the rotation is finished"
+    )
+    script = f"ulimit -f {blocks}\n{task['ansible.builtin.shell']['cmd']}"
+    variables = {**os.environ, "KEY": str(key)}
+    return subprocess.run(["sh", "-c", script], env=variables, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_former_keys_are_kept_once_each_and_for_few_eyes(tmp_path: Path) -> None:
+    key, previous = tmp_path / "key", tmp_path / "key.previous"
+    assert (former(key).returncode, previous.exists()) == (0, False), "there was none"
+    for value, kept, said in (("one", "one\n", "kept\n"), ("one", "one\n", ""), ("two", "one\ntwo\n", "kept\n")):
+        key.write_text(value)
+        done = former(key)
+        assert (done.returncode, done.stdout, previous.read_text()) == (0, said, kept), done.stderr
+    assert previous.stat().st_mode & 0o777 == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["key", "key.previous"]
+
+
+def test_a_full_disk_leaves_no_half_key(tmp_path: Path) -> None:
+    """The first letters of a key in a line of their own would be a key."""
+    key, previous = tmp_path / "key", tmp_path / "key.previous"
+    before = "x" * 507 + "\n"
+    previous.write_text(before)
+    key.write_text(SECRET)
+    assert former(key, "1").returncode != 0
+    assert previous.read_text() == before
+    assert former(key).returncode == 0
+    assert previous.read_text() == f"{before}{SECRET}\n"
+
+
 def test_every_task_that_hides_its_result_is_tried_or_asks_only() -> None:
     """One that is added writes a secret as well, and has to be tried here."""
     hiding = {

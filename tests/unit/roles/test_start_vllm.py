@@ -49,6 +49,21 @@ def test_vllm_finds_the_middleware(tmp_path: Path, before: str, after: str) -> N
     assert done.stdout.strip() == after
 
 
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [("k3y", "k3y"), ("k3y\n", "k3y"), ("", None), ("\n", None), (" ", None), ("a\nb", None), ("\u00e9", None)],
+)
+def test_a_file_without_a_key_does_not_open_the_api(tmp_path: Path, content: str, shown: str | None) -> None:
+    """A disk that lost its power may leave an empty file, and vLLM takes an empty key for none."""
+    (tmp_path / "key").write_text(content)
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LLM_STARTS_FILE": str(tmp_path / "starts")}
+    environment["LLM_API_KEY_FILE"] = str(tmp_path / "key")
+    command = ["bash", str(FILE), "0", "sh", "-c", "echo $VLLM_API_KEY"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == ((0, f"{shown}\n") if shown else (1, ""))
+    assert shown or "holds no key" in done.stderr
+
+
 def uptime() -> int:
     return int(float(Path("/proc/uptime").read_text().split()[0]))
 

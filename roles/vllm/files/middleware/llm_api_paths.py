@@ -6,6 +6,9 @@ vLLM asks for its key below /v1 and, depending on the release, below few other p
 compute as /v1 does, /pause, /sleep and /update_weights stop or change the model for everybody. New releases bring new ones, so what is
 not named here is not answered.
 
+The key is asked for here, below /v1 too. vLLM decides by an address that Starlette before 1.0.1 puts together from the request's Host header,
+and "Host: x/health?" makes any path look like /health (CVE-2026-48710); the path itself, by which it finds what to run, comes from the request's line.
+
 It also says which keys count. vLLM knows the one that it was started with; here that one stands for any key that counts at the moment of
 the request, so that keys change without a restart. vLLM puts what --middleware names around its own check of the key, in old releases
 as in new ones (build_app in vllm/entrypoints/openai/api_server.py, later vllm/entrypoints/serve/middleware/register.py).
@@ -24,8 +27,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-# vLLM asks for the key here itself.
-KEY_OF_VLLM = ("/v1",)
+# What is answered to whoever has the key.
+KEYED = ("/v1",)
 # These only tell how the server is.
 OPEN = ("/health", "/load", "/metrics", "/ping", "/version")
 # The key, those before it that still count, and the one of the gateway, each in a line.
@@ -130,7 +133,7 @@ class ApiPaths:
         self.app = app
         self.secrets = Path(secrets)
         self.probe = Path(probe)
-        self.paths = [path.rstrip("/") for path in os.environ.get("LLM_API_PATHS", "").split()]
+        self.paths = [*KEYED, *(path.rstrip("/") for path in os.environ.get("LLM_API_PATHS", "").split())]
         self.key = os.environ.get("VLLM_API_KEY", "")
         # By the gateway's key, since this process began. There may be several processes, each with its own.
         self.process = uuid.uuid4().hex
@@ -186,7 +189,7 @@ class ApiPaths:
     def refused(self, scope: Mapping[str, Any]) -> int:
         """The status of a refusal, or 0."""
         path = scope["path"]
-        if below(path, KEY_OF_VLLM) or below(path, OPEN):
+        if below(path, OPEN):
             return 0
         if not below(path, self.paths):
             return 404

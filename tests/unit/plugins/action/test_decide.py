@@ -256,6 +256,26 @@ def test_a_gateway_whose_record_holds_has_nothing_to_do(gated: Variables) -> Non
         assert decided(gated)["gateways"]["gate"]["needed"] is needed
 
 
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_second_controller_makes_no_new_keys_of_a_gateway(gated: Variables, check_mode: bool) -> None:
+    """The host holds only digests of them, so that nobody can adopt them; clients would be locked out."""
+    gated["gate"]["ansible_facts"] = {"llm_records": {"gateway": {"digest": "x", "collection": "x", "differs": []}}}
+    with pytest.raises(AnsibleActionFail) as refused:
+        decided(gated, check_mode=check_mode)
+    for part in (
+        "Another machine has set up the gateway on gate",
+        "gateway_key_alice, gateway_ca.crt, gateway_ca.key",
+    ):
+        assert part in str(refused.value)
+    assert not [name for name in kept(gated) if name.startswith("gateway")]
+    # What the inventory says is the same on both machines; and it may be meant.
+    gated["gate"]["gateway_keys"] = [{"name": "alice", "key": "k" * 40}]
+    with pytest.raises(AnsibleActionFail, match="gateway_ca"):
+        decided(gated, check_mode=check_mode)
+    gated["localhost"]["llm_rotate_secrets"] = "gateway"
+    assert decided(gated, check_mode=check_mode)["gateways"]
+
+
 def test_a_gateway_in_check_mode_keeps_no_secret(gated: Variables) -> None:
     assert decided(gated, check_mode=True)["gateways"]["gate"]["needed"]
     assert kept(gated) == {}

@@ -46,10 +46,21 @@ def test_a_run_that_is_over_is_replaced(path: str) -> None:
     assert not take(path, {**OTHER, "run": {"pid": 3}}, seen, FIRST)["taken"]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 1, "given_back": "x"}'])
+@pytest.mark.parametrize(
+    "holder", ['{"who": "x"}', '{"run": 1}', '{"run": {"pid": "x"}, "since": 1}', '{"run": {"pid": 1}, "since": "x"}']
+)
+def test_a_holder_of_whom_nobody_can_say_who_it_is_holds_nothing(path: str, holder: str) -> None:
+    Path(path).parent.mkdir()
+    Path(path).write_text(f'{{"format": 1, "given_back": 7, "holder": {holder}}}')
+    assert read_lock(path) == {**FREE, "given_back": 7}
+    assert not give_back(path, FIRST)
+    assert take(path, FIRST, read_lock(path), None)["taken"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 1, "given_back": "x"}', "\udcff"])
 def test_a_file_that_cannot_be_understood_is_none(path: str, text: str) -> None:
     Path(path).parent.mkdir()
-    Path(path).write_text(text)
+    Path(path).write_text(text, errors="surrogateescape")
     assert read_lock(path) == FREE
     assert take(path, FIRST, FREE, None)["taken"]
 

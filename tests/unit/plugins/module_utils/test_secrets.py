@@ -25,3 +25,9 @@ def test_no_secret_is_left_out_and_one_that_the_disk_does_not_give_is_an_error(t
     (tmp_path / "vllm_api_key").mkdir()
     with pytest.raises(OSError, match="vllm_api_key"):
         sealed_secrets(str(tmp_path), "question")
+
+
+def test_what_is_no_text_is_a_secret_that_nobody_else_has(tmp_path: Path) -> None:
+    (tmp_path / "ray_token").write_bytes(b"\xff\xfe")
+    (found,) = sealed_secrets(str(tmp_path), "c").values()
+    assert found not in (seal("c", ""), seal("c", "t0ken"))

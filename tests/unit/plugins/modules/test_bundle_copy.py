@@ -38,6 +38,19 @@ def test_what_others_have_left_stays_until_room_is_short(tmp_path: Path) -> None
     assert not other.exists()
 
 
+def test_a_folder_where_files_arrive_is_in_nobody_s_way(tmp_path: Path) -> None:
+    """As a transfer by hand leaves one, or a disk of its own its lost+found."""
+    there = file("a", b"aaa")
+    for name in ("lost+found", incoming_name(there)):
+        (tmp_path / ".incoming" / name / "below").mkdir(parents=True)
+    assert ask(tmp_path, "check", there)["missing"] == ["a"]
+    assert [path.name for path in (tmp_path / ".incoming").iterdir()] == ["lost+found"]
+    (tmp_path / ".incoming" / incoming_name(there)).mkdir()
+    assert [one["values"]["path"] for one in ask(tmp_path, "commit", there)["wrong"]] == ["a"]
+    assert ask(tmp_path, "check", file("a", b"aaa", size=1 << 60))["code"] == "no_room"
+    assert list((tmp_path / ".incoming").iterdir()) == []
+
+
 def test_others_may_read_what_arrived_whatever_the_host_lets_files_be_by_default(tmp_path: Path) -> None:
     dest, there = tmp_path / "models", file("lab--tiny/config.json", b"{}")
     before = os.umask(0o077)

@@ -320,6 +320,9 @@ def test_the_head_gets_ranks_where_any_plan_gives_it_some() -> None:
         (["--api-key=hidden", "--port=1"], ["--api-key=<api-key>", "--port=1"]),
         (["--extra", '{"a": {"access_key": "hidden"}}'], ["--extra", '{"a": {"access_key": "<access_key>"}}']),
         (["--extra", '{"b":1}', "{broken"], ["--extra", '{"b":1}', "{broken"]),
+        ({"OPENAI_API_KEYS": "hidden"}, {"OPENAI_API_KEYS": "<OPENAI_API_KEYS>"}),
+        ({"proxy": "http://me:hidden@proxy:1"}, {"proxy": "http://***@proxy:1"}),
+        ({"command": "HF_TOKEN=hidden vllm --api-key hidden --port 1"}, {"command": "HF_TOKEN=<HF_TOKEN> vllm --api-key <api-key> --port 1"}),
         # Where a secret lies, whether there is one, and an option without a value are no secrets.
         ({"RAY_AUTH_TOKEN_PATH": "/x"}, {"RAY_AUTH_TOKEN_PATH": "/x"}),
         ({"ray_token": "", "hf_token": None, "trust_token": True}, {"ray_token": "", "hf_token": None, "trust_token": True}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import string
 from dataclasses import replace
 from pathlib import Path
@@ -97,6 +98,15 @@ def problem(secret: Secret, lang: str) -> dict[str, Any]:
         ),
         ({"outside": ["gpu3"]}, "secret_out_of_reach", ["gpu3", NONE.path]),
         ({"by_variable": True, "rotate": True, "held": {"gpu1": SAME}}, "secret_not_changed", ["vllm_api_key"]),
+        ({"by_variable": True, "wrong": "secret_unusable"}, "secret_unusable", ["vllm_api_key"]),
+        ({"by_variable": True, "wrong": "secret_unusable", "rotate": True}, "secret_unusable", ["vllm_api_key"]),
+        ({"has": True, "wrong": "secret_unusable", "held": {"gpu1": SAME}}, "secret_unusable", [NONE.path]),
+        (
+            {"held": {"gpu1": UNKNOWN}, "values": {"gpu1": "s3cret\n0ther"}},
+            "secret_unusable",
+            [f"gpu1:{FILE}"],
+        ),
+        ({"by_variable": True, "wrong": "secret_variable_differs"}, "secret_variable_differs", ["vllm_api_key"]),
     ],
 )
 def test_a_difference_is_refused_with_its_places(changed: Any, code: str, parts: list[str], lang: str) -> None:
@@ -106,6 +116,51 @@ def test_a_difference_is_refused_with_its_places(changed: Any, code: str, parts:
     assert not [part for part in parts if part not in text]
     assert "s3cret" not in text
     assert "0ther" not in text
+
+
+def found_of_run(folder: Path, *values: Any) -> Secret:
+    """The API key or, of several hosts, the Ray token of a deployment whose hosts have these values of its variable."""
+    name, variable = ("api_key", "vllm_api_key") if len(values) == 1 else ("ray_token", "ray_token")
+    hosts = [f"gpu{number}" for number in range(1, len(values) + 1)]
+    section = {"names": {"folder": "/opt/llm"}, "is_head": True, "vllm": {"needed": name == "api_key"}}
+    sections = {host: {**section, "ray": {"needed": name == "ray_token"}} for host in hosts}
+    switches = {"vllm_api_key_enabled": True, "ray_token_enabled": True}
+    variables = {host: {**switches, variable: value} for host, value in zip(hosts, values, strict=True)}
+    (found,) = secrets.secrets_of_run(sections, {"pair": {"hosts": hosts}}, variables, lambda _mine: str(folder), "")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        *(([value], "") for value in ("k3y", "k3y\n", 12345678, None)),
+        # vLLM takes an empty key for none, and would serve everybody.
+        *(
+            ([value], "secret_unusable")
+            for value in ("", " ", "\n", "two words", "two\nlines", "schl\u00fcssel", "a\tb")
+        ),
+        (["t", "t", "t\n"], ""),
+        *((values, "secret_variable_differs") for values in (["t", "u"], ["t", None], [None, "t"])),
+        (["", ""], "secret_unusable"),
+    ],
+)
+def test_a_variable_that_can_be_no_secret_is_refused(values: list[Any], code: str, tmp_path: Path) -> None:
+    found = found_of_run(tmp_path, *values)
+    assert found.wrong == code
+    assert (agree(found).problem or {}).get("code", "") == code
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [(b"k3y\n", ""), (b"\xff", "secret_unusable"), (b"two\nlines\n", "secret_unusable"), (b"\n", "")],
+)
+def test_a_file_that_can_be_no_secret_is_refused_and_an_empty_one_is_none(
+    content: bytes, code: str, tmp_path: Path
+) -> None:
+    (tmp_path / "pair_api_key").write_bytes(content)
+    found = found_of_run(tmp_path, None)
+    assert (found.has, found.wrong) == (bool(content.strip()), code)
+    assert agree(replace(found, rotate=True)).how == "rotated", "a new one takes its place"
 
 
 def test_rotation_is_asked_for() -> None:
@@ -129,3 +184,29 @@ def test_what_the_controller_keeps_is_for_its_owner(tmp_path: Path) -> None:
         assert secrets.kept(tmp_path / "secrets", "pair", "api_key") == value
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_what_others_put_where_it_is_written_gets_no_secret(kind: str, tmp_path: Path) -> None:
+    """In a folder that others may write to, and that somebody named in llm_secrets_dir."""
+    path, other = tmp_path / "pair_api_key", tmp_path / "other"
+    for number in range(os.getpid() - 2, os.getpid() + 3):
+        planted = Path(f"{path}.{number}")
+        if kind == "link":
+            other.write_text("mine")
+            planted.symlink_to(other)
+        else:
+            planted.touch()
+            planted.chmod(0o666)
+    write_private(str(path), "k3y")
+    assert (path.read_text(), path.is_symlink(), path.stat().st_mode & 0o777) == ("k3y", False, 0o600)
+    assert not other.exists() or other.read_text() == "mine"
+
+
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "pair_api_key").mkdir()
+    with pytest.raises(OSError, match="pair_api_key"):
+        write_private(str(tmp_path / "pair_api_key"), "k3y")
+    with pytest.raises(UnicodeEncodeError):
+        write_private(str(tmp_path / "other"), "\udcff")
+    assert [path.name for path in tmp_path.iterdir()] == ["pair_api_key"]

@@ -235,7 +235,7 @@ def test_parts_that_are_not_known_yet_are_not_judged(inventory: Inventory) -> No
 def test_a_secret_is_never_shown(inventory: Inventory) -> None:
     inventory.set("gpu03", vllm_api_kye="hunter2", vllm_hf_token="hunter2", llm_ofline=Unresolved("vault"))
     problems = inventory.problems()
-    assert [entry["value"] for entry in problems] == ["***", "<vllm_api_kye>", '"<vllm_hf_token>"']
+    assert [entry["value"] for entry in problems] == ["***", "<vllm_api_kye>", "<vllm_hf_token>"]
     assert "hunter2" not in str(problems)
 
 
@@ -248,12 +248,43 @@ def test_a_secret_is_never_shown(inventory: Inventory) -> None:
         {"vllm_environment": {"HF_TOKEN": ["hunter2"]}},
         {"vllm_environment": [{"HF_TOKEN": "hunter2"}]},
         {"vllm_huggingface_credentials": "hunter2"},
+        {"ray_environment": "HF_TOKEN=hunter2"},
+        {"ray_environment": ["PATH=/x", 'HF_TOKEN="hunter2"']},
+        {"vllm_options": "--max-num-seqs 8 --api-key hunter2 --seed 1"},
+        {"vllm_options": ["--api-key hunter2"]},
+        {"vllm_extra_args": "--ssl-keyfile-password=hunter2"},
+        {"vllm_api_keys": ["hunter2"]},
+        {"vllm_api_key_value": "hunter2"},
+        {"vllm_hub_tokn": "hunter2"},
+        {"llm_passwords": ["hunter2"]},
+        {"vllm_secrets": {"a": "hunter2"}},
+        {"vllm_hf_auth": "hunter2"},
+        {"llm_proxy": "http://me:hunter2@proxy:3128"},
+        {"vllm_model": "https://me:hunter2@hub.example/a/b"},
+        {"models_checks": [{"name": "x", "kye": "hunter2"}]},
+        {"gateway_keys": "hunter2"},
+        {"gateway_keys": {"alice": "hunter2"}},
+        {"gateway_keys": [{"name": "alice", "kye": "hunter2"}]},
     ],
 )
 def test_a_secret_in_the_wrong_place_is_not_shown_either(inventory: Inventory, variables: dict[str, Any]) -> None:
     problems = inventory.set("gpu03", **variables).problems()
     assert problems
     assert "hunter2" not in str(problems)
+
+
+@pytest.mark.parametrize(
+    ("variables", "shown"),
+    [
+        ({"vllm_tokenizer_mod": "slow"}, '"slow"'),
+        ({"vllm_options": "--max-model-len 8192 --seed=1"}, '"--max-model-len 8192 --seed=1"'),
+        ({"vllm_environment": ["TOKENIZERS_PARALLELISM=false"]}, '["TOKENIZERS_PARALLELISM=false"]'),
+        ({"llm_mirror": "https://mirror.example/a@b"}, '"https://mirror.example/a@b"'),
+        ({"vllm_keep_alive_seconds": 5}, "5"),
+    ],
+)
+def test_what_only_looks_like_a_secret_is_shown(inventory: Inventory, variables: dict[str, Any], shown: str) -> None:
+    assert inventory.set("gpu03", **variables).only()["value"] == shown
 
 
 def test_an_origin_is_told(inventory: Inventory) -> None:

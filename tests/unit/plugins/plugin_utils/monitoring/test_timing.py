@@ -103,7 +103,9 @@ def test_the_numbers_are_those_that_are_configured() -> None:
 
 @pytest.mark.parametrize("interval", [1, 4, 300])
 def test_nobody_waits_longer_than_until_it_is_asked_again(interval: int) -> None:
-    for job in configuration.scrape_configs("/x", interval):
+    jobs = configuration.scrape_configs("/x", interval)
+    assert jobs
+    for job in jobs:
         assert seconds(job["scrape_timeout"]) <= seconds(job["scrape_interval"]) <= interval
 
 

@@ -70,7 +70,9 @@ def rectangles(page: str) -> list[list[tuple[float, float]]]:
 
 
 def test_the_parts_of_a_bar_lie_side_by_side_and_fill_it() -> None:
-    for bar in rectangles(plan_html(plan())):
+    bars = rectangles(plan_html(plan()))
+    assert len(bars) == len(plan()["gpus"]) > 0
+    for bar in bars:
         assert len(bar) == 6
         for (left, wide), (following, _wide) in itertools.pairwise(bar):
             assert left + wide == pytest.approx(following, abs=0.11)
