@@ -22,7 +22,7 @@ def refusals(environment: Mapping[str, str], release: Release) -> Iterator[Refus
     """What stops a start."""
     if _URL.match(environment.get("VLLM_PORT", "")) and release.key >= release_key("0.4.3"):
         rest = {name: value for name, value in environment.items() if name != "VLLM_PORT"}
-        yield refusal("value_not_allowed", "start_port_is_url", {"environment": rest or None}, version=release.asked)
+        yield refusal("value_not_allowed", "start_port_is_url", {"environment": rest}, version=release.asked)
 
 
 def warnings(environment: Mapping[str, str], release: Release) -> list[Text]:

@@ -229,7 +229,7 @@ def _settings(task: Task, placement: Placement, extra: Mapping[str, Any]) -> dic
 def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], model: Model | None = None) -> Prediction:
     raw = dict(settings)
     for name in ("vllm_version", "compute_capabilities", "cuda_code", "environment", "free_memory_mib", "engine"):
-        if task.wishes.get(name) is not None:
+        if task.wishes.get(name) is not None and name not in settings:  # a remedy may set another environment
             raw[name] = task.wishes[name]
     raw["nodes"] = [len(ranks) for _dummy, ranks in placement.nodes] or None
     return predict(
@@ -417,6 +417,7 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
         *_more_hosts(task, best),
         *_replicas(task, best),
         *candidates[1:],
+        *_open_sizes(task, best),
         *_other_releases(task, best),
     ]
     executor = best.settings.get("distributed_executor_backend") or ("ray" if best.placement.world > 1 else "uni")
@@ -530,6 +531,21 @@ def _checkpoints(task: Task, best: Candidate) -> list[Candidate]:
         if one.prediction.ok:
             found.append(one._replace(change=change, cost=cost, gain=Text("gain_format")))
     return found
+
+
+def _open_sizes(task: Task, best: Candidate) -> list[Candidate]:
+    """What the planner would choose, where a size that was asked for stops the plan."""
+    names = [name for name in SHAPE if name in task.wishes and name != "vllm_version"]
+    if best.prediction.ok or not names:
+        return []
+    wishes = {name: value for name, value in task.wishes.items() if name not in names}
+    asked = task._replace(wishes=wishes)
+    tried = [candidate(asked, placement) for placement in _placements(asked)]
+    one = max(tried, key=lambda each: _score(asked, each))
+    if not one.prediction.ok:
+        return []
+    change = Text("change_sizes", sizes=one.placement.words(), names=", ".join(names))
+    return [one._replace(change=change, gain=Text("gain_sizes"))]
 
 
 def _other_releases(task: Task, best: Candidate) -> list[Candidate]:
