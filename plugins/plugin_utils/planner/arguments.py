@@ -74,7 +74,7 @@ def vllm_options(settings: Any, vllm_version: Any) -> list[Option]:
     result: list[Option] = []
     names = [name for name in FIRST if name in given] + sorted(name for name in given if name not in FIRST)
     for name in names:
-        if name in DESCRIPTIVE:
+        if name in DESCRIPTIVE or name == "model":
             continue
         refused = unknown_option(name, release)
         if refused:

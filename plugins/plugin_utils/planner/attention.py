@@ -14,7 +14,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.attenti
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, keeps_latent
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import (
+    Settings,
+    keeps_latent,
+    v1_is_demanded,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 
 LETTERS = {"float16": "h", "bfloat16": "b", "float32": "f"}
@@ -74,10 +78,63 @@ def check(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype: str) -> 
             gpu=gpu.name,
             version=settings.release.asked,
         )
+    yield from _engine(settings, gpu, choice)
+    yield from _named(settings, gpu)
+    steps = settings.raw.get("num_scheduler_steps")
+    if (
+        choice
+        and settings.engine == "V0"
+        and steps not in (None, 1, "1")
+        and choice.backend.name not in facts.MULTI_STEP
+    ):
+        yield start_error(
+            "feature_not_supported",
+            "start_feature_multi_step",
+            {"num_scheduler_steps": None},
+            backend=choice.backend.name,
+            gpu=gpu.name,
+            version=settings.release.asked,
+        )
     if settings.kv_dtype == "bfloat16" and within(settings.release.key, *facts.KV_BFLOAT16_UNSERVED):
         yield start_error(
             "value_not_allowed", "start_kv_unserved", {"kv_cache_dtype": None}, version=settings.release.asked
         )
+
+
+def _without(settings: Settings, name: str) -> Fix:
+    """The environment without a variable."""
+    return {"environment": {one: value for one, value in settings.environment.items() if one != name}}
+
+
+def _engine(settings: Settings, gpu: Gpu, choice: Choice | None) -> Iterator[StartError]:
+    """V1, where it was asked for and the release cannot: it falls back to V0 only by itself."""
+    key = settings.release.key
+    demanded = settings.engine == "V0" and v1_is_demanded(settings.release, settings.environment)
+    alone = settings.engine == "V1" and choice is None and not gpu.capability >= at(changes.V1_LOWEST_CAPABILITY, key)
+    if not demanded and not alone:
+        return
+    fix: Fix = {"engine": None} if settings.raw.get("engine") else _without(settings, "VLLM_USE_V1")
+    yield start_error("feature_not_supported", "start_v1_refused", fix, gpu=gpu.name, version=settings.release.asked)
+
+
+def _named(settings: Settings, gpu: Gpu) -> Iterator[StartError]:
+    """A backend that VLLM_ATTENTION_BACKEND names and that the GPU does not run. V0 passes on from FlashAttention by itself."""
+    name = settings.environment.get("VLLM_ATTENTION_BACKEND", "")
+    rows = facts.BACKENDS.get(name, [])
+    since = release_key(rows[0][0]) if rows else None
+    least = facts.NAMED_LEAST.get(name)
+    if least is None and since is not None and settings.release.key >= since:
+        least = at(rows, settings.release.key).least
+    if least is None or gpu.capability >= least or (settings.engine == "V0" and name == "FLASH_ATTN"):
+        return
+    yield start_error(
+        "feature_not_supported",
+        "start_attention_named",
+        _without(settings, "VLLM_ATTENTION_BACKEND"),
+        name=name,
+        gpu=gpu.name,
+        least="{}.{}".format(*least),
+    )
 
 
 def _lacks(one: Backend, model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Iterator[tuple[str, StartError]]:

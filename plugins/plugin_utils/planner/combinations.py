@@ -7,24 +7,25 @@ Source: vllm/config, vllm/engine/arg_utils.py, vllm/core/block_manager_v1.py and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, within
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 
 CODE = "options_conflict"
 
 
-def check(model: Model, settings: Settings, method: str | None) -> Iterator[StartError]:
+def check(model: Model, settings: Settings, method: str | None, gpus: Sequence[Gpu]) -> Iterator[StartError]:
     """Errors of combinations. ``method`` is the quantisation's name that the release runs."""
     yield from _windows(model, settings)
-    yield from _lora(settings, method)
+    yield from _lora(settings, method, min(gpus, key=lambda one: one.capability))
     yield from _experts(model, settings)
     yield from _blocks(settings)
     yield from _bitsandbytes(settings, method)
@@ -81,10 +82,15 @@ def _windows(model: Model, settings: Settings) -> Iterator[StartError]:
         yield _together(settings, "enable_chunked_prefill", Text("start_sliding_window"))
 
 
-def _lora(settings: Settings, method: str | None) -> Iterator[StartError]:
+def _lora(settings: Settings, method: str | None, gpu: Gpu) -> Iterator[StartError]:
     if settings.lora is None:
         return
     key = settings.release.key
+    least = at(changes.LORA_LEAST, key)
+    if gpu.capability < least:
+        capability = "{}.{}".format(*least)
+        said = {"gpu": gpu.name, "version": settings.release.asked, "least": capability}
+        yield start_error("feature_not_supported", "start_feature_lora", {"enable_lora": None}, **said)
     if settings.chunked_prefill and within(key, "0.5.1", "0.6.4.post1"):
         yield _together(settings, "enable_lora", "enable_chunked_prefill")
     if settings.engine == "V0" and settings.cpu_offload and within(key, "0.7.1", "0.10.2"):
@@ -95,10 +101,10 @@ def _lora(settings: Settings, method: str | None) -> Iterator[StartError]:
         yield _together(
             settings, "enable_lora", _above("max_num_batched_tokens", 65528), "max_num_batched_tokens", "enable_lora"
         )
-    least = settings.raw.get("max_cpu_loras")
-    if least is not None and 0 < _number(least) < settings.lora[0]:
+    most = settings.raw.get("max_cpu_loras")
+    if most is not None and 0 < _number(most) < settings.lora[0]:
         yield _together(
-            settings, "max_cpu_loras", _above("max_loras", int(_number(least))), "max_cpu_loras", "max_loras"
+            settings, "max_cpu_loras", _above("max_loras", int(_number(most))), "max_cpu_loras", "max_loras"
         )
 
 
@@ -177,6 +183,9 @@ def _scheduler(settings: Settings) -> Iterator[StartError]:
 
 def _others(settings: Settings, method: str | None) -> Iterator[StartError]:
     key = settings.release.key
+    # validate_parsed_serve_args in vllm/entrypoints/openai/cli_args.py.
+    if _on(settings, "enable_auto_tool_choice") and not settings.raw.get("tool_call_parser"):
+        yield _needs(settings, "enable_auto_tool_choice", "tool_call_parser")
     if _on(settings, "ray_workers_use_nsight") and settings.executor != "ray" and settings.tp * settings.pp == 1:
         yield _needs(settings, "ray_workers_use_nsight", "Ray")
     if "max_context_len_to_capture" in settings.raw and within(key, "0.4.2", "0.6.3.post1"):

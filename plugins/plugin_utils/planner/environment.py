@@ -22,9 +22,7 @@ def errors(environment: Mapping[str, str], release: Release) -> Iterator[StartEr
     """What stops a start."""
     if _URL.match(environment.get("VLLM_PORT", "")) and release.key >= release_key("0.4.3"):
         rest = {name: value for name, value in environment.items() if name != "VLLM_PORT"}
-        yield start_error(
-            "value_not_allowed", "start_port_is_url", {"environment": rest or None}, version=release.asked
-        )
+        yield start_error("value_not_allowed", "start_port_is_url", {"environment": rest}, version=release.asked)
 
 
 def warnings(environment: Mapping[str, str], release: Release) -> list[Text]:

@@ -26,6 +26,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.observations import Experience, experience
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import divides_heads, spread
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import CONTEXTS, Memo, Prediction, predict
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import NONE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import (
     NONE_FOUND,
@@ -44,6 +45,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
 )
 
 MEMORY_CODES = ("max_model_len_exceeds_kv_cache", "no_cache_blocks", "out_of_memory_cudagraph")
+# What another release may know.
+RELEASE_CODES = (
+    "architecture_not_supported",
+    "feature_not_supported",
+    "gpu_not_supported",
+    "pp_not_supported",
+    "quantization_not_supported",
+)
 # What the planner sets where its own choice would not start otherwise.
 MENDED = (
     "dtype",
@@ -220,7 +229,7 @@ def _settings(task: Task, placement: Placement, extra: Mapping[str, Any]) -> dic
 def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], model: Model | None = None) -> Prediction:
     raw = dict(settings)
     for name in ("vllm_version", "compute_capabilities", "cuda_code", "environment", "free_memory_mib", "engine"):
-        if task.wishes.get(name) is not None:
+        if task.wishes.get(name) is not None and name not in settings:  # a remedy may set another environment
             raw[name] = task.wishes[name]
     raw["nodes"] = [len(ranks) for _dummy, ranks in placement.nodes] or None
     return predict(
@@ -403,7 +412,14 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
     candidates = [candidate(task, placement) for placement in _placements(task)]
     candidates.sort(key=lambda one: _score(task, one), reverse=True)
     best = candidates[0]
-    alternatives = [*_nearby(task, best), *_more_hosts(task, best), *_replicas(task, best), *candidates[1:]]
+    alternatives = [
+        *_nearby(task, best),
+        *_more_hosts(task, best),
+        *_replicas(task, best),
+        *candidates[1:],
+        *_open_sizes(task, best),
+        *_other_releases(task, best),
+    ]
     executor = best.settings.get("distributed_executor_backend") or ("ray" if best.placement.world > 1 else "uni")
     remedy = None if best.prediction.ok else _remedy(task, best, alternatives)
     instead = Text("remedy_this_plan") if remedy is None else remedy
@@ -454,18 +470,28 @@ def _remedy(task: Task, failed: Candidate, alternatives: Sequence[Candidate]) ->
     def ask(settings: Mapping[str, Any]) -> Prediction:
         return _predict(task, failed.placement, settings)
 
-    cure = find(ask, failed.settings, failed.prediction, lambda name: name not in SHAPE)
-    if cure:
-        return sentence(smallest(ask, failed.settings, cure.settings))
+    def setting(*kept: str) -> Text | None:
+        cure = find(ask, failed.settings, failed.prediction, lambda name: name not in (*SHAPE, *kept))
+        if cure is None:
+            return None
+        change = smallest(ask, failed.settings, cure.settings)
+        room = _host_room(task, failed.placement, cure.prediction.settings.engine)
+        return None if room is not None and (change.get("cpu_offload_gb") or 0) > room else sentence(change)
+
+    # Weights that each token reads from the host's memory are the slowest cure: any other comes first.
+    if cure := setting("cpu_offload_gb"):
+        return cure
     other = next((one for one in alternatives if one.prediction.ok), None)
-    if other is None:
-        return NONE_FOUND
-    return Text("remedy_other_plan", change=other.change or other.placement.words())
+    if other is not None:
+        return Text("remedy_other_plan", change=other.change or other.placement.words())
+    return setting() or NONE_FOUND
 
 
 def _nearby(task: Task, best: Candidate) -> list[Candidate]:
     found: list[Candidate] = []
     error = best.prediction.error
+    if error is not None and error.code == "quantization_not_supported" and "quantization" not in task.wishes:
+        return _checkpoints(task, best)
     if error is not None and error.code not in (*MEMORY_CODES, "out_of_memory_loading"):
         return found  # memory is not what stops it
     for nearby in other_plans.nearby(task.model, best.prediction, task.release.key, task.weakest.capability):
@@ -486,6 +512,75 @@ def _nearby(task: Task, best: Candidate) -> list[Candidate]:
             continue
         one = _try(task, best.placement, settings, model)
         found.append(one._replace(change=nearby.change, cost=nearby.cost, gain=nearby.gain))
+    return found
+
+
+def _checkpoints(task: Task, best: Candidate) -> list[Candidate]:
+    """The same model in another format, where the GPUs cannot run the one of the checkpoint: those that start."""
+    plain = task.model._replace(quantization=NONE)
+    formats = [
+        *(
+            (name, Text("cost_checkpoint_other"), scheme)
+            for name, scheme in other_plans.checkpoints(plain, task.release.key, task.weakest.capability)
+        ),
+        (Text("change_plain"), Text("cost_plain"), NONE),
+    ]
+    found = []
+    for change, cost, scheme in formats:
+        one = candidate(task._replace(model=plain._replace(quantization=scheme), memo={}), best.placement)
+        if one.prediction.ok:
+            found.append(one._replace(change=change, cost=cost, gain=Text("gain_format")))
+    return found
+
+
+def _open_sizes(task: Task, best: Candidate) -> list[Candidate]:
+    """What the planner would choose, where a size that was asked for stops the plan."""
+    names = [name for name in SHAPE if name in task.wishes and name != "vllm_version"]
+    if best.prediction.ok or not names:
+        return []
+    wishes = {name: value for name, value in task.wishes.items() if name not in names}
+    asked = task._replace(wishes=wishes)
+    tried = [candidate(asked, placement) for placement in _placements(asked)]
+    one = max(tried, key=lambda each: _score(asked, each))
+    if not one.prediction.ok:
+        return []
+    change = Text("change_sizes", sizes=one.placement.words(), names=", ".join(names))
+    return [one._replace(change=change, gain=Text("gain_sizes"))]
+
+
+def _other_releases(task: Task, best: Candidate) -> list[Candidate]:
+    """The releases for such a GPU, where the one that was asked for is what stops the plan: those that start, the recommended one first."""
+    error = best.prediction.error
+    if error is None or error.code not in RELEASE_CODES:
+        return []
+    try:
+        advice = recommended_release({"compute_capability": task.weakest.capability_text})
+    except InputError:  # no release serves such a GPU
+        return []
+    names = dict.fromkeys([advice["vllm_version"], advice["last_official_image"]])
+    found = []
+    for name in names:
+        release = resolve_release(name) if name else task.release
+        if release.key == task.release.key:
+            continue
+        asked = task._replace(
+            wishes={**task.wishes, "vllm_version": name},
+            release=release,
+            memo={},
+            experience=experience(None, task.model, task.weakest, release),
+        )
+        try:
+            tried = [candidate(asked, placement) for placement in _placements(asked)]
+        except InputError:  # it does not have an option that was asked for
+            continue
+        one = max(tried, key=lambda each: _score(asked, each))
+        change = Text("change_release", version=name)
+        if not one.prediction.ok and (
+            other := next((rung for rung in _nearby(asked, one) if rung.prediction.ok), None)
+        ):
+            change, one = Text("change_release_and", version=name, change=other.change), other
+        if one.prediction.ok:
+            found.append(one._replace(change=change, cost=Text("cost_release"), gain=Text("gain_release")))
     return found
 
 

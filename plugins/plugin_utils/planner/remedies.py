@@ -16,6 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings imp
 
 # How long is searched: predictions, and changes in a row.
 PREDICTIONS, DEPTH = 40, 7
+OFFLOAD = "cpu_offload_gb"
 NONE_FOUND = Text("remedy_none")
 
 Predict = Callable[[Mapping[str, Any]], Prediction]
@@ -91,7 +92,7 @@ def applied(settings: Mapping[str, Any], fix: Fix) -> dict[str, Any]:
 
 
 def smallest(ask: Predict, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """The change from one to the other without what is not needed for a start."""
+    """The change from one to the other without what is not needed for a start, and with the least weights in the host's memory."""
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     change = {name: after.get(name) for name in names}
     for name in names if len(names) > 1 else ():
@@ -101,7 +102,15 @@ def smallest(ask: Predict, before: Mapping[str, Any], after: Mapping[str, Any]) 
                 change = rest
         except InputError:
             continue
-    return change
+    if not isinstance(size := change.get(OFFLOAD), int):
+        return change
+    safe = ask(applied(before, change)).safe
+    low, high = int(float(before.get(OFFLOAD) or 0)), size
+    while high - low > 1:  # one that starts lies in (low, high]
+        middle = (low + high) // 2
+        tried = ask(applied(before, {**change, OFFLOAD: middle}))
+        low, high = (low, middle) if tried.ok and tried.safe >= safe else (middle, high)
+    return {**change, OFFLOAD: high}
 
 
 def sentence(change: Fix) -> Text:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -128,8 +129,18 @@ def normalise(raw: Any, field: str = "settings") -> dict[str, Any]:
         name = str(key).strip().lstrip("-").replace("-", "_")
         name = SYNONYMS.get(name, name)
         if value is not None and value != "":
-            result[name] = value
+            result[name] = _parsed(name, value)
     return result
+
+
+def _parsed(name: str, value: Any) -> Any:
+    """A mapping that is written as JSON, as on a command line; what is none stays as it is."""
+    if isinstance(value, str) and value.lstrip().startswith("{") and (name in OPTIONS or name in sampled()):
+        try:
+            return json.loads(value) if option_type(name) == "json" else value
+        except ValueError:
+            return value
+    return value
 
 
 def executor_of(value: Any) -> str | None:
@@ -201,6 +212,12 @@ def _image_code(raw: Mapping[str, Any]) -> dict[str, tuple[str, ...]] | None:
         version = "{0}.{1}".format(*fields.capability(entry, "settings.compute_capabilities"))
         names += named(version + ("+PTX" if str(entry).strip().upper().endswith("+PTX") else ""))
     return {"compute_capabilities": tuple(names)}
+
+
+def v1_is_demanded(release: Release, environment: Mapping[str, str]) -> bool:
+    """Whether VLLM_USE_V1 forbids a release that runs V1 by default to fall back to V0."""
+    default = at(changes.ENGINE, release.key) == "V1" and release.key <= release_key(changes.V0_LAST)
+    return default and environment.get("VLLM_USE_V1") == "1"
 
 
 def choose_engine(release: Release, raw: Mapping[str, Any], gpus: Sequence[Gpu], environment: Mapping[str, str]) -> str:

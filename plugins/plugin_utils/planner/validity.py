@@ -662,7 +662,7 @@ def check(
     found.extend(quantization(model, settings, used, dtype))
     found.extend(batches(settings))
     found.extend(attention.check(model, settings, used, dtype))
-    found.extend(combinations.check(model, settings, quantization_name(model, settings, used)))
+    found.extend(combinations.check(model, settings, quantization_name(model, settings, used), used))
     found.extend(world(settings, gpus))
     found.extend(tensor_parallel(model, settings))
     found.extend(pipeline(model, settings))

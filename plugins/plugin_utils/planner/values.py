@@ -7,12 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.domains import BOUNDS, WITH_UNIT, choices
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import OPTIONS, sampled
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import StartError, start_error
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import option_type
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import Release, at, release_key
 
 CODE = "value_not_allowed"
+# Types of options, as they are called in a message.
+KINDS = {"int": "start_kind_int", "float": "start_kind_float", "json": "start_kind_json"}
 WITH_LORA = ("max_lora_rank", "max_loras", "max_cpu_loras", "lora_extra_vocab_size")
 
 
@@ -40,6 +45,18 @@ def check(raw: Mapping[str, Any], release: Release) -> Iterator[StartError]:
                 allowed=", ".join(allowed),
             )
             continue
+        kind = option_type(name) if name in OPTIONS or name in sampled() else ""
+        if name not in WITH_UNIT and kind in KINDS and not _is_of(kind, value):
+            yield start_error(
+                CODE,
+                "start_value_kind",
+                {name: None},
+                name=name,
+                value=value,
+                version=release.asked,
+                kind=Text(KINDS[kind]),
+            )
+            continue
         since = WITH_UNIT.get(name)
         if since is not None and release.key < release_key(since) and not _is_whole(value):
             fixes = [{name: meant}] if (meant := _meant(value)) else []
@@ -62,6 +79,15 @@ def check(raw: Mapping[str, Any], release: Release) -> Iterator[StartError]:
                 yield start_error(
                     CODE, text, {name: None}, {name: least}, name=name, value=value, least=least, most=most
                 )
+
+
+def _is_of(kind: str, value: Any) -> bool:
+    """Whether a value is of an option's type. What is no text is read by whoever reads the option."""
+    if not isinstance(value, str) or value.strip() in ("None", "auto"):
+        return True
+    if kind == "json":  # a mapping was read when the settings were, so what begins like one is none
+        return not value.lstrip().startswith("{")
+    return _is_whole(value) if kind == "int" else _number(value) is not None
 
 
 def _written(value: Any) -> str:

@@ -67,6 +67,13 @@ FLASH_ATTN_MLA|0.10.2|9.0|10.0|*|16n|hb|-|9.0|no|no
 FLASHINFER_MLA|0.11.1|10.0|12.0|*|16n|hb|10.0|10.0|no|no
 """
 
+# Backends of V0 that take several steps between two decisions of the scheduler: vllm/worker/multi_step_model_runner.py of 0.6.3, 0.7.3 and 0.9.2.
+MULTI_STEP = ("FLASH_ATTN", "FLASHINFER")
+
+# Backends that somebody has to name (VLLM_ATTENTION_BACKEND), and the least compute capability that they run on, where it is another than
+# where a release chooses them: FlashInfer is built from 7.5 on (its documentation, Installation).
+NAMED_LEAST = {"FLASHINFER": (7, 5)}
+
 # Keys and values in the dtype of the model, by a name of its own: the releases whose parser takes the name and whose backends do not.
 KV_BFLOAT16_UNSERVED = ("0.11.1", "0.12.0")
 

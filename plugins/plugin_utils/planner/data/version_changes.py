@@ -32,6 +32,9 @@ V1_LACKS: dict[str, tuple[object, str]] = {
     "scheduling_policy": ("fcfs", "0.8.5.post1"),
 }
 
+# The least compute capability of LoRA's kernels: Punica's until Triton's came (vllm/lora/punica.py of 0.4.2, 0.5.3.post1 and 0.5.4).
+LORA_LEAST: list[tuple[str, tuple[int, int]]] = [("0.2.7", (8, 0)), ("0.5.4", (0, 0))]
+
 # Default of gpu_memory_utilization.
 UTILIZATION: list[tuple[str, float]] = [("0.2.7", 0.90), ("0.20.0", 0.92)]
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -262,3 +263,26 @@ def test_chunked_prefill_is_off_on_the_command_line_where_a_release_turns_it_on(
     assert plan["ok"]
     (started,) = plan["launch"].values()
     assert [word for word in started["argv"] if "chunked-prefill" in word] == ([said] if said else [])
+
+
+def test_sizes_that_do_not_fit_are_answered_with_those_that_do(model: Model, v100: dict[str, Any]) -> None:
+    request = {"vllm_version": "0.8.5.post1", "max_model_len": 4096}
+    for wrong in ({"tensor_parallel_size": 3}, {"tensor_parallel_size": 4, "pipeline_parallel_size": 2}):
+        plan = plan_deployment(model("Qwen__Qwen2.5-7B-Instruct"), hosts(v100, 2), {**request, **wrong})
+        assert plan["predicted"]["error"]["code"] == "world_size_exceeds_gpus"
+        remedy = plan["predicted"]["error"]["remedy"]
+        assert "take tensor_parallel_size 2, pipeline_parallel_size 1 (leave out " + ", ".join(wrong) in remedy
+
+
+def test_the_environment_is_part_of_a_remedy(model: Model, v100: dict[str, Any]) -> None:
+    environment = {"VLLM_USE_V1": "1", "NCCL_DEBUG": "INFO"}
+    request = {"vllm_version": "0.8.5.post1", "max_model_len": 4096, "environment": environment}
+    plan = plan_deployment(model("Qwen__Qwen2.5-7B-Instruct"), hosts(v100, 2), request)
+    assert plan["predicted"]["error"]["remedy"].startswith("set environment={'NCCL_DEBUG': 'INFO'}")
+
+
+def test_the_name_of_a_model_is_no_option_of_a_launch(model: Model, v100: dict[str, Any]) -> None:
+    request = {"vllm_version": "0.8.5.post1", "max_model_len": 4096, "model": "/models/other"}
+    plan = plan_deployment(model("Qwen__Qwen2.5-7B-Instruct"), hosts(v100, 2), request)
+    assert plan["ok"]
+    assert "/models/other" not in json.dumps(plan["launch"])

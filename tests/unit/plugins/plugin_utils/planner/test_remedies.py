@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.domains import choices
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import applied, predict_start
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import unknown_option
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.values import WITH_LORA, domain
@@ -120,6 +121,73 @@ def test_the_cure_is_named_and_not_a_dead_end(model: Model) -> None:
     assert not predicted["ok"]
     assert "max_model_len" in predicted["change"]
     assert predict_start(model("Qwen__Qwen2.5-7B"), [v100], applied(settings, predicted["change"]))["ok"]
+
+
+GPTQ, AWQ = SECTIONS[2], SECTIONS[4]
+V100 = {"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "version", "code", "change"),
+    [
+        # 0.9.2 holds no code for a V100; 0.6.6 knows no Qwen3; 0.3.0 reads no rope_scaling of Llama 3.1.
+        ("Qwen__Qwen2.5-7B-Instruct", None, "0.9.2", "gpu_not_supported", "vllm_version 0.8.5.post1"),
+        ("Qwen__Qwen3-4B", None, "0.6.6", "architecture_not_supported", "vllm_version 0.8.5.post1"),
+        ("meta-llama__Llama-3.2-3B", None, "0.3.0", "architecture_not_supported", "vllm_version 0.8.5.post1"),
+        # AWQ and FP8 do not run on a V100.
+        ("Qwen__Qwen2.5-14B", AWQ, "0.8.5.post1", "quantization_not_supported", "a GPTQ 4-bit checkpoint"),
+        ("Qwen__Qwen3-32B-FP8", None, "0.8.5.post1", "quantization_not_supported", None),
+        # Both.
+        (
+            "Qwen__Qwen2.5-14B",
+            AWQ,
+            "0.9.2",
+            "quantization_not_supported",
+            "vllm_version 0.8.5.post1 and a GPTQ 4-bit checkpoint",
+        ),
+    ],
+)
+def test_another_release_or_checkpoint_is_the_remedy(
+    model: Model, name: str, section: dict[str, Any] | None, version: str, code: str, change: str | None
+) -> None:
+    config = {**model(name), **({"quantization_config": section} if section else {})}
+    nodes = [{"host": "gpu01", "gpus": [V100]}]
+    found = plan_deployment(config, nodes, {"vllm_version": version})
+    error = found["predicted"]["error"]
+    assert error["code"] == code
+    if change is None:  # nothing starts on one GPU of 16 GB, in whichever format
+        assert not any(one["ok"] for one in found["alternatives"])
+        return
+    assert f"take {change}:" in error["remedy"]
+    # And it is one: the plan with that release and checkpoint starts.
+    if "GPTQ" in change:
+        config["quantization_config"] = GPTQ
+    wanted = {"vllm_version": "0.8.5.post1" if "vllm_version" in change else version}
+    assert plan_deployment(config, nodes, wanted)["ok"]
+
+
+def test_another_release_is_no_remedy_for_too_little_memory(model: Model) -> None:
+    found = plan_deployment(model("Qwen__Qwen2.5-14B"), [{"host": "gpu01", "gpus": [V100]}], {"vllm_version": "0.6.6"})
+    assert found["predicted"]["error"]["code"] == "out_of_memory_loading"
+    assert not [one for one in found["alternatives"] if "vllm_version" in one["change"]]
+
+
+def test_weights_on_the_host_are_the_least_and_the_last_remedy(model: Model) -> None:
+    config = model("Qwen__Qwen2.5-14B")
+    settings = {"vllm_version": "0.8.5.post1", "dtype": "half", "max_model_len": 4096}
+    change = predict_start(config, [V100], settings)["change"]
+    size = change["cpu_offload_gb"]
+    assert predict_start(config, [V100], applied(settings, {**change, "cpu_offload_gb": size}))["ok"]
+    less = predict_start(config, [V100], applied(settings, {**change, "cpu_offload_gb": size - 1}))
+    assert less["verdict"] != "starts"
+    # A plan has better ones, and none that the host's memory does not hold.
+    section = {**config, "quantization_config": GPTQ, "num_hidden_layers": 320}
+    for memory, offered in ((256 * 1024, True), (24 * 1024, False)):
+        node = {"host": "gpu01", "gpus": [V100], "memory_mib": memory}
+        said = plan_deployment(section, [node], {"vllm_version": "0.8.5.post1"})["predicted"]["error"]["remedy"]
+        assert ("cpu_offload_gb" in said) is offered
+    said = plan_deployment(config, [node], {"vllm_version": "0.8.5.post1"})["predicted"]["error"]["remedy"]
+    assert "a GPTQ 4-bit checkpoint" in said
 
 
 @pytest.mark.parametrize("name", sorted(choices()))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -301,3 +302,60 @@ def test_old_releases_keep_two_tables_of_a_tied_model(model: Model) -> None:
         for version in ("0.3.3", "0.4.0.post1")
     }
     assert held["0.3.3"] - held["0.4.0.post1"] == pytest.approx(151936 * 896 * 2 / 1024**3, rel=0.02)
+
+
+V100 = {"name": "Tesla V100-SXM2-32GB", "memory_mib": 32768, "compute_capability": "7.0"}
+A100 = {"name": "NVIDIA A100-SXM4-80GB", "memory_mib": 81920, "compute_capability": "8.0"}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "version", "settings", "refused"),
+    [
+        # The V1 engine where it was asked for and cannot run (_is_v1_supported_oracle of 0.8.0 to 0.10.2 raises).
+        (V100, "0.8.5.post1", {"environment": {"VLLM_USE_V1": "1"}}, "V1"),
+        (V100, "0.8.5.post1", {"environment": {"VLLM_USE_V1": "0"}}, None),
+        (V100, "0.7.3", {"environment": {"VLLM_USE_V1": "1"}}, "V1"),
+        (A100, "0.8.5.post1", {"environment": {"VLLM_USE_V1": "1"}}, None),
+        (A100, "0.8.5.post1", {"environment": {"VLLM_USE_V1": "1"}, "kv_cache_dtype": "fp8"}, "V1"),
+        # Backends that the environment names.
+        (V100, "0.8.5.post1", {"environment": {"VLLM_ATTENTION_BACKEND": "FLASHINFER"}}, "FLASHINFER"),
+        (V100, "0.11.2", {"environment": {"VLLM_ATTENTION_BACKEND": "FLASH_ATTN"}}, "FLASH_ATTN"),
+        (V100, "0.8.5.post1", {"environment": {"VLLM_ATTENTION_BACKEND": "FLASH_ATTN"}}, None),
+        (V100, "0.8.5.post1", {"environment": {"VLLM_ATTENTION_BACKEND": "XFORMERS"}}, None),
+        # Several steps at a time (multi_step_model_runner.py).
+        (V100, "0.8.5.post1", {"num_scheduler_steps": 8}, "num_scheduler_steps"),
+        (V100, "0.8.5.post1", {"num_scheduler_steps": 1}, None),
+        (A100, "0.8.5.post1", {"num_scheduler_steps": 8}, None),
+        # LoRA's kernels before Triton's (punica.py).
+        (V100, "0.4.2", {"enable_lora": True}, "enable_lora"),
+        (V100, "0.5.4", {"enable_lora": True}, None),
+        (A100, "0.4.2", {"enable_lora": True}, None),
+        (A100, "0.8.5.post1", {"enable_auto_tool_choice": True}, "tool_call_parser"),
+        (A100, "0.8.5.post1", {"enable_auto_tool_choice": True, "tool_call_parser": "hermes"}, None),
+        # Values that are not of an option's type.
+        (A100, "0.8.5.post1", {"swap_space": "16GiB"}, "swap_space"),
+        (A100, "0.8.5.post1", {"max_logprobs": "many"}, "max_logprobs"),
+        (A100, "0.8.5.post1", {"seed": "1"}, None),
+        (A100, "0.8.5.post1", {"rope_scaling": "{'rope_type': 'yarn'}"}, "rope_scaling"),
+    ],
+)
+def test_what_a_newcomer_sets(
+    model: Model, gpu: dict[str, Any], version: str, settings: dict[str, Any], refused: str | None
+) -> None:
+    start = {"vllm_version": version, "dtype": "half", "max_model_len": 4096, **settings}
+    predicted = predict_start(model("Qwen__Qwen2.5-7B-Instruct"), [gpu], start)
+    if refused is None:
+        assert predicted["ok"], predicted["error"]
+        return
+    assert refused in predicted["error"]["message"]
+    assert predicted["change"]  # what to leave out, or other variables of the environment
+
+
+def test_a_mapping_as_json_is_read(model: Model) -> None:
+    """Four times the context by YaRN, written as on a command line."""
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    start = {"vllm_version": "0.8.5.post1", "max_model_len": 131072}
+    config = model("Qwen__Qwen2.5-7B-Instruct")
+    said = [predict_start(config, [A100], {**start, "rope_scaling": one}) for one in (scaling, json.dumps(scaling))]
+    assert said[0]["ok"]
+    assert said[0] == said[1]
