@@ -74,7 +74,7 @@ class Cost:
 def fit(points: Sequence[tuple[float, float]]) -> Cost:
     """The cost that fits the points (hosts, value above 0) best, by relative error. ValueError for fewer than two numbers of hosts.
 
-    More terms than numbers of hosts would fit anything, so three terms need four of those.
+    More terms than numbers of hosts would fit anything, so a square and three terms need four of those: of three, noise makes a square.
     """
     numbers = {hosts for hosts, _value in points}
     if len(numbers) < 2:
@@ -82,7 +82,7 @@ def fit(points: Sequence[tuple[float, float]]) -> Cost:
     most = 3 if len(numbers) > 3 else 2
     best: tuple[float, Cost] | None = None
     for count in range(1, most + 1):
-        for powers in itertools.combinations((0, 1, 2), count):
+        for powers in itertools.combinations(range(most), count):
             rows = [[hosts**power / value for power in powers] for hosts, value in points]
             found = _least_squares(rows)
             if found is None or min(found) < 0:
@@ -239,6 +239,28 @@ def cost_table(runs: Sequence[Run], hosts: int) -> str:
             )
         )
     return _markdown(rows)
+
+
+def cpu_table(runs: Sequence[Run], hosts: int) -> str:
+    """What is left of it where all hosts were worked on at once: wall time and memory are those of the forks then."""
+    rows = [("run", "CPU", "remote calls", "CPU in s for n hosts")]
+    for kind in ("pings", "again", "first"):
+        found = costs(runs, kind)
+        cpu, calls = found["cpu_s"], found["calls"].at(hosts)
+        rows.append((KINDS[kind], f"{cpu.at(hosts) / 3600:.1f} core hours", f"{calls:,.0f}", formula(cpu)))
+    return _markdown(rows)
+
+
+def cpu_limits(runs: Sequence[Run], machine: Machine) -> list[tuple[float, str]]:
+    """From how many hosts on the CPU time alone is too much, on all cores of this machine; the first one first."""
+    found = [
+        (costs(runs, kind)["cpu_s"].reaches(seconds * machine.cores), what)
+        for kind, seconds, what in (
+            ("again", 3600, "a run that has nothing to change takes an hour"),
+            ("first", 8 * 3600, "a first run takes a working day (8 hours)"),
+        )
+    ]
+    return sorted((hosts, what) for hosts, what in found if math.isfinite(hosts))
 
 
 def formula(cost: Cost) -> str:

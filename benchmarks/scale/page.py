@@ -46,6 +46,15 @@ def section(runs: Sequence[Run], machine: Machine) -> str:
 def extrapolation(runs: Sequence[Run], machine: Machine) -> str:
     """What many hosts would cost, and what breaks first."""
     numbers = sorted({run.hosts for run in runs})
+    if numbers[-1] <= machine.forks:
+        lines = [f"- about {_rounded(hosts):,} hosts: {what}." for hosts, what in figures.cpu_limits(runs, machine)]
+        return (
+            f"Ansible worked on all of these hosts at the same time, since it had {machine.forks} forks. So their wall time and memory say nothing "
+            f"about more hosts than that, and only the CPU time and the calls are continued to {MANY:,}. The coefficients are those that fit best; "
+            f"beyond {numbers[-1]} hosts nothing was measured.\n\n{figures.cpu_table(runs, MANY)}\n\n### What breaks first\n\n"
+            f"As far as the CPU time alone goes, on {machine.cores} cores that have nothing else to do:\n\n"
+            + "\n".join(lines)
+        )
     lines = [f"- about {_rounded(hosts):,} hosts: {what}." for hosts, what in figures.limits(runs, machine)]
     return (
         f"From the measurements on {', '.join(map(str, numbers))} hosts, continued to {MANY:,}. The coefficients are those that fit best, none of them "

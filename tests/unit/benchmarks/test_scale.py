@@ -119,6 +119,25 @@ def test_two_numbers_of_hosts_say_too_little_about_many() -> None:
     assert "hosts would cost" not in page.section(interrupted, MACHINE)
 
 
+def test_hosts_that_were_all_worked_on_at_once_tell_of_cpu_time_only() -> None:
+    few = page.section(linear((1, 2, 4)), MACHINE).partition("hosts would cost")[2]
+    assert "5 forks" in few
+    assert [cell.strip() for cell in few.splitlines()[7].strip("|").split("|")] == [
+        *("no change", "1.1 core hours", "120,000", "8 + 4 n")
+    ]
+    assert "about 1,800 hosts: a run that has nothing to change takes an hour" in few
+    assert "about 5,800 hosts: a first run takes a working day" in few
+    assert "memory |" not in few
+    many = page.section(linear((1, 4, 16)), MACHINE).partition("hosts would cost")[2]
+    assert "peak memory |" in many
+
+
+def test_noise_of_three_numbers_makes_no_square() -> None:
+    found = fit([(1, 4.288), (2, 4.5), (4, 5.44)])
+    assert found.square == 0
+    assert found.each == pytest.approx(0.39, abs=0.02)
+
+
 def test_the_page_gets_new_figures_between_its_marks() -> None:
     text = f"before\n{page.BEGIN}\nold\n{page.END}\nafter\n"
     assert page.replaced(text, "new\n") == f"before\n{page.BEGIN}\nnew\n{page.END}\nafter\n"
