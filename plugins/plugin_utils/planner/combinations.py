@@ -120,7 +120,7 @@ def _blocks(settings: Settings) -> Iterator[Refusal]:
     size, key = settings.block_size, settings.release.key
     if "block_size" not in settings.raw:
         return
-    if size > 32 and within(key, "0.6.4", "0.7.3"):
+    if size > 32 and within(key, "0.6.4", "0.6.6.post1"):
         yield refusal(
             "value_not_allowed",
             "start_block_size_most",
