@@ -181,6 +181,9 @@ def _scheduler(settings: Settings) -> Iterator[Refusal]:
 
 def _others(model: Model, settings: Settings, method: str | None) -> Iterator[Refusal]:
     key = settings.release.key
+    # ParallelConfig of vllm/config.py.
+    if _on(settings, "worker_use_ray") and settings.raw.get("distributed_executor_backend") not in (None, "ray"):
+        yield _together(settings, "worker_use_ray", "distributed_executor_backend", "worker_use_ray")
     # validate_parsed_serve_args in vllm/entrypoints/openai/cli_args.py.
     if _on(settings, "enable_auto_tool_choice") and not settings.raw.get("tool_call_parser"):
         yield _needs(settings, "enable_auto_tool_choice", "tool_call_parser")
