@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import rules_file
 
 from lab.config import STATE
 from tests.support.alert_cases import SETTINGS, cases, promtool_tests
+from tests.support.browser import browser, drawn, forwarded, opened
 
 testinfra_hosts = ["ssh://node1"]
 PANELS = Path(__file__).parents[3] / "plugins/plugin_utils/monitoring/panels.yml"
 PAGES = yaml.safe_load(PANELS.read_text(encoding="utf-8"))
 # The hosts are bare: they have neither a driver, nor Ray, nor a probe, nor a model, and there is no gateway.
 ABSENT = {"gpu", "ray", "probe", "gateway", "model"}
+WINDOW = (1280, 920)
 
 
 def get(host: Any, path: str, port: int = 9090) -> str:
@@ -82,14 +87,30 @@ def test_a_panel_has_data_or_a_reason(host: Any, page: str, panel: dict[str, Any
     assert count > 0, f"{page}: {panel['expr']}"
 
 
+@pytest.fixture(scope="module")
+def prometheus() -> Iterator[str]:
+    with forwarded(STATE / "ssh/config", "node1", 9090) as address:
+        yield address
+
+
 @pytest.mark.parametrize("page", [page["page"] for page in PAGES])
-def test_a_page_is_shown(host: Any, page: str) -> None:
-    text = get(host, f"/consoles/{page}.html")
+def test_a_page_is_shown(host: Any, prometheus: str, page: str, tmp_path: Path) -> None:
+    assert host.check_output("hostname") == "node1"
+    assert browser(), "prepare.yml installs one"
+    url = f"{prometheus}/consoles/{page}.html"
+    text = opened(url, tmp_path, "--dump-dom")
     panels = next(entry["panels"] for entry in PAGES if entry["page"] == page)
-    assert text.count("<section>") == len(panels)
+    titles = re.findall(r"<section><h2><a [^>]*>([^<]+)</a></h2>", text)
+    assert list(map(html.unescape, titles)) == [message("panel_" + panel["title"], "en") for panel in panels]
     assert "error executing template" not in text
     without = sum(panel.get("without") in ABSENT for panel in panels)
     assert text.count("No data.") >= without
+    # Kept beside the reports: docs/images has those that are worth looking at.
+    picture = STATE / f"reports/console-{page}.png"
+    assert drawn(url, tmp_path, picture, *WINDOW) == WINDOW
+    blank = tmp_path / "blank.png"
+    drawn("data:text/html,", tmp_path, blank, *WINDOW)
+    assert picture.stat().st_size > 3 * blank.stat().st_size
 
 
 def test_only_the_exporter_listens_to_others(host: Any) -> None:
