@@ -56,6 +56,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import senders
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import turns
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -169,13 +170,16 @@ class ActionModule(ActionBase):
 
     def _question(self, fleet: Fleet, task_vars: Any, earlier: Mapping[str, Any], lang: str, reports: str) -> Question:
         playing = [host for host in fleet.playing if host != "localhost"]
+        deployments = fleet["localhost"]["llm_inventory"]["deployments"]
+        members = [host for deployment in deployments.values() for host in deployment["hosts"]]
         return Question(
-            deployments=fleet["localhost"]["llm_inventory"]["deployments"],
+            deployments=deployments,
             variables=fleet,
             playing=playing,
             services={
                 "clients": fleet.groups.get("llm_gateway") or [],
                 "collectors": fleet.groups.get("llm_monitoring") or [],
+                "fleet": senders(members, fleet),
             },
             plans=earlier.get("plans") or {},
             observations=[

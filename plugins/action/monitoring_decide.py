@@ -4,14 +4,17 @@
 
 from __future__ import annotations
 
+import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME
+from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on, prepared_by_another
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
     code_digest,
@@ -19,6 +22,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work impo
     whole_run,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import JOURNAL, Shelf
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
@@ -29,6 +33,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.figures i
     together,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files import exporters_and_collectors, files
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import central, senders
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.receivers import endpoints
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.work import asked, sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
@@ -66,10 +71,15 @@ class ActionModule(ActionBase):
         }
         settings = variables_of(watching, role_options()["monitoring"])
         rules = [self._text(path) for path in watching["monitoring_rules_files"]]
+        mine = [host for host in decided["exporters"] if is_true(fleet[host]["monitoring_exporter_enabled"])]
+        sending = senders(mine, fleet)
+        journal = central(sending, fleet, collectors, self._certificates(fleet)) if sending else {"hosts": {}}
+        decided["journal"] = journal
+        to, sent = {**journal, "hosts": {}}, journal["hosts"]
+        of_host = ("monitoring_journal_gib", "models_dir", "monitoring_journal_central_gib", "monitoring_unit_limits")
         said = {
-            host: [fleet[host][name] for name in ("monitoring_journal_gib", "models_dir")]
-            for host in decided["exporters"]
-            if is_true(fleet[host]["monitoring_exporter_enabled"])
+            host: [*(fleet[host][name] for name in of_host), *([to, sent[host]["sha256"]] if host in sent else [])]
+            for host in mine
         }
         wanted = asked(decided, collectors, said, settings, rules)
         records = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in wanted}
@@ -107,6 +117,13 @@ class ActionModule(ActionBase):
                     label = name if len(mine["sharing"]) > 1 else ""
                     found[host] = together(plan_metrics(observed, label), found.get(host, ""))
         return found
+
+    def _certificates(self, fleet: Fleet) -> Callable[[str, Sequence[str]], Mapping[str, Any]]:
+        """What makes the certificates of journals on the controller, or finds those that were made. Check mode writes none."""
+        folder = Path(self._loader.path_dwim(str(fleet["localhost"].get("llm_secrets_dir") or "")))
+        write = None if self._task.check_mode else write_private
+        shelf = Shelf(folder, fleet, self._loader.path_dwim, write, datetime.datetime.now(datetime.UTC))
+        return partial(shelf.signed, JOURNAL)
 
     def _text(self, path: str) -> str:
         """The content of a file of rules, looked for where ansible.builtin.copy looks for it."""

@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_s
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import (
     CLIENTS,
     COLLECTORS,
+    FLEET,
     ITSELF,
     MEMBERS,
     PORTS,
@@ -162,6 +163,7 @@ def security_rows() -> list[str]:
         ITSELF: "the deployment's hosts",
         CLIENTS: "the deployment's hosts, `llm_gateway`, `llm_monitoring`, `llm_firewall_api_sources`",
         COLLECTORS: "the deployment's hosts, `llm_monitoring`",
+        FLEET: "the deployment's hosts, `llm_monitoring`, all hosts that send their journal",
     }
     rows = ["| 22, or where sshd listens | every host | `ansible_port` | everybody |"]
     for port in PORTS:
@@ -169,6 +171,7 @@ def security_rows() -> list[str]:
         where = "the head" if port.head_only else "every host"
         where += {"ray": ", with Ray", "mp": ", without Ray", "": ""}[port.executor]
         where += ", if `llm_monitoring` has hosts" if port.watched else ""
+        where += f" and `{port.asked_by}`" if port.asked_by else ""
         variables = ", ".join(f"`{name}`" for name in (port.variable, port.last_variable) if name)
         rows.append(f"| {number} | {where} | {variables} | {who[port.reached_by]} |")
     opened = "the deployment's hosts; everybody where another program listened before"

@@ -39,9 +39,9 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/bundle/packages.py", r"^\^Acquire|^dnf |^keys=|^Types: deb|^main restricted universe$"),
     ("plugins/plugin_utils/bundle/signature.py", r"^\(ssh-"),
     ("plugins/plugin_utils/deployment/container_user.py", r"^import "),
-    # Expressions of Prometheus, and HTML around texts of the catalogue.
+    # Expressions of Prometheus and of its templates, and HTML around texts of the catalogue.
     ("plugins/plugin_utils/monitoring/rules.py", r" by \("),
-    ("plugins/plugin_utils/monitoring/consoles.py", r"^body\{|^<"),
+    ("plugins/plugin_utils/monitoring/consoles.py", r"^body\{|^<|^\{\{ if "),
     # A line of figures under the names that NCCL's own tests give them.
     ("plugins/plugin_utils/reports/run.py", r"algbw .* busbw"),
     # A host's own words: the catalogue's message quotes them beside the code.

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import rules_file
 
 from lab.config import STATE
 from tests.support.alert_cases import SETTINGS, cases, promtool_tests
+from tests.support.browser import browser, drawn, forwarded, opened
 
 testinfra_hosts = ["ssh://node1"]
+GUIDE = Path(__file__).parents[3] / "docs/guides/monitoring.md"
 PANELS = Path(__file__).parents[3] / "plugins/plugin_utils/monitoring/panels.yml"
 PAGES = yaml.safe_load(PANELS.read_text(encoding="utf-8"))
 # The hosts are bare: they have neither a driver, nor Ray, nor a probe, nor a model, and there is no gateway.
 ABSENT = {"gpu", "ray", "probe", "gateway", "model"}
+WINDOW = (1280, 920)
 
 
 def get(host: Any, path: str, port: int = 9090) -> str:
@@ -82,14 +88,30 @@ def test_a_panel_has_data_or_a_reason(host: Any, page: str, panel: dict[str, Any
     assert count > 0, f"{page}: {panel['expr']}"
 
 
+@pytest.fixture(scope="module")
+def prometheus() -> Iterator[str]:
+    with forwarded(STATE / "ssh/config", "node1", 9090) as address:
+        yield address
+
+
 @pytest.mark.parametrize("page", [page["page"] for page in PAGES])
-def test_a_page_is_shown(host: Any, page: str) -> None:
-    text = get(host, f"/consoles/{page}.html")
+def test_a_page_is_shown(host: Any, prometheus: str, page: str, tmp_path: Path) -> None:
+    assert host.check_output("hostname") == "node1"
+    assert browser(), "prepare.yml installs one"
+    url = f"{prometheus}/consoles/{page}.html"
+    text = opened(url, tmp_path, "--dump-dom")
     panels = next(entry["panels"] for entry in PAGES if entry["page"] == page)
-    assert text.count("<section>") == len(panels)
+    titles = re.findall(r"<section><h2><a [^>]*>([^<]+)</a></h2>", text)
+    assert list(map(html.unescape, titles)) == [message("panel_" + panel["title"], "en") for panel in panels]
     assert "error executing template" not in text
     without = sum(panel.get("without") in ABSENT for panel in panels)
     assert text.count("No data.") >= without
+    # Kept beside the reports: docs/images has those that are worth looking at.
+    picture = STATE / f"reports/console-{page}.png"
+    assert drawn(url, tmp_path, picture, *WINDOW) == WINDOW
+    blank = tmp_path / "blank.png"
+    drawn("data:text/html,", tmp_path, blank, *WINDOW)
+    assert picture.stat().st_size > 3 * blank.stat().st_size
 
 
 def test_only_the_exporter_listens_to_others(host: Any) -> None:
@@ -160,3 +182,90 @@ def test_a_host_that_watches_nothing_runs_only_its_exporter(host: Any) -> None:
     assert other.service("llm-textfile.timer").is_running
     assert other.service("llm-textfile.path").is_running
     assert not other.package("prometheus").is_installed
+
+
+COLLECTED = "/var/log/journal/remote"
+MARK = "of the test of journals"
+
+
+def on(host: Any, name: str) -> Any:
+    return host.get_host(f"ssh://{name}", ssh_config=host.backend.ssh_config)
+
+
+def test_a_line_of_every_host_is_collected(host: Any) -> None:
+    """Asked as the guide asks."""
+    (asked,) = re.findall(
+        r"^journalctl --directory .*_HOSTNAME=gpu02.*$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    for name in ("node1", "node2", "node3"):
+        on(host, name).check_output(f"logger --tag journals '{MARK} {name}'")
+    for name in ("node1", "node2", "node3"):
+        query = asked.replace("gpu02", name).replace("llm-probe", "journals").replace("--unit", "--identifier")
+        deadline = time.monotonic() + 60
+        while f"{MARK} {name}" not in host.check_output(query):
+            assert time.monotonic() < deadline, query
+            time.sleep(1)
+
+
+def test_who_sends_a_journal_has_a_certificate_of_the_authority(host: Any) -> None:
+    said = host.check_output("journalctl --unit llm-journal-gate --no-pager")
+    assert {name for name in ("node1", "node2", "node3") if f"{name} sends its journal" in said} == {
+        "node1",
+        "node2",
+        "node3",
+    }
+    other = on(host, "node2")
+    address = host.check_output("ss --listening --tcp --numeric --no-header 'sport = 19532' | awk '{ print $4 }'")
+    assert address.startswith("172.31."), "the management address, which is ansible_host"
+    connect = f"openssl s_client -connect {address} -CAfile /etc/llm-journal/authority.pem -verify_return_error -quiet"
+    request = "POST /upload HTTP/1.1\\r\\nHost: x\\r\\nContent-Type: text/plain\\r\\nContent-Length: 0\\r\\n\\r\\n"
+    # As somebody who trusts the server, with no certificate and with one that nobody has signed.
+    other.check_output(
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=node2 "
+        "-keyout /root/own.key -out /root/own.pem 2>&1"
+    )
+    for mine in ("", "-cert /root/own.pem -key /root/own.key"):
+        answer = other.run(f"(printf '{request}'; sleep 3) | timeout 20 {connect} {mine} 2>&1")
+        assert answer.rc not in (0, 124), mine
+        assert "verify return:1" in answer.stdout, "the server is the right one"
+        assert "HTTP/1.1" not in answer.stdout, mine
+    # With the host's own one it is let in, as far as the program that collects.
+    mine = "-cert /etc/llm-journal/host.pem -key /etc/llm-journal/host.key"
+    answer = other.run(f"(printf '{request}'; sleep 3) | timeout 20 {connect} {mine} 2>&1")
+    assert "HTTP/1.1" in answer.stdout, answer.stdout
+
+
+def test_nobody_else_reads_what_journals_are_sent_with(host: Any) -> None:
+    for name in ("node1", "node2", "node3"):
+        key = on(host, name).file("/etc/llm-journal/host.key")
+        assert (key.user, key.group, key.mode) == ("root", "systemd-journal-remote", 0o640)
+        folder = on(host, name).file("/etc/llm-journal")
+        assert (folder.group, folder.mode) == ("systemd-journal-remote", 0o750)
+    listening = host.check_output("ss --listening --tcp --numeric --no-header 'sport = 19533'")
+    assert "127.0.0.1:19533" in listening
+
+
+def test_a_host_goes_on_after_the_one_that_collects_was_away(host: Any) -> None:
+    host.check_output("systemctl stop llm-journal-gate")
+    other = on(host, "node2")
+    other.check_output(f"logger --tag journals '{MARK} meanwhile'")
+    time.sleep(5)
+    assert f"{MARK} meanwhile" not in host.check_output(f"journalctl --directory {COLLECTED} --identifier journals")
+    host.check_output("systemctl start llm-journal-gate")
+    deadline = time.monotonic() + 90
+    while f"{MARK} meanwhile" not in host.check_output(f"journalctl --directory {COLLECTED} --identifier journals"):
+        assert time.monotonic() < deadline
+        time.sleep(2)
+
+
+def test_collected_journals_have_a_limit(host: Any) -> None:
+    assert host.service("llm-journal-limit.timer").is_running
+    assert "--vacuum-size=1G" in host.check_output("systemctl show --property=ExecStart --value llm-journal-limit")
+    host.check_output("systemctl start llm-journal-limit")
+    assert host.check_output("systemctl show --property=Result --value llm-journal-limit") == "success"
+    assert MARK in host.check_output(f"journalctl --directory {COLLECTED} --identifier journals")
+    # What it removes are files that are complete, by the name that they get then.
+    complete = f"/root/collected/remote-127.0.0.1@{'0' * 32}-{'0' * 16}-{'0' * 16}.journal"
+    host.check_output(f"mkdir -p /root/collected && cp {COLLECTED}/*.journal {complete}")
+    host.check_output("journalctl --directory=/root/collected --vacuum-size=1M")
+    assert not host.file(complete).exists

@@ -28,6 +28,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.packages import (
     EXPORTER_PACKAGES,
+    JOURNAL_PACKAGES,
     SERVER_PACKAGES,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -62,6 +63,7 @@ DEFAULTS: dict[str, Any] = {
     "nvidia_container_toolkit_method": "bundle",
     "nvidia_container_toolkit_version": "",
     "monitoring_exporter_enabled": True,
+    "monitoring_journal_central_enabled": False,
 }
 
 _HUB_SOURCE = re.compile(r"(huggingface|modelscope):[\w.-]+/[\w.-]+(@[\w./-]+)?")
@@ -300,6 +302,7 @@ def _packages_of(variables: Mapping[str, Any], name: str, kernels: Sequence[str]
     found += ["keepalived"] if len(gateways) > 1 else []
     if system.manager == "apt" and _watchers(variables):
         found += [*EXPORTER_PACKAGES, *SERVER_PACKAGES]
+        found += JOURNAL_PACKAGES if is_true(_get(variables, "monitoring_journal_central_enabled")) else []
     found += list(variables.get("bundle_extra_packages") or [])
     return missing_packages(dict.fromkeys(found), [], DEB if system.manager == "apt" else RPM)
 

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the controller keeps for the gateways, in ``llm_secrets_dir``: keys, the local authority, certificates. Made when first needed."""
+"""What the controller keeps for gateways and journals, in ``llm_secrets_dir``: keys, local authorities, certificates. Made when first needed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import made
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
+    AUTHORITY_DAYS,
+    CERTIFICATE_DAYS,
     RENEW_DAYS,
     certificate_problems,
     days_left,
@@ -23,7 +25,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 KEYS, REPLICA_KEY, OWN_KEY = "gateway_key_", "gateway_replica_key", "gateway_own_key"
-AUTHORITY, AUTHORITY_KEY = "gateway_ca.crt", "gateway_ca.key"
+# Each kind of certificate has an authority of its own, which is called so: what may be a gateway may not send journals.
+GATEWAY, JOURNAL = "gateway", "journal"
+# Nobody looks at the certificates of journals, and no browser does: they live as long as an authority.
+DAYS = {GATEWAY: CERTIFICATE_DAYS, JOURNAL: AUTHORITY_DAYS}
 
 
 class Shelf:
@@ -117,18 +122,25 @@ class Shelf:
                 part: self.find(str(self.variables[host][f"gateway_tls_{part}"])) for part in ("certificate", "key")
             }
             return {**_described(own[0] or b"", own[1] or b"", self.now), **files, "own": True, "root": ""}
-        root, signer = self.kept(AUTHORITY), self.kept(AUTHORITY_KEY)
+        return {**self.signed(GATEWAY, host, names), "own": False}
+
+    def signed(self, kind: str, host: str, names: Sequence[str]) -> dict[str, Any]:
+        """A certificate that the local authority of this kind signed: the same as ``certificate``, without ``own``."""
+        authority, authority_key = f"{kind}_ca.crt", f"{kind}_ca.key"
+        root, signer = self.kept(authority), self.kept(authority_key)
         if not root or not signer or days_left(root.encode(), self.now) < RENEW_DAYS:
-            made_root, made_signer = make_authority(self.now)
-            root, signer = self.keep(AUTHORITY, made_root.decode()), self.keep(AUTHORITY_KEY, made_signer.decode())
-        file, secret = f"gateway_{host}.crt", f"gateway_{host}.key"
+            made_root, made_signer = make_authority(self.now, f"baremetal.llm {kind}")
+            root, signer = self.keep(authority, made_root.decode()), self.keep(authority_key, made_signer.decode())
+        file, secret = f"{kind}_{host}.crt", f"{kind}_{host}.key"
         mine, key = self.kept(file).encode(), self.kept(secret).encode()
         if not mine or not key or not _good(mine, root.encode(), names, self.now):
-            mine, key = make_certificate(root.encode(), signer.encode(), names, self.now)
+            mine, key = make_certificate(
+                root.encode(), signer.encode(), names, self.now, client=kind == JOURNAL, days=DAYS[kind]
+            )
             self.keep(secret, key.decode())
             self.keep(file, mine.decode())
         files = {"certificate": str(self.folder / file), "key": str(self.folder / secret)}
-        return {**_described(mine, key, self.now), **files, "own": False, "root": str(self.folder / AUTHORITY)}
+        return {**_described(mine, key, self.now), **files, "root": str(self.folder / authority)}
 
 
 def _good(certificate: bytes, root: bytes, names: Sequence[str], now: datetime.datetime) -> bool:

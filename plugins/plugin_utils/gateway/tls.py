@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Certificates of the gateways: what is wrong with an own one, and a local authority that makes others. All of it on the controller."""
+"""Certificates of gateways and of journals: what is wrong with an own one, and a local authority that makes others. All of it on the controller."""
 
 from __future__ import annotations
 
@@ -85,30 +85,38 @@ def signed_by(certificate: bytes, authority: bytes) -> bool:
     return True
 
 
-def make_authority(now: datetime.datetime) -> tuple[bytes, bytes]:
-    """A root certificate and its private key, both PEM. It signs for nobody but servers."""
+def make_authority(now: datetime.datetime, name: str = "baremetal.llm gateway") -> tuple[bytes, bytes]:
+    """A root certificate and its private key, both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "baremetal.llm gateway")])
-    builder = _builder(name, name, key.public_key(), now, AUTHORITY_DAYS)
+    mine = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    builder = _builder(mine, mine, key.public_key(), now, AUTHORITY_DAYS)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(signs=True), critical=True)
     return _pem(builder.sign(key, hashes.SHA256())), _key_pem(key)
 
 
 def make_certificate(
-    authority: bytes, authority_key: bytes, names: Sequence[str], now: datetime.datetime
+    authority: bytes,
+    authority_key: bytes,
+    names: Sequence[str],
+    now: datetime.datetime,
+    client: bool = False,
+    days: int = CERTIFICATE_DAYS,
 ) -> tuple[bytes, bytes]:
-    """A server's certificate for these names and addresses, and its private key, both PEM. The first name is the subject."""
+    """A server's certificate for these names and addresses, and its private key, both PEM. The first name is the subject.
+
+    With ``client`` it also says who somebody is that connects."""
     root = x509.load_pem_x509_certificate(authority)
     signer = serialization.load_pem_private_key(authority_key, None)
     if not isinstance(signer, ec.EllipticCurvePrivateKey):
         raise TypeError("the authority's key is none of an elliptic curve")
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
-    builder = _builder(subject, root.subject, key.public_key(), now, CERTIFICATE_DAYS)
+    builder = _builder(subject, root.subject, key.public_key(), now, days)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(signs=False), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH, *([ExtendedKeyUsageOID.CLIENT_AUTH] if client else [])]
+    builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
     builder = builder.add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
     known = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     builder = builder.add_extension(known, critical=False)

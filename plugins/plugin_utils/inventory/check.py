@@ -19,6 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.deployment
     served_name_problems,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import gpu_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.journals import journal_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import machine_names, sharing_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.network import network_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
@@ -36,6 +37,7 @@ RULES = (
     served_name_problems,
     network_problems,
     receiver_problems,
+    journal_problems,
 )
 
 

@@ -15,17 +15,19 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules imp
 
 # How a template shows a value of a unit.
 SHOWN = {
-    "bytes": "humanize1024",
-    "ratio": "humanizePercentage",
-    "seconds": "humanizeDuration",
-    "": "humanize",
+    "bytes": "{{ .Value | humanize1024 }}B",
+    "ratio": "{{ .Value | humanizePercentage }}",
+    "seconds": "{{ .Value | humanizeDuration }}",
+    # What is below one has no unit of thousandths: 0.64 and not 640m.
+    "": '{{ if lt .Value 1.0 }}{{ printf "%.3g" .Value }}{{ else }}{{ .Value | humanize }}{{ end }}',
 }
 STYLE = (
     "body{font:15px/1.4 sans-serif;margin:1.5rem;color:#222;background:#fff}"
     "nav a{margin-right:1rem}main{display:grid;grid-template-columns:repeat(auto-fill,minmax(26rem,1fr));gap:1rem}"
     "section{border:1px solid #ccc;border-radius:4px;padding:.6rem .8rem}h2{font-size:1rem;margin:0 0 .4rem}"
     "table{border-collapse:collapse;width:100%}td{padding:.1rem .5rem .1rem 0;border-top:1px solid #eee}"
-    "td:last-child{text-align:right;font-variant-numeric:tabular-nums}p{color:#666;margin:0}"
+    "td:last-child{text-align:right;font-variant-numeric:tabular-nums}td:only-child{text-align:left}p{color:#666;margin:0}"
+    "a{color:#0b57a4}h2 a{color:inherit;text-decoration:none}h2 a:hover{text-decoration:underline}"
 )
 
 
@@ -61,7 +63,7 @@ def _page(page: Mapping[str, Any], lang: str) -> str:
 def _section(panel: Mapping[str, Any], lang: str) -> str:
     expr = panel["expr"]
     cells = "".join(f"<td>{{{{ .Labels.{label} }}}}</td>" for label in panel["labels"])
-    value = f"<td>{{{{ .Value | {SHOWN[panel.get('unit', '')]} }}}}</td>"
+    value = f"<td>{SHOWN[panel.get('unit', '')]}</td>"
     # A quoted text of Go is one of JSON.
     query = f"query {json.dumps(expr)}"
     return (

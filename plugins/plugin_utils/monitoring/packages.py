@@ -7,3 +7,5 @@ from __future__ import annotations
 # On every host that is watched, and on those that watch.
 EXPORTER_PACKAGES = ("prometheus-node-exporter",)
 SERVER_PACKAGES = ("prometheus", "prometheus-alertmanager", "prometheus-blackbox-exporter")
+# On every host whose journal is collected, and on the one that collects: one package has both programs.
+JOURNAL_PACKAGES = ("systemd-journal-remote",)

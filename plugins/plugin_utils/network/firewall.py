@@ -20,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import (
     CLIENTS,
     COLLECTORS,
+    FLEET,
     ITSELF,
     MEMBERS,
     Port,
@@ -94,13 +95,13 @@ def firewall_rules(
 ) -> dict[str, Any]:
     """The rules of one host.
 
-    ``members`` are the hosts of its deployment; ``others`` names hosts that come as ``clients`` (gateways) or ``collectors``
-    (monitoring). ``candidates`` are the networks that would do. Of earlier runs are ``remembered``, the addresses of members, for those
-    that do not answer now, and ``open_ports`` of other people's programs. ``zones`` are those of firewalld, ``policy`` is what
-    becomes of a packet that no rule of ufw is about, ``resolve`` asks for the addresses of a name. ``beside`` are the hosts of other deployments on
-    the same machine: what the kernel hands out to those stays open to them.
+    ``members`` are the hosts of its deployment; ``others`` names hosts that come as ``clients`` (gateways), ``collectors`` (monitoring) or ``fleet`` (all
+    hosts that send their journal). ``candidates`` are the networks that would do. Of earlier runs are ``remembered``, the addresses of members, for
+    those that do not answer now, and ``open_ports`` of other people's programs. ``zones`` are those of firewalld, ``policy`` is what becomes of a
+    packet that no rule of ufw is about, ``resolve`` asks for the addresses of a name. ``beside`` are the hosts of other deployments on the same
+    machine: what the kernel hands out to those stays open to them.
 
-    Returns ``members``, ``clients`` and ``collectors``, each ``{v4, v6, ports}`` with ports as nftables writes them, ``closed``, the
+    Returns ``members``, ``clients``, ``collectors`` and ``fleet``, each ``{v4, v6, ports}`` with ports as nftables writes them, ``closed``, the
     ports of them all and those that only the host itself may use, ``dynamic`` (the interface and range where gloo and NCCL listen,
     and what stays open there), ``ssh``, ``zones`` and ``notes`` for people; where the rules cannot be known, ``unknown``, hosts
     without an address, and ``clashes``, pairs with one port.
@@ -137,6 +138,7 @@ def firewall_rules(
         # The metrics of vLLM are on the port of the API.
         CLIENTS: [*inside, *sources, *outside.get(CLIENTS, ()), *outside.get(COLLECTORS, ())],
         COLLECTORS: [*inside, *outside.get(COLLECTORS, ())],
+        FLEET: [*inside, *outside.get(COLLECTORS, ()), *outside.get(FLEET, ())],
         ITSELF: [],
     }
     rules: dict[str, Any] = {
@@ -277,7 +279,7 @@ def firewalld_zones(default: str, text: str) -> dict[str, dict[str, Any]]:
 def ufw_rules(rules: Mapping[str, Any]) -> list[dict[str, str]]:
     """Rules of ufw, in order: the first that fits decides."""
     found = []
-    for kind in (MEMBERS, CLIENTS, COLLECTORS):
+    for kind in (MEMBERS, CLIENTS, COLLECTORS, FLEET):
         for source in rules[kind]["v4"] + rules[kind]["v6"]:
             # Members on any port: gloo and NCCL choose theirs when they start.
             for ports in [""] if kind == MEMBERS else rules[kind]["ports"]:
@@ -288,7 +290,7 @@ def ufw_rules(rules: Mapping[str, Any]) -> list[dict[str, str]]:
 def firewalld_rules(rules: Mapping[str, Any]) -> list[dict[str, str]]:
     """Rich rules of firewalld. Its zones refuse whatever no rule lets in."""
     found = []
-    for kind in (MEMBERS, CLIENTS, COLLECTORS):
+    for kind in (MEMBERS, CLIENTS, COLLECTORS, FLEET):
         for source in rules[kind]["v4"] + rules[kind]["v6"]:
             head = 'rule family="{0}" source address="{1}"'.format("ipv6" if ":" in source else "ipv4", source)
             for ports in [""] if kind == MEMBERS else rules[kind]["ports"]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # Who connects
-MEMBERS, CLIENTS, COLLECTORS, ITSELF = "members", "clients", "collectors", "itself"
+MEMBERS, CLIENTS, COLLECTORS, FLEET, ITSELF = "members", "clients", "collectors", "fleet", "itself"
 
 
 class Port(NamedTuple):
@@ -29,6 +29,7 @@ class Port(NamedTuple):
     head_only: bool
     reached_by: str
     watched: bool = False  # only where there is a host that collects metrics
+    asked_by: str = ""  # the variable that has to be true
 
 
 PORTS = (
@@ -53,6 +54,12 @@ PORTS = (
     Port("workers", "ray_min_worker_port", "ray_max_worker_port", 10002, 10999, "ray", False, MEMBERS),
     # Without llm_monitoring an exporter on this port is somebody else's.
     Port("exporter", "monitoring_exporter_port", "", 9100, 9100, "", False, COLLECTORS, watched=True),
+    # Where the journals of all hosts are collected: one of them listens.
+    Port(
+        *("journal", "monitoring_journal_central_port", "", 19532, 19532, "", False, FLEET),
+        watched=True,
+        asked_by="monitoring_journal_central_enabled",
+    ),
 )
 
 
@@ -63,6 +70,8 @@ def deployment_ports(variables: Mapping[str, Any], executor: str = "", watched: 
     found: list[Port] = []
     for port in PORTS:
         if (executor and port.executor not in ("", executor)) or (port.watched and not watched):
+            continue
+        if port.asked_by and not is_true(variables.get(port.asked_by, "")):
             continue
         first = int(variables.get(port.variable) or port.first)
         last = int(variables.get(port.last_variable) or port.last) if port.last_variable else first

@@ -59,3 +59,12 @@ def test_more_metrics_than_the_disk_holds_are_refused(tmp_path: Path) -> None:
     assert status == 0, said
     # Where nobody watches there is nothing to hold.
     assert run(tmp_path, DEBIAN, monitoring_retention_gib=1000000, **data)[0] == 0
+
+
+def test_more_journals_than_the_disk_holds_are_refused(tmp_path: Path) -> None:
+    more = {"watches": True, "monitoring_retention_gib": 0, "monitoring_journal_central_gib": 1000000}
+    status, said = run(tmp_path, DEBIAN, monitoring_journal_central_enabled=True, **more)
+    assert status == 2, said
+    for part in ("1000000 GiB on gpu01", "monitoring_journal_central_gib", "/var/log/journal/remote"):
+        assert part in said
+    assert run(tmp_path, DEBIAN, **more)[0] == 0, "nobody sends one"

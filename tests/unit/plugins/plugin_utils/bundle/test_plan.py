@@ -153,6 +153,9 @@ def test_whoever_is_watched_needs_prometheus() -> None:
     assert of(found, "os_packages")[0]["packages"][-4:] == wanted
     assert found["problems"] == []
     assert "prometheus" not in str(plan({"a": {"groups": {"llm_monitoring": []}}}))
+    sends = {**watched, "monitoring_journal_central_enabled": True}
+    assert of(plan({"a": watched, "b": sends}), "os_packages")[0]["packages"][-1] == "systemd-journal-remote"
+    assert "journal" not in str(found)
 
 
 def test_a_system_without_prometheus_is_refused_where_it_would_be_watched() -> None:
@@ -170,6 +173,7 @@ def test_the_packages_are_those_that_the_role_installs() -> None:
     said = yaml.safe_load((ROLES / "monitoring/vars/main.yml").read_text())
     assert said["_monitoring_server_packages"] == list(bundle_plan.SERVER_PACKAGES)
     assert said["_monitoring_exporter_packages"] == list(bundle_plan.EXPORTER_PACKAGES)
+    assert said["_monitoring_journal_packages"] == list(bundle_plan.JOURNAL_PACKAGES)
 
 
 def test_each_generation_gets_its_driver() -> None:

@@ -10,6 +10,7 @@ import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import (
     CLIENTS,
     COLLECTORS,
+    FLEET,
     ITSELF,
     PORTS,
     Port,
@@ -92,3 +93,11 @@ def test_merged_ranges_hold_the_same_ports(ranges: list[tuple[int, int]]) -> Non
 def test_the_dashboard_is_reached_by_clients_where_it_listens_for_them(variables: Any, reached_by: str) -> None:
     (port,) = [port for port in deployment_ports(variables, "ray") if port.name == "dashboard"]
     assert port.reached_by == reached_by
+
+
+def test_journals_have_a_port_where_they_are_collected() -> None:
+    asked = {"monitoring_journal_central_enabled": "true", "monitoring_journal_central_port": 20000}
+    (port,) = [port for port in deployment_ports(asked, "mp", watched=True) if port.name == "journal"]
+    assert (port.first, port.last, port.reached_by) == (20000, 20000, FLEET)
+    for variables, watched in (({**asked, "monitoring_journal_central_enabled": "false"}, True), (asked, False)):
+        assert "journal" not in {port.name for port in deployment_ports(variables, "mp", watched=watched)}
