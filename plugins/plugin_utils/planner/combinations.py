@@ -122,7 +122,7 @@ def _blocks(settings: Settings) -> Iterator[StartError]:
     size, key = settings.block_size, settings.release.key
     if "block_size" not in settings.raw:
         return
-    if size > 32 and within(key, "0.6.4", "0.7.3"):
+    if size > 32 and within(key, "0.6.4", "0.6.6.post1"):
         yield start_error(
             "value_not_allowed",
             "start_block_size_most",
@@ -183,6 +183,9 @@ def _scheduler(settings: Settings) -> Iterator[StartError]:
 
 def _others(settings: Settings, method: str | None) -> Iterator[StartError]:
     key = settings.release.key
+    # ParallelConfig of vllm/config.py.
+    if _on(settings, "worker_use_ray") and settings.raw.get("distributed_executor_backend") not in (None, "ray"):
+        yield _together(settings, "worker_use_ray", "distributed_executor_backend", "worker_use_ray")
     # validate_parsed_serve_args in vllm/entrypoints/openai/cli_args.py.
     if _on(settings, "enable_auto_tool_choice") and not settings.raw.get("tool_call_parser"):
         yield _needs(settings, "enable_auto_tool_choice", "tool_call_parser")

@@ -518,13 +518,10 @@ def _nearby(task: Task, best: Candidate) -> list[Candidate]:
 def _checkpoints(task: Task, best: Candidate) -> list[Candidate]:
     """The same model in another format, where the GPUs cannot run the one of the checkpoint: those that start."""
     plain = task.model._replace(quantization=NONE)
-    formats = [
-        *(
-            (name, Text("cost_checkpoint_other"), scheme)
-            for name, scheme in other_plans.checkpoints(plain, task.release.key, task.weakest.capability)
-        ),
-        (Text("change_plain"), Text("cost_plain"), NONE),
-    ]
+    formats = [(Text("change_plain"), Text("cost_plain"), NONE)]
+    if task.model.quantization.method != "mxfp4":  # nobody publishes such a model in a third format
+        others = other_plans.checkpoints(plain, task.release.key, task.weakest.capability)
+        formats = [*((name, Text("cost_checkpoint_other"), scheme) for name, scheme in others), *formats]
     found = []
     for change, cost, scheme in formats:
         one = candidate(task._replace(model=plain._replace(quantization=scheme), memo={}), best.placement)

@@ -326,6 +326,10 @@ A100 = {"name": "NVIDIA A100-SXM4-80GB", "memory_mib": 81920, "compute_capabilit
         (V100, "0.8.5.post1", {"num_scheduler_steps": 8}, "num_scheduler_steps"),
         (V100, "0.8.5.post1", {"num_scheduler_steps": 1}, None),
         (A100, "0.8.5.post1", {"num_scheduler_steps": 8}, None),
+        (V100, "0.6.3.post1", {"worker_use_ray": True, "distributed_executor_backend": "mp"}, "worker_use_ray"),
+        # Blocks above 32 are refused by vllm/config.py of 0.6.6, no longer by that of 0.7.0.
+        (A100, "0.6.6", {"block_size": 64}, "block_size"),
+        (A100, "0.7.0", {"block_size": 64}, None),
         # LoRA's kernels before Triton's (punica.py).
         (V100, "0.4.2", {"enable_lora": True}, "enable_lora"),
         (V100, "0.5.4", {"enable_lora": True}, None),

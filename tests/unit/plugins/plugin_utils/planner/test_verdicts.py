@@ -13,6 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
 
 from benchmarks.verdicts import (
     FRESH_VERDICTS,
+    LATER_VERDICTS,
     NEW_VERDICTS,
     VERDICTS,
     WEIGHTS,
@@ -62,6 +63,14 @@ def test_fresh_verdicts_are_shared_but_for_names_of_classes_and_numbers_that_are
     assert [row.verdict for row in apart if row.promises] == []
     assert all(set(APART) & set(row.verdict[5]) for row in apart)
     assert agreement(fresh) > 0.995
+
+
+def test_releases_that_no_rule_was_compared_with_are_shared_as_well() -> None:
+    later = compare(json.loads(LATER_VERDICTS.read_text(encoding="utf-8")))
+    assert {row.verdict[4] for row in later} == {"0.7.3", "0.11.2"}
+    assert [row.verdict for row in later if row.promises] == []
+    assert all(set(APART) & set(row.verdict[5]) for row in later if not row.agrees)
+    assert agreement(later) > 0.99
 
 
 def test_the_page_names_every_verdict_that_is_not_shared() -> None:
