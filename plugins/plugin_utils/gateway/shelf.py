@@ -31,6 +31,11 @@ GATEWAY, JOURNAL = "gateway", "journal"
 DAYS = {GATEWAY: CERTIFICATE_DAYS, JOURNAL: AUTHORITY_DAYS}
 
 
+def _authority(kind: str) -> tuple[str, str]:
+    """The files of an authority: its certificate and its key."""
+    return f"{kind}_ca.crt", f"{kind}_ca.key"
+
+
 class Shelf:
     """The folder of one run. ``write`` is None in check mode: what is made then is forgotten."""
 
@@ -87,7 +92,7 @@ class Shelf:
             for key in self.variables[host].get("gateway_keys") or []
             if key.get("key") is None
         ]
-        authority = [] if self.own(host) is not None else [AUTHORITY, AUTHORITY_KEY]
+        authority = () if self.own(host) is not None else _authority(GATEWAY)
         return [name for name in (*keys, *authority) if not self.kept(name)]
 
     # -- certificates -------------------------------------------------------------------------------------------------
@@ -126,7 +131,7 @@ class Shelf:
 
     def signed(self, kind: str, host: str, names: Sequence[str]) -> dict[str, Any]:
         """A certificate that the local authority of this kind signed: the same as ``certificate``, without ``own``."""
-        authority, authority_key = f"{kind}_ca.crt", f"{kind}_ca.key"
+        authority, authority_key = _authority(kind)
         root, signer = self.kept(authority), self.kept(authority_key)
         if not root or not signer or days_left(root.encode(), self.now) < RENEW_DAYS:
             made_root, made_signer = make_authority(self.now, f"baremetal.llm {kind}")

@@ -66,7 +66,7 @@ def test_fresh_verdicts_are_shared_but_for_names_of_classes_and_numbers_that_are
 
 
 def test_releases_that_no_rule_was_compared_with_are_shared_as_well() -> None:
-    later = compare(json.loads(LATER_VERDICTS.read_text(encoding="utf-8")))
+    later = compared(LATER_VERDICTS)
     assert {row.verdict[4] for row in later} == {"0.7.3", "0.11.2"}
     assert [row.verdict for row in later if row.promises] == []
     assert all(set(APART) & set(row.verdict[5]) for row in later if not row.agrees)
