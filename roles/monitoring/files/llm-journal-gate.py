@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Lets in the hosts that send their journals, by TLS with a certificate on both sides, and passes on what they send to systemd-journal-remote on the
