@@ -56,7 +56,8 @@ fi
 key=${LLM_API_KEY_FILE:-/run/secrets/vllm_api_key}
 if [ -f "$key" ]; then
   VLLM_API_KEY=$(cat "$key")
-  if [[ ! $VLLM_API_KEY =~ ^[!-~]+$ ]]; then
+  # What lies between ! and ~ is another matter in each locale, and images may have one.
+  if ! (LC_ALL=C && [[ $VLLM_API_KEY =~ ^[!-~]+$ ]]); then
     echo "error: $key holds no key; without one the API would be open to everybody" >&2
     exit 1
   fi

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -62,6 +63,22 @@ def test_a_file_without_a_key_does_not_open_the_api(tmp_path: Path, content: str
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == ((0, f"{shown}\n") if shown else (1, ""))
     assert shown or "holds no key" in done.stderr
+
+
+@pytest.mark.skipif(
+    not (shutil.which("localedef") and Path("/usr/share/i18n/locales/en_US").exists()),
+    reason="no localedef, or nothing that it makes a locale of",
+)
+def test_a_key_is_one_in_the_locale_of_any_image(tmp_path: Path) -> None:
+    """By the order of en_US no letter lies between ! and ~."""
+    subprocess.run(["localedef", "-i", "en_US", "-f", "UTF-8", str(tmp_path / "en_US.UTF-8")], check=True)
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LLM_STARTS_FILE": str(tmp_path / "starts")}
+    environment |= {"LC_ALL": "en_US.UTF-8", "LOCPATH": str(tmp_path), "LLM_API_KEY_FILE": str(tmp_path / "key")}
+    command = ["bash", str(FILE), "0", "sh", "-c", "echo $VLLM_API_KEY $LC_ALL"]
+    for key, status, said in (("Ab9z", 0, "Ab9z en_US.UTF-8\n"), ("\u00e9", 1, ""), ("", 1, "")):
+        (tmp_path / "key").write_text(key, encoding="utf-8")
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (status, said), done.stderr
 
 
 def uptime() -> int:
