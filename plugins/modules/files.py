@@ -169,7 +169,7 @@ class Files:
             self._changed(path, {"before": {"state": "absent"}, "after": {"state": "directory"}})
             if self.module.check_mode:
                 return
-            os.makedirs(path, mode=0o755)
+            os.makedirs(path, mode=0o755, exist_ok=True)  # another host of the run may write here, too
         self._attributes(path, wanted)
 
     def file(self, wanted: dict[str, Any]) -> None:

@@ -101,6 +101,20 @@ def test_folders_above_are_for_everybody_whatever_the_login_says(tmp_path: Path)
     assert [mode(tmp_path / name) for name in ("opt", "opt/llm", "opt/llm/secrets")] == ["0755", "0755", "0750"]
 
 
+def test_a_folder_that_another_run_makes_meanwhile_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts write their figures on the controller at the same time, into a folder that the first of them makes."""
+    really, looks = os.path.isdir, iter([False])
+    monkeypatch.setattr(os.path, "isdir", lambda path: next(looks, None) is not False and really(path))
+    module = SimpleNamespace(
+        check_mode=False,
+        load_file_common_arguments=lambda wanted, path: {**wanted, "path": path},
+        set_fs_attributes_if_different=lambda *_arguments: False,
+    )
+    (tmp_path / "figures").mkdir()
+    files.Files(module).folder({"path": str(tmp_path / "figures"), "mode": "0755"})  # type: ignore[arg-type]
+    assert next(looks, None) is None
+
+
 def test_a_file_that_cannot_be_given_away_leaves_nothing(tmp_path: Path) -> None:
     file = {"path": str(tmp_path / "key"), "content": "secret", "owner": "nobody-of-this-name"}
     assert answer_of("files", {"files": [file]})["failed"]
