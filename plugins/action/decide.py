@@ -223,7 +223,9 @@ class ActionModule(ActionBase):
         if not clients:
             return {}, []
         folder = Path(self._loader.path_dwim(str(fleet["localhost"]["llm_secrets_dir"])))
-        write = None if self._task.check_mode else write_private
+        # Before one of them was looked at, another machine may have set them up: what is made now is not kept.
+        looked_at = any("llm_records" in (fleet[host].get("ansible_facts") or {}) for host in clients)
+        write = write_private if looked_at and not self._task.check_mode else None
         now = datetime.datetime.now(datetime.UTC)
         shelf = Shelf(folder, fleet, self._loader.path_dwim, write, now, question.language)
         replica_key, own_key = (functools.partial(shelf.secret, name) for name in (REPLICA_KEY, OWN_KEY))

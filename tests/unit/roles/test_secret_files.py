@@ -65,6 +65,25 @@ def test_a_secret_that_is_another_one_is_not_shown(tmp_path: Path, file: str) ->
     assert (place.read_text().strip(), place.stat().st_mode & 0o777) == (SECRET, 0o640)
 
 
+def test_a_head_waits_for_a_key_of_the_gateway_that_is_not_made_yet(tmp_path: Path) -> None:
+    """A run with --limit to a deployment may come before the first one that reaches a gateway."""
+    variables = {
+        "_gateway_head_key_file": str(tmp_path / "secrets/vllm_api_key.gateway"),
+        "_gateway_replica_key_file": str(tmp_path / "gateway_replica_key"),
+        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+    }
+    tasks = list(tasks_of(ROLES / "gateway/tasks/head.yml"))
+    play = [{"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": tasks}]
+    (tmp_path / "play.yml").write_text(yaml.safe_dump(play))
+    for kept, written in ((None, []), (SECRET, [f"{SECRET}\n"])):
+        if kept:
+            (tmp_path / "gateway_replica_key").write_text(f"{kept}\n")
+        done = playbook(tmp_path / "play.yml", "-i", "localhost,", "-c", "local")
+        assert done.returncode == 0, done.stdout
+        assert [path.read_text() for path in (tmp_path / "secrets").iterdir()] == written
+        assert SECRET not in done.stdout + done.stderr
+
+
 def former(key: Path, blocks: str = "unlimited") -> subprocess.CompletedProcess[str]:
     """What lets a key work for longer, on a disk that takes files of so many blocks of 512 bytes."""
     tasks = tasks_of(ROLES / "vllm/tasks/server.yml")

@@ -221,9 +221,10 @@ def test_a_secret_that_is_not_asked_for_is_not_made(variables: Variables) -> Non
 # -- the gateway ------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def gated(variables: Variables) -> Variables:
-    """The same with a gateway that is no host of a deployment."""
+    """The same with a gateway that is no host of a deployment, and that was looked at."""
     said = {name: variables["localhost"][name] for name in ("llm_report_dir", "llm_secrets_dir")}
     variables["gate"] = {**said, "gateway_keys": [{"name": "alice"}], "ansible_host": "192.0.2.9"}
+    variables["gate"]["ansible_facts"] = {"llm_records": {}}
     return variables
 
 
@@ -274,6 +275,16 @@ def test_a_second_controller_makes_no_new_keys_of_a_gateway(gated: Variables, ch
         decided(gated, check_mode=check_mode)
     gated["localhost"]["llm_rotate_secrets"] = "gateway"
     assert decided(gated, check_mode=check_mode)["gateways"]
+
+
+def test_nothing_is_made_before_a_gateway_was_looked_at(gated: Variables) -> None:
+    """site.yml decides for the first time before it looks at the gateways: what was made then would hide that another machine has set them up."""
+    del gated["gate"]["ansible_facts"]
+    assert decided(gated)["gateways"]["gate"]["needed"]
+    assert not [name for name in kept(gated) if name.startswith("gateway")]
+    gated["gate"]["ansible_facts"] = {"llm_records": {"gateway": {"digest": "x", "collection": "x", "differs": []}}}
+    with pytest.raises(AnsibleActionFail, match="Another machine has set up the gateway on gate"):
+        decided(gated)
 
 
 def test_a_gateway_in_check_mode_keeps_no_secret(gated: Variables) -> None:
