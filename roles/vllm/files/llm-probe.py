@@ -55,7 +55,7 @@ AGAIN_SECONDS, RUN_SECONDS = 5, 240
 # How long an answer may take: the first time, and at most; a request that is taken back has lost its place in the queue.
 ASK_SECONDS, ASK_MOST = 5, 60
 COUNTERS_SECONDS, DOCKER_SECONDS, CLUSTER_SECONDS, RESTART_SECONDS = 5, 10, 30, 60
-# Of the state's form: another one's is not read.
+# The version of the state's file: a file of another version is not read.
 FORM = 2
 # What counts as dead is not waited for.
 STOP_SECONDS = 2
