@@ -85,9 +85,7 @@ def section(recipe: Mapping[str, Any]) -> str:
     shown = next((version for version in candidates if plans[version]["ok"]), candidates[0])
     hosts = [f"{host}: {len(kinds)} x {gpus[kinds[0]]['name']}" for host, kinds in recipe["hosts"].items()]
     group = "\n".join(f"{name}: {_yaml(name, value)}" for name, value in variables_of(recipe, shown).items())
-    text = " ".join(recipe["text"].split()) + (
-        " It is rendered only, as said above." if recipe.get("only_rendered") else ""
-    )
+    text = " ".join(recipe["text"].split())
     lines = [f"## {recipe['title']}", "", text, "", ", ".join(hosts) + ".", ""]
     lines += ["```yaml", group, "```", "", "| vLLM | Outcome |", "| --- | --- |"]
     lines += [f"| {span} | {outcome} |" for span, outcome in outcomes(plans)]

@@ -43,7 +43,7 @@ SECOND_LAB_KIB = 14 * 1024 * 1024
 IMAGES, STATES = "lab/images", "lab/states"
 # It keeps its hosts as the state that others begin with; without it the state is made for them.
 WALK = "molecule/cluster"
-# The output of these holds this, with a number above zero in the group: proof that they looked at something.
+# The output of these holds this, with a number above zero in the group, which shows that they looked at something.
 PROOFS = {
     "lint/ansible-lint": r"in (\d+) files processed",
     "lint/mypy": r"in (\d+) source files",

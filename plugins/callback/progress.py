@@ -11,7 +11,7 @@ version_added: 0.1.0
 description:
   - Ansible prints nothing between the beginning of a task and its end. Where a task takes long (an image is loaded, a driver is built, weights are
     copied), this says once a minute which task runs, for how long, and on which hosts.
-  - It only prints, and in nothing else does a run differ with it.
+  - This plugin only prints. Nothing else about a run differs with it.
 requirements:
   - enable it in C(callbacks_enabled)
 options:
@@ -45,12 +45,12 @@ from typing import Any
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.running import Running
 
-# How many times in such an interval is looked: a line comes so much later at most.
+# How many times in such an interval the tasks are looked at: a line is late by one of these parts at most.
 LOOKS = 12
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc,unused-ignore]
-    """Hears of every task, and looks from a thread of its own: Ansible's is waiting then."""
+    """Notes when each task begins and ends, and prints from a thread of its own, because that of Ansible waits meanwhile."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"

@@ -50,7 +50,7 @@ _OVERHEAD = {4: 28, 6: 48}  # IP and UDP headers
 # Sizes of whole packets that tell something: jumbo frames, InfiniBand, Ethernet, PPPoE, tunnels, the least that IPv6 allows.
 _SIZES = (9000, 8942, 4092, 2044, 1500, 1492, 1450, 1420, 1400, 1280, 576)
 _COPIES = 3
-# How often a port is looked at whose program cannot be told, and how long between.
+# How often a port is looked at whose program cannot be found out, and how long between.
 _LOOKS, _LOOK_SECONDS = 4, 0.5
 # How often a listener looks whether a service has given up its port, and a prober tries such a port again.
 _AGAIN_SECONDS = 0.2
@@ -224,7 +224,7 @@ class Listener:
     def hold_one(self, network: str, address: str, port: int, looks: int) -> Holder | None:
         """Hold this port: nothing then, else who has it.
 
-        A program that ends while it is looked at, as a Ray node does that has lost its head, can no longer be told from others: the port is
+        A program that ends while it is looked at, as a Ray node does that has lost its head, can no longer be recognised: the port is
         taken by another program only if the same one has it at the next look, too.
         """
         owner: Holder | None = None

@@ -267,7 +267,7 @@ def slowest_fabric(
     """What the worst-connected card can exchange with the others of its host: ``{via: NVLink x6, mbps: 1200000}``.
 
     Each direction for itself. A card's NVLinks work side by side, so they add up; behind an NVSwitch every pair shows all of them.
-    A card without NVLink to another one goes over PCIe, at the width it has now. None for a single card and where nothing tells.
+    A card without NVLink to another one goes over PCIe, at the width it has now. None for a single card and where nothing says so.
     """
     if len(gpus) < 2:
         return None

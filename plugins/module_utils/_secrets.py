@@ -25,7 +25,7 @@ def sealed_secrets(folder: str, challenge: str) -> dict[str, str]:
     found = {}
     for name in FILES:
         try:
-            # What is no text is a secret that nobody else has, and the controller refuses it in words.
+            # Bytes that are no text match no other secret, so the controller refuses them with a message.
             with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as stream:
                 value = stream.read().strip()
         except (FileNotFoundError, NotADirectoryError, PermissionError):

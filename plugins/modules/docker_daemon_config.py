@@ -37,7 +37,7 @@ attributes:
     description: Has a part that runs on the controller, and says there what went wrong.
     support: full
   check_mode:
-    description: Can run in check mode and tells then what it would change.
+    description: Can run in check mode, and then says what it would change.
     support: full
   diff_mode:
     description: Shows what changed.

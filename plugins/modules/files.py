@@ -82,7 +82,7 @@ author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
   check_mode:
-    description: Can run in check mode and tells then what it would change.
+    description: Can run in check mode, and then says what it would change.
     support: full
   diff_mode:
     description: Shows what changed.

@@ -111,13 +111,13 @@ gpu_facts:
       sample: {"GPU0": {"GPU1": "NV2"}, "GPU1": {"GPU0": "NV2"}}
     p2p:
       description:
-        - Per card whether it can read the memory of each other card directly, V(true) or V(false); V(null) where nothing tells.
+        - Per card whether it can read the memory of each other card directly, V(true) or V(false); V(null) where nothing says so.
       type: dict
       sample: {"GPU0": {"GPU1": true}, "GPU1": {"GPU0": true}}
     fabric:
       description:
         - What the card with the worst connection can exchange with the others of its host in each direction, C(mbps), and C(via)
-          what; V(null) for a single card and where nothing tells. NVLinks of a card add up; PCIe counts with its width now.
+          what; V(null) for a single card and where nothing says so. NVLinks of a card add up; PCIe counts with its width now.
       type: dict
       sample: {"via": "NVLink x2", "mbps": 400000}
     nvswitches:

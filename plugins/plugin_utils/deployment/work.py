@@ -204,7 +204,7 @@ def to_do(
     """For each stage the hosts where it has something to do, each with the reasons; none where an earlier stage is the reason.
 
     ``deployments`` has the hosts of this run by deployment. ``asked`` and ``records`` are by host and role; ``asked`` has the ``CODE`` as well.
-    ``lost`` names by deployment the hosts that did not answer or failed in this run: what is done without them is to be refused, or to be told.
+    ``lost`` names by deployment the hosts that did not answer or failed in this run: what is done without them is to be refused, or to be reported.
     """
     found: dict[str, dict[str, list[dict[str, str]]]] = {}
     for stage, (_roles, after) in STAGES.items():

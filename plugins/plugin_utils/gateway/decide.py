@@ -104,7 +104,7 @@ def decide_gateways(asked: Gateways, secrets: Secrets) -> tuple[dict[str, dict[s
     """The section of each gateway, and what is to be refused. Without the address of every head there is no section."""
     if not asked.hosts:
         return {}, []
-    # First of all: what is asked for below is made where there is none.
+    # First of all, because secrets that are asked for below are made where there are none.
     lost = lost_problems(asked, secrets)
     if lost:
         return {}, lost

@@ -25,9 +25,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 KEYS, REPLICA_KEY, OWN_KEY = "gateway_key_", "gateway_replica_key", "gateway_own_key"
-# Each kind of certificate has an authority of its own, which is called so: what may be a gateway may not send journals.
+# Each kind of certificate has an authority of its own, named after it, so that nobody sends journals with a certificate of a gateway.
 GATEWAY, JOURNAL = "gateway", "journal"
-# Nobody looks at the certificates of journals, and no browser does: they live as long as an authority.
+# No browser, which would refuse a long life, looks at the certificates of journals: they last as long as their authority.
 DAYS = {GATEWAY: CERTIFICATE_DAYS, JOURNAL: AUTHORITY_DAYS}
 
 

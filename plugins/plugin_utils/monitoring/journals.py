@@ -12,7 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import address_of, endpoint
 
 CENTRAL = "monitoring_journal_central_enabled"
-# Each with what the host that collects has to say, and what is assumed without a word.
+# Variables of the host that collects: what each of them has to be, and its default.
 NEEDED = (
     (CENTRAL, "true", "false"),
     ("monitoring_mode", "full", "full"),

@@ -9,7 +9,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 
 
 class Running:
-    """Told of what begins and ends at which second; two threads use it, each for one dictionary operation at a time."""
+    """The tasks that have begun and not ended, by host. Two threads use this, each for one dictionary operation at a time."""
 
     def __init__(self, every: float, lang: str = "en") -> None:
         self.every, self.lang = every, lang

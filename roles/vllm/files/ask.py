@@ -45,7 +45,7 @@ if os.path.exists(key_file):
         key = stream.read().strip()
     # The library's own complaint would show it.
     if not re.match(r"[!-~]+$", key):
-        sys.exit(f"{key_file} holds what no key can be")
+        sys.exit(f"{key_file} holds no usable key")
     headers["Authorization"] = "Bearer " + key
 path, question, counts = "/v1/completions", {"prompt": prompt, "max_tokens": int(max_tokens), "temperature": 0}, None
 if kind:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Restarts what is dead on this host, and nothing else. systemd runs it every few seconds.
 
-On the head it asks the model for one token and judges the server by `decide`; on every host of the deployment it judges the container that
-takes part in the cluster by `watch`. Both are pure: what was seen goes in, with the state that they returned last, and an action comes out.
+On the head it asks the model for one token, and `decide` says what to do with the server; on every host of the deployment `watch` says the same of
+the container that takes part in the cluster. Both are pure: what was seen goes in, with the state that they returned last, and an action comes out.
 
 What counts as alive: a generated token, an answer below 500 that is no token (a rotated key, a renamed model), or counters of the engine that
 moved since the last look. Time is counted on the boot-time clock, look by look, so that neither a clock that jumps nor a host that slept
@@ -32,7 +32,7 @@ SAMPLE_BYTES = 256 << 20
 BASE_SECONDS = 300
 # Of the measured rate, which is one reader on an idle disk, this part is counted on.
 RATE_SHARE = 0.5
-# How many times as long a start may take before it is judged dead. vLLM gives up by itself after 600 s without progress
+# How many times as long a start may take before it counts as dead. vLLM gives up by itself after 600 s without progress
 # (VLLM_ENGINE_READY_TIMEOUT_S in vllm/envs.py); the probe is for what does not even do that. Another host's disk may be slower than this
 # one's: each restart that brought no token doubles the time, at most this many times.
 PATIENCE, DOUBLINGS = 2, 3
@@ -41,9 +41,9 @@ LEARNED_MARGIN = 1.5
 # A silent engine is given so many seconds and half a start, which is what a restart costs; vLLM itself gives up a step that takes 300 s
 # (VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS in vllm/envs.py).
 SILENCE_SECONDS, SILENCE_LEAST, SILENCE_MOST = 10, 30, 300
-# A server whose counters cannot be read may be busy with others: only a much longer silence is a proof.
+# A server whose counters cannot be read may be busy with others: only after a much longer silence does it count as dead.
 UNKNOWN_SECONDS = 600
-# An error may come back at once, and one that lasts no longer than this is no proof of death.
+# An error may come back at once, and one that lasts no longer than this does not count.
 ERROR_SECONDS = 30
 # A process none of whose threads got a turn on a processor for so long is stopped or stuck: those that are looked at wake up every second
 # or so, also where they only wait for a GPU. Two looks see it.
@@ -55,9 +55,9 @@ AGAIN_SECONDS, RUN_SECONDS = 5, 240
 # How long an answer may take: the first time, and at most; a request that is taken back has lost its place in the queue.
 ASK_SECONDS, ASK_MOST = 5, 60
 COUNTERS_SECONDS, DOCKER_SECONDS, CLUSTER_SECONDS, RESTART_SECONDS = 5, 10, 30, 60
-# Of the state's form: another one's is not read.
+# The version of the state's file: a file of another version is not read.
 FORM = 2
-# Who is judged dead is not waited for.
+# What counts as dead is not waited for.
 STOP_SECONDS = 2
 # Where start-vllm.sh counts, in the container.
 STARTS = "/var/tmp/llm-vllm.starts"
@@ -327,7 +327,7 @@ def ask(url, model, key, timeout, kind="token"):
     if key:
         headers["Authorization"] = "Bearer " + key
         if not re.match(r"[!-~]+$", key):
-            return "refused", "the key's file holds what no key can be"
+            return "refused", "the key's file holds no usable key"
     try:
         request = urllib.request.Request(url + path, body, headers)
         with within(timeout), OPENER.open(request, timeout=timeout) as response:

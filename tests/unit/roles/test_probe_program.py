@@ -302,7 +302,7 @@ def test_a_file_that_holds_no_key_is_named_and_its_content_is_not(host: Host, ke
         command = [sys.executable, str(FILES / "ask.py"), url, "tiny", "Hello", "1", str(file)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert "refused" in said
-    assert done.stderr == f"{file} holds what no key can be\n"
+    assert done.stderr == f"{file} holds no usable key\n"
     assert (done.returncode, done.stdout, "secret" in said) == (1, "", False)
 
 

@@ -187,7 +187,7 @@ class ApiPaths:
         return (200 if word in WELL else 503), {"status": word}
 
     def refused(self, scope: Mapping[str, Any]) -> int:
-        """The status of a refusal, or 0."""
+        """The HTTP status with which a request is refused, or 0."""
         path = scope["path"]
         if below(path, OPEN):
             return 0
