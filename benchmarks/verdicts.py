@@ -37,6 +37,8 @@ sys.path.insert(0, str(ROOT / ".collections"))
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.allocator import Allocator  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import read_gpus  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.layers import Build, layers_of  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.loading import load  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import read_model  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import shards  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import predict  # noqa: E402
@@ -46,7 +48,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.validity imp
     resolve_dtype,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import Layout  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import DTYPE_BYTES  # noqa: E402
 
 DATA = ROOT / "tests" / "data"
 VERDICTS = DATA / "planner" / "release_verdicts.json"
@@ -160,9 +162,9 @@ def weights(rows: list[list[Any]]) -> dict[str, list[float]]:
         model = model._replace(quantization=effective_quantization(model, settings))
         store = Bytes()
         experts = settings.tp * settings.dp if settings.expert_parallel else 1
-        layout = Layout(model, stage, dtype, key, experts, gpus[0].capability)
-        layout.marlin = layout.machete = False  # what kernels repack comes after loading
-        layout.load(store)
+        # Without the kernels: what they repack comes after loading.
+        build = Build(model, stage, DTYPE_BYTES[dtype], key, experts, gpus[0].capability)
+        load(build, layers_of(build), store)
         found.setdefault(release, []).append((store.allocated - real) / real)
     return found
 

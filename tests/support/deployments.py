@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import render
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
@@ -60,6 +61,16 @@ def plan(executor: str, *ranks: int, **settings: Any) -> dict[str, Any]:
         nodes.append({"host": f"gpu{number}", "ranks": list(range(first, first + count))})
         first += count
     return {"ok": True, "executor": executor, "nodes": nodes, "settings": settings}
+
+
+def deployment(executor: str = "ray", ranks: tuple[int, ...] = (1, 1), **more: Any) -> Deployment:
+    """Of gpu1, the head, and others, with these variables on each of them."""
+    variables = {f"gpu{n}": host(n, **more) for n in range(1, len(ranks) + 1)}
+    return Deployment("tiny", "gpu1", list(variables), plan(executor, *ranks), "image:1", variables)
+
+
+def member(name: str = "gpu1", executor: str = "ray", ranks: tuple[int, ...] = (1, 1), **more: Any) -> Member:
+    return deployment(executor, ranks, **more).of(name)
 
 
 def refused(decided: dict[str, Any], language: str = "en") -> str:

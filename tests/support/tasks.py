@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names
 
 from tests.support.deployments import host
@@ -47,7 +48,7 @@ def decision(executor: str, **variables: Any) -> dict[str, Any]:
     pair = Deployment("pair", "a", ["a", "b"], plan, "image", known)
     about = {"deployment": "pair", "head": "a", "planned": pair.planned, "unknown": [], "former": []}
     hosts = {name: {**about, "names": {**names(sharing=[name]), "folder": "/opt/llm"}} for name in known}
-    return {"plans": {"pair": plan}, "hosts": {name: {**hosts[name], **pair.of(name).sections()} for name in known}}
+    return {"plans": {"pair": plan}, "hosts": {name: {**hosts[name], **host_sections(pair.of(name))} for name in known}}
 
 
 def run_tasks(

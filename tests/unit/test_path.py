@@ -15,7 +15,7 @@ PLAYS: list[dict[str, Any]] = [
     for play in yaml.safe_load(path.read_text())
     if "hosts" in play
 ]
-# Their tasks call docker, and those of the last two what plugins/plugin_utils/deployment/launch.py makes of it.
+# Their tasks call docker, and those of the last two what plugins/plugin_utils/deployment/ makes of it.
 ROLES = {"docker", "nvidia_container_toolkit", "ray", "vllm"}
 
 

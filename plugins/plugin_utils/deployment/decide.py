@@ -23,8 +23,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
     plan_inputs,
     ray_without_token,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import SCRIPTS, Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import former, names_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SCRIPTS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
@@ -138,7 +140,7 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
         for host in members:
             section = {"deployment": name, "head": head, "planned": deployment.planned, "unknown": unknown}
             section |= _named(question, host)
-            roles = {} if unknown else deployment.of(host).sections()
+            roles = {} if unknown else host_sections(deployment.of(host))
             decided["hosts"][host] = {**section, "network": sections[host], **roles}
     return decided
 

@@ -38,6 +38,11 @@ def folder_of(variables: Mapping[str, Any], model: str) -> str:
     return model if posixpath.isabs(model) else f"{variables['models_dir']}/{model.replace('/', '--')}"
 
 
+def model_path(variables: Mapping[str, Any]) -> str:
+    """Where the served model lies on its hosts."""
+    return folder_of(variables, str(variables["vllm_model"]))
+
+
 def folders_outside(variables: Mapping[str, Any]) -> list[str]:
     """The folders of models that do not lie in ``models_dir``."""
     inside = str(variables["models_dir"]).rstrip("/") + "/"

@@ -11,6 +11,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at
 
+VOCABULARY_PADDING = 64
+
 
 class Shard(NamedTuple):
     """A rank's place in the grid."""
@@ -76,3 +78,7 @@ def divides_heads(model: Model, tp: int) -> bool:
         return False
     kv = {layer.attention.kv_heads for layer in model.layers if layer.attention.kind == "gqa"}
     return all(not (heads % tp if heads >= tp else tp % heads) for heads in kv)
+
+
+def padded_vocabulary(size: int) -> int:
+    return -(-size // VOCABULARY_PADDING) * VOCABULARY_PADDING

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import named
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.batch import v0_batch, v1_batch
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import (
     DESCRIPTIVE,
@@ -259,6 +260,41 @@ def keeps_latent(engine: str, key: tuple[int, ...], environment: Mapping[str, st
     return (engine == "V1" or at(changes.MLA_LATENT, key)) and environment.get("VLLM_MLA_DISABLE") != "1"
 
 
+def _length(raw: Mapping[str, Any], key: tuple[int, ...]) -> tuple[int | None, bool]:
+    """The length that is asked for, and whether the engine shall find one that fits."""
+    asked = raw.get("max_model_len")
+    length = None if asked is None else read_length(asked)
+    automatic = asked is not None and length is None
+    if automatic and key < release_key(changes.AUTO_MAX_MODEL_LEN_SINCE):
+        raise InputError("settings.max_model_len", "input_auto_since", since=changes.AUTO_MAX_MODEL_LEN_SINCE)
+    return length, automatic
+
+
+def _lora(raw: Mapping[str, Any]) -> tuple[int, int] | None:
+    if not fields.truth(raw.get("enable_lora"), "settings.enable_lora"):
+        return None
+    adapters = fields.whole(raw, ("max_loras",), "settings") or 1
+    return adapters, fields.whole(raw, ("max_lora_rank",), "settings") or 16
+
+
+def _layer_partition(environment: Mapping[str, str]) -> tuple[int, ...] | None:
+    said = environment.get("VLLM_PP_LAYER_PARTITION")
+    if not said:
+        return None
+    try:
+        return tuple(int(count) for count in said.split(","))
+    except ValueError:
+        raise InputError("settings.environment.VLLM_PP_LAYER_PARTITION", "input_partition") from None
+
+
+def _free(raw: Mapping[str, Any], gpus: int) -> tuple[int, ...] | None:
+    said = raw.get("free_memory_mib")
+    if said is None:
+        return None
+    each = said if isinstance(said, (list, tuple)) else [said] * gpus
+    return tuple(int(float(mib) * MIB) for mib in each)
+
+
 def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
     """Decide everything that the release would decide."""
     raw = normalise(raw_settings)
@@ -279,65 +315,14 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
     utilization = fields.number(raw, "gpu_memory_utilization", "settings", 0, 1)
     if utilization == 0:
         raise InputError("settings.gpu_memory_utilization", "input_share")
-    weakest = min(gpu.total for gpu in gpus)
-    length_asked = raw.get("max_model_len")
-    auto_length = False
-    length = None
-    if length_asked is not None:
-        length = read_length(length_asked)
-        auto_length = length is None
-        if auto_length and key < release_key(changes.AUTO_MAX_MODEL_LEN_SINCE):
-            raise InputError("settings.max_model_len", "input_auto_since", since=changes.AUTO_MAX_MODEL_LEN_SINCE)
+    length, auto_length = _length(raw, key)
     max_model_len = length or model.context
-    sequences = fields.whole(raw, ("max_num_seqs",), "settings")
-    batched = fields.whole(raw, ("max_num_batched_tokens",), "settings")
-    chunked = raw.get("enable_chunked_prefill")
-    if engine == "V1":
-        small = any(n in gpu.name for gpu in gpus for n in at(changes.V1_TIERS_SMALL_NAMES, key))
-        tier_tokens, tier_seqs = 2048, 256
-        for least, tokens, seqs in at(
-            changes.V1_TIERS_OFFLINE if raw.get("usage") == "offline" else changes.V1_TIERS, key
-        ):
-            if weakest >= least * changes.GIB and not (small and least):
-                tier_tokens, tier_seqs = tokens, seqs
-        chunked_on = fields.truth(chunked, "settings.enable_chunked_prefill", True)
-        final_batched = batched or (tier_tokens if chunked_on else max(tier_tokens, max_model_len))
-        final_seqs = sequences or tier_seqs
-        if not batched:
-            final_batched = max(min(final_batched, final_seqs * max_model_len), 1)
-        if not sequences and at(changes.V1_SEQS_WITHIN_BATCH, key):
-            final_seqs = min(final_seqs, final_batched)
-    else:
-        above = at(changes.V0_AUTO_CHUNKED_ABOVE, key)
-        lora = fields.truth(raw.get("enable_lora"), "settings.enable_lora")
-        # vllm/engine/arg_utils.py, create_engine_config and _set_default_args_v0 of 0.5.4 to 0.10.2.
-        caching = key < release_key("0.6.0") and fields.truth(raw.get("enable_prefix_caching"), "settings")
-        latent = keeps_latent("V0", key, environment) and any(layer.attention.kind == "mla" for layer in model.layers)
-        steady = not (lora or model.slides or caching or latent or model.traits.get("vision"))
-        automatic = above is not None and max_model_len > above and steady
-        chunked_on = fields.truth(chunked, "settings.enable_chunked_prefill", automatic)
-        with_chunks, floor = at(changes.V0_BATCHED_TOKENS, key)
-        final_batched = batched or (with_chunks if chunked_on and with_chunks else max(max_model_len, floor))
-        final_seqs = sequences or changes.V0_SEQS
+    latent = keeps_latent(engine, key, environment)
+    batch = (
+        v1_batch(raw, gpus, key, max_model_len) if engine == "V1" else v0_batch(raw, model, key, max_model_len, latent)
+    )
     block = fields.whole(raw, ("block_size",), "settings", 1, 2048) or 16
-    lora_slots = None
-    if fields.truth(raw.get("enable_lora"), "settings.enable_lora"):
-        lora_slots = (
-            fields.whole(raw, ("max_loras",), "settings") or 1,
-            fields.whole(raw, ("max_lora_rank",), "settings") or 16,
-        )
-    partition = environment.get("VLLM_PP_LAYER_PARTITION")
-    parts: tuple[int, ...] | None = None
-    if partition:
-        try:
-            parts = tuple(int(x) for x in partition.split(","))
-        except ValueError:
-            raise InputError("settings.environment.VLLM_PP_LAYER_PARTITION", "input_partition") from None
-    free = raw.get("free_memory_mib")
-    frees: tuple[int, ...] | None = None
-    if free is not None:
-        values = free if isinstance(free, (list, tuple)) else [free] * len(gpus)
-        frees = tuple(int(float(x) * MIB) for x in values)
+    lora, layer_partition, free = _lora(raw), _layer_partition(environment), _free(raw, len(gpus))
     graph_sizes = raw.get("cudagraph_capture_sizes")
     dtype = DTYPES.get(str(raw.get("dtype") or "auto").lower().replace("torch.", ""), "auto")
     kv_bytes = raw.get("kv_cache_memory_bytes")
@@ -355,9 +340,9 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         max_model_len=max_model_len,
         asked_max_model_len=length,
         auto_max_model_len=auto_length,
-        batched_tokens=final_batched,
-        sequences=final_seqs,
-        chunked_prefill=chunked_on,
+        batched_tokens=batch.tokens,
+        sequences=batch.sequences,
+        chunked_prefill=batch.chunked_prefill,
         prefix_caching=fields.truth(
             raw.get("enable_prefix_caching"), "settings.enable_prefix_caching", changes.PREFIX_CACHING[engine]
         ),
@@ -369,10 +354,10 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         cpu_offload=fields.number(raw, "cpu_offload_gb", "settings", 0, 1e6) or 0.0,
         quantization=str(raw["quantization"]) if raw.get("quantization") not in (None, "none") else None,
         custom_all_reduce=not fields.truth(raw.get("disable_custom_all_reduce"), "settings.disable_custom_all_reduce"),
-        lora=lora_slots,
-        layer_partition=parts,
+        lora=lora,
+        layer_partition=layer_partition,
         image_code=_image_code(raw),
-        free=frees,
+        free=free,
         graph_sizes=tuple(int(x) for x in graph_sizes) if isinstance(graph_sizes, (list, tuple)) else None,
         environment=environment,
         raw=raw,

@@ -28,11 +28,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.release
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import divides_heads
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import divides_heads, padded_vocabulary
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import Quantization, kernels
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, unknown_option
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import padded_vocabulary
 
 QUANTIZATION = "quantization_not_supported"
 

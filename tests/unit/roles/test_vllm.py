@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
 
 from tests.support.deployments import host, plan
 from tests.support.playbooks import playbook
@@ -102,7 +103,7 @@ def test_only_a_real_change_restarts_the_server_and_diff_shows_it(tmp_path: Path
         one = host(1, vllm_version="0.20.0", llm_host_dir=str(tmp_path))
         planned = plan("uni", 1, max_model_len=length)
         made = Deployment("d", "gpu1", ["gpu1"], planned, "image", {"gpu1": one}, {"chat_template.jinja": template})
-        found: dict[str, Any] = made.of("gpu1").sections()["vllm"]
+        found: dict[str, Any] = host_sections(made.of("gpu1"))["vllm"]
         return found
 
     said, recap = write_files(tmp_path, section(2048, "{{ messages }}{% if x %}{% endif %}"))

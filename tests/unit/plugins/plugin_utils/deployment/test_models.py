@@ -8,8 +8,13 @@ import pytest
 from ansible_collections.baremetal.llm.plugins.filter import needed_models as needed_models_filter
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import wanted
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import work
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import Deployment
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folders_outside, needed_models
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import (
+    folders_outside,
+    model_path,
+    needed_models,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.disks import disk_needs
 
 from tests.support.deployments import host, plan
@@ -68,7 +73,7 @@ def test_containers_see_the_models_and_volumes_and_cannot_write_them() -> None:
     variables = {"gpu1": host(1, **more), "gpu2": host(2, **more)}
     made = Deployment("d", "gpu1", ["gpu1", "gpu2"], plan("ray", 1, 1), "image:1", variables)
     for name in variables:
-        sections = made.of(name).sections()
+        sections = host_sections(made.of(name))
         containers = [sections[role]["container"] for role in ("ray", "vllm") if sections[role]["container"]]
         for container in containers:
             mounted = [volume for volume in container["volumes"] if volume.endswith(":ro")]
@@ -87,3 +92,10 @@ def test_containers_see_the_models_and_volumes_and_cannot_write_them() -> None:
 )
 def test_a_folder_elsewhere_is_a_mount_of_its_own(model: str, outside: list[str]) -> None:
     assert folders_outside({"models_dir": "/opt/llm/models", "vllm_model": model}) == outside
+
+
+@pytest.mark.parametrize(
+    ("model", "path"), [("lab/tiny", "/opt/llm/models/lab--tiny"), ("/data/tiny", "/data/tiny"), ("tiny", "/opt/llm/models/tiny")]
+)  # fmt: skip
+def test_where_the_model_lies(model: str, path: str) -> None:
+    assert model_path(host(1, vllm_model=model)) == path

@@ -1,0 +1,65 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command of vLLM's own benchmark, and why it cannot run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import SECURITY
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import model_volumes, secrets_volume
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import pools
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, language, message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
+
+# It loads torch and the tokenizer, and holds its requests.
+MEMORY = "8g"
+
+
+def benchmark_section(member: Member) -> dict[str, Any]:
+    """vLLM's own benchmark of the server, from a container beside it: what that takes of memory is not the server's."""
+    mine = member.variables
+    tokens = {name: int(mine[f"vllm_benchmark_{name}_tokens"]) for name in ("input", "output")}
+    secrets = [f"--volume={secrets_volume(member)}"] if member.enabled("vllm_api_key_enabled") else []
+    return {
+        "problem": _problem(member, sum(tokens.values())),
+        "command": [
+            *("docker", "run", "--rm", "--interactive", f"--name={member.names['benchmark']}"),
+            *("--network=host", f"--user={member.deployment.user}"),
+            # It computes nothing on a GPU, and some releases end where they see none: https://github.com/vllm-project/vllm/issues/23967
+            *("--runtime=nvidia", "--env=NVIDIA_VISIBLE_DEVICES=all", "--env=NVIDIA_DRIVER_CAPABILITIES=utility"),
+            *("--cap-drop=ALL", *(f"--security-opt={option}" for option in SECURITY), "--env=HOME=/tmp"),
+            *("--env=HF_HUB_OFFLINE=1", f"--memory={MEMORY}", f"--pids-limit={mine['ray_pids_limit']}"),
+            *secrets,
+            *(f"--volume={volume}" for volume in model_volumes(member)),
+            *("--entrypoint=/bin/bash", member.deployment.image, "-s", "--"),
+            str(mine["vllm_benchmark_timeout_seconds"]),
+            *(f"--base-url={member.url}", f"--model={member.served_model_name}", f"--tokenizer={_tokenizer(member)}"),
+            *("--dataset-name=random", *(f"--random-{name}-len={count}" for name, count in tokens.items())),
+            *("--ignore-eos", f"--num-prompts={mine['vllm_benchmark_requests']}"),
+            f"--max-concurrency={mine['vllm_benchmark_concurrency']}",
+            *("--percentile-metrics=ttft,itl", "--metric-percentiles=99", "--disable-tqdm"),
+        ],
+    }
+
+
+def _problem(member: Member, tokens: int) -> str:
+    """Why the benchmark cannot run, or nothing."""
+    lang, version = language(member.variables["llm_language"]), member.deployment.vllm_version
+    where = message("where_group", lang, group=member.deployment.name)
+    if release_key(version) < release_key(changes.BENCHMARK_SINCE):
+        return error_text("benchmark_release", lang, version, where, since=changes.BENCHMARK_SINCE)
+    if pools(member.variables.get("vllm_options") or {}):
+        return error_text("benchmark_pooling", lang, str(member.variables["vllm_options"]), where)
+    length = int(member.deployment.plan["settings"].get("max_model_len", tokens))
+    if tokens > length:
+        return error_text("benchmark_too_long", lang, str(tokens), where, length=length)
+    return ""
+
+
+def _tokenizer(member: Member) -> str:
+    """The folder of the tokenizer on the hosts."""
+    return folder_of(member.variables, str(member.variables.get("vllm_tokenizer") or member.variables["vllm_model"]))

@@ -1,0 +1,64 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command that runs the all-reduce over all ranks of a deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import (
+    SECURITY,
+    capabilities,
+    devices,
+    ulimits,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
+
+
+def collective_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
+    """The all-reduce over every rank, run by hand as the service's containers are by the engine."""
+    nodes = member.deployment.plan["nodes"]
+    ranks: list[int] = next((node["ranks"] for node in nodes if node["host"] == member.host), [])
+    count = sum(member.deployment.gpus.values())
+    if not member.enabled("vllm_collective_enabled") or count < 2 or not ranks:
+        return {"possible": False}
+    program = f"{member.folder}/collective.py"
+    where = [member.deployment.address(member.deployment.head), str(member.variables["vllm_collective_port"])]
+    return {
+        "possible": True,
+        "hosts": member.deployment.planned,
+        "program": program,
+        # The environment may hold secrets: it comes through standard input, and is on no command line.
+        "environment": environment,
+        "command": [
+            *("docker", "run", "--rm", f"--name={member.names['collective']}", "--runtime=nvidia"),
+            *("--network=host", "--ipc=host"),
+            f"--user={member.deployment.user}",
+            *("--env-file=/dev/stdin", f"--volume={program}:/llm-collective.py:ro"),
+            *(f"--device={device}" for device in devices(environment)),
+            *(f"--security-opt={option}" for option in SECURITY),
+            *("--cap-drop=ALL", *(f"--cap-add={name}" for name in capabilities(member))),
+            *(f"--ulimit={limit.replace(':', '=', 1)}" for limit in ulimits(member)),
+            *(f"--add-host={name}:{address}" for name, address in member.deployment.etc_hosts.items()),
+            *("--entrypoint=python3", member.deployment.image, "/llm-collective.py", *where),
+            *(str(count), str(ranks[0]), str(len(ranks))),
+        ],
+        **_links(member),
+    }
+
+
+def _links(member: Member) -> dict[str, Any]:
+    """What the slowest link between the hosts claims to carry, or on one host the GPUs' own; None where no driver says."""
+    planned = member.deployment.planned
+    fabric = (member.variables.get("ansible_facts") or {}).get("llm_gpu_fabric") or {}
+    if len(planned) > 1:
+        interfaces = [member.deployment.variables[host].get("llm_interface") or {} for host in planned]
+        rates = [int(entry.get("speed_mbps") or 0) for entry in interfaces]
+    else:
+        rates = [int(fabric.get("mbps") or 0)]
+    known = [rate for rate in rates if rate]
+    return {
+        "link_mbps": min(known) if known else None,
+        "link": None if len(planned) > 1 else fabric.get("via"),
+    }

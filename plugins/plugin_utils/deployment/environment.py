@@ -1,0 +1,59 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The environment of everything that is started on a host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import DEVICES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE, RAY_TOKEN
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import cluster_environment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
+
+# What is compiled when an engine starts, kept for the next start also where the container is another one: torch.compile's graphs and what else
+# vLLM caches (vllm/envs.py, since 0.5.3.post1), kernels of Triton (triton/runtime/cache.py), Inductor (torch/_inductor/runtime/cache_dir_utils.py),
+# FlashInfer (flashinfer/jit/env.py) and CUDA's own compiler (CUDA programming guide, environment variables).
+CACHES = {
+    "VLLM_CACHE_ROOT": f"{CACHE}/vllm",
+    "TRITON_CACHE_DIR": f"{CACHE}/triton",
+    "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/inductor",
+    "FLASHINFER_WORKSPACE_BASE": CACHE,
+    "CUDA_CACHE_PATH": f"{CACHE}/cuda",
+}
+
+
+def container_environment(member: Member) -> dict[str, Any]:
+    """One decision, made where the network was verified, for everything that opens a connection between hosts."""
+    hosts = member.deployment.network_hosts
+    found: dict[str, Any] = cluster_environment(member.host, hosts) if member.host in hosts else {}
+    if "VLLM_HOST_IP" in found and release_key(member.deployment.vllm_version) < release_key(
+        changes.VLLM_HOST_IP_SINCE
+    ):
+        found["HOST_IP"] = found["VLLM_HOST_IP"]
+    found |= {
+        "NVIDIA_VISIBLE_DEVICES": str(member.variables.get(DEVICES) or "all"),
+        "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    if not member.enabled("ray_memory_monitor_enabled"):
+        found["RAY_memory_monitor_refresh_ms"] = "0"
+    if member.deployment.by_ray:
+        found |= _ray_token(member)
+    if member.deployment.uid != container_user.ROOT:
+        found |= container_user.ENVIRONMENT
+    found |= {**member.variables["vllm_environment"], **member.variables["ray_environment"]}
+    return {name: value if isinstance(value, (bool, str)) else str(value) for name, value in found.items()}
+
+
+def _ray_token(member: Member) -> dict[str, str]:
+    """Ray reads its token from a file, so that neither a process list nor 'docker inspect' shows it.
+
+    Since Ray 2.52: https://docs.ray.io/en/latest/ray-security/token-auth.html. Older releases ignore the variables.
+    """
+    if member.enabled("ray_token_enabled"):
+        return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": RAY_TOKEN}
+    return {"RAY_AUTH_MODE": "disabled"}

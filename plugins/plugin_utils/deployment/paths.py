@@ -1,0 +1,12 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the containers see what the host lends them."""
+
+from __future__ import annotations
+
+SCRIPTS, SECRETS, RAY_TOKEN = "/llm", "/run/secrets", "/run/secrets/ray_token"
+CACHE = "/var/cache/llm"
+# The last word of the probe, which the server hands on to gateways.
+PROBE = "/run/llm-probe"
+# vLLM's options, where the release reads them from a file. It lies in the folder of the scripts.
+CONFIG_FILE = "vllm.yaml"

@@ -1,0 +1,55 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The command of a host's probe, which restarts what is dead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
+
+
+def probe_section(member: Member) -> dict[str, Any]:
+    """What restarts what is dead, on each host that takes part. On the head it asks for tokens, and says how long a start may take."""
+    folder, head, by_ray = f"{member.folder}/probe", member.is_head, member.deployment.by_ray
+    start = ["/usr/bin/env", "python3", f"{folder}/llm-probe.py", "--weights", model_path(member.variables)]
+    start += ["--measured", f"{folder}/measured.json"]
+    command = [*start, "--failures", str(member.variables["vllm_probe_failures"])]
+    command += ["--interval", str(member.variables["vllm_probe_interval_seconds"])]
+    # Where a machine has several, each deployment has a probe of its own, with names of its own.
+    if member.names["suffix"]:
+        command += [f"--suffix={member.names['suffix']}", "--state", f"{member.names['state']}/state.json"]
+    # What a member that freezes would never tell: Ray's own processes, or the program that follows the head.
+    if by_ray:
+        command += ["--watch", "llm-ray:raylet,gcs_server"]
+    elif not head:
+        command += ["--watch", "llm-vllm"]
+    if head:
+        command += _of_server(member)
+    return {
+        "needed": head or member.host in member.deployment.planned,
+        "folder": folder,
+        "start": start,
+        "command": command,
+    }
+
+
+def _of_server(member: Member) -> list[str]:
+    command = ["--url", member.url, "--model", member.served_model_name]
+    if member.kind != "token":
+        command += ["--kind", member.kind]
+    if member.enabled("vllm_api_key_enabled"):
+        command += ["--key", member.key_file]
+    if member.deployment.joins_hosts:
+        command += [
+            "--followers",
+            str(len(member.deployment.planned) - 1),
+            "--meeting-port",
+            str(member.variables["vllm_master_port"]),
+        ]
+    if member.deployment.by_ray:
+        command += ["--cluster", member.deployment.ray_address, "--below", "llm-ray", "--above", "llm-vllm"]
+    if member.variables.get("vllm_start_seconds") is not None:
+        command += ["--start-seconds", str(member.variables["vllm_start_seconds"])]
+    return command

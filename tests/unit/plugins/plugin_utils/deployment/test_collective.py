@@ -1,0 +1,55 @@
+"""The all-reduce over all ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
+
+from tests.support.deployments import deployment, member
+
+
+def test_the_all_reduce_has_no_secret_on_its_command_line() -> None:
+    made = deployment("mp", (2, 1), vllm_environment={"HF_TOKEN": "hidden=1"})
+    found = host_sections(made.of("gpu2"))["vllm"]["collective"]
+    assert found["possible"]
+    assert found["hosts"] == ["gpu1", "gpu2"]
+    assert found["environment"]["HF_TOKEN"] == "hidden=1"
+    assert not [word for word in found["command"] if "HF_TOKEN" in word or "hidden" in word]
+    assert found["program"] == "/opt/llm/collective.py"
+    assert found["command"] == [
+        *("docker", "run", "--rm", "--name=llm-collective", "--runtime=nvidia", "--network=host", "--ipc=host"),
+        *("--user=0:0", "--env-file=/dev/stdin", "--volume=/opt/llm/collective.py:/llm-collective.py:ro"),
+        *("--security-opt=no-new-privileges", "--cap-drop=ALL", "--cap-add=DAC_OVERRIDE"),
+        *("--ulimit=nofile=1048576:1048576", "--ulimit=memlock=-1:-1"),
+        *("--add-host=gpu1.rank:::ffff:10.0.0.1", "--add-host=gpu2.rank:::ffff:10.0.0.2"),
+        *("--entrypoint=python3", "image:1", "/llm-collective.py", "10.0.0.1", "29502", "3", "2", "1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "ranks", "more"),
+    [("gpu1", (1,), {}), ("gpu3", (1, 1, 0), {}), ("gpu1", (1, 1), {"vllm_collective_enabled": "no"})],
+    ids=["one rank", "a host without ranks", "not wanted"],
+)
+def test_where_no_all_reduce_is_possible(name: str, ranks: tuple[int, ...], more: dict[str, Any]) -> None:
+    assert host_sections(member(name, ranks=ranks, **more))["vllm"]["collective"] == {"possible": False}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "speeds", "fabric", "expected"),
+    [
+        ((1, 1), [10000, 1000], None, (1000, None)),
+        ((1, 1), [0, None], {"mbps": 400000, "via": "NVLink"}, (None, None)),
+        ((2,), [10000], {"mbps": 400000, "via": "NVLink"}, (400000, "NVLink")),
+        ((2,), [10000], None, (None, None)),
+    ],
+)
+def test_what_the_slowest_link_claims(ranks: tuple[int, ...], speeds: Any, fabric: Any, expected: Any) -> None:
+    made = deployment("mp", ranks)
+    for name, speed in zip(made.hosts, speeds, strict=True):
+        made.variables[name]["llm_interface"]["speed_mbps"] = speed
+        made.variables[name]["ansible_facts"]["llm_gpu_fabric"] = fabric
+    found = host_sections(made.of("gpu1"))["vllm"]["collective"]
+    assert (found["link_mbps"], found["link"]) == expected
