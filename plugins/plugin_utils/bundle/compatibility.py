@@ -32,7 +32,7 @@ def image_problems(
 ) -> list[dict[str, str]]:
     """Why this image, as the manifest describes it, cannot serve GPUs of these compute capabilities with this driver.
 
-    An image that was never looked into is not checked, nor is what is not known of GPUs and driver.
+    Only what is known is checked: an image that nobody looked into passes, and so do GPUs and drivers of which nothing is known.
     """
     if not image.get("contents") and not image.get("compute_capabilities"):
         return []
@@ -117,7 +117,7 @@ def planned_driver(variables: Mapping[str, Any], drivers: Sequence[Any]) -> str 
 
 
 def _known(gpus: Any) -> list[tuple[int, int]]:
-    """The capabilities, without what is not known or malformed, which is reported elsewhere."""
+    """The capabilities that can be read. Unknown and malformed ones are reported elsewhere."""
     known = set()
     for gpu in gpus if isinstance(gpus, Iterable) else ():
         try:

@@ -11,7 +11,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.domains import BOUNDS, WITH_UNIT, choices
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import OPTIONS, sampled
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import StartError, start_error
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import option_type
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import Release, at, release_key
 
@@ -27,6 +27,11 @@ def domain(name: str, release: Release) -> tuple[str, ...] | None:
     return None if rows is None else at(rows, release.key)
 
 
+def _wrong(name: str, value: Any, release: Release, text: str, *fixes: Fix, **said: Any) -> StartError:
+    """The error about an option's value."""
+    return start_error(CODE, text, *fixes, name=name, value=value, version=release.asked, **said)
+
+
 def check(raw: Mapping[str, Any], release: Release) -> Iterator[StartError]:
     """Refuse values outside their domains. Options that the release lacks are somebody else's to name."""
     adapters = fields.truth(raw.get("enable_lora"), "settings.enable_lora")
@@ -35,41 +40,16 @@ def check(raw: Mapping[str, Any], release: Release) -> Iterator[StartError]:
             continue  # the release does not look at them
         allowed = domain(name, release)
         if allowed is not None and _written(value) not in allowed:
-            yield start_error(
-                CODE,
-                "start_value",
-                {name: None},
-                name=name,
-                value=value,
-                version=release.asked,
-                allowed=", ".join(allowed),
-            )
+            yield _wrong(name, value, release, "start_value", {name: None}, allowed=", ".join(allowed))
             continue
         kind = option_type(name) if name in OPTIONS or name in sampled() else ""
         if name not in WITH_UNIT and kind in KINDS and not _is_of(kind, value):
-            yield start_error(
-                CODE,
-                "start_value_kind",
-                {name: None},
-                name=name,
-                value=value,
-                version=release.asked,
-                kind=Text(KINDS[kind]),
-            )
+            yield _wrong(name, value, release, "start_value_kind", {name: None}, kind=Text(KINDS[kind]))
             continue
         since = WITH_UNIT.get(name)
         if since is not None and release.key < release_key(since) and not _is_whole(value):
             fixes = [{name: meant}] if (meant := _meant(value)) else []
-            yield start_error(
-                CODE,
-                "start_value_unit",
-                *fixes,
-                {name: None},
-                name=name,
-                value=value,
-                version=release.asked,
-                since=since,
-            )
+            yield _wrong(name, value, release, "start_value_unit", *fixes, {name: None}, since=since)
             continue
         number = _number(value)
         if name in BOUNDS and number is not None:
