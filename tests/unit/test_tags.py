@@ -23,7 +23,7 @@ PLAYS = {
     "docker": {PREPARE},
     "nvidia_container_toolkit": {PREPARE},
     "network": {DECIDE, NETWORK},
-    "images": {"Images | Bring them to the hosts"},
+    "images": {"Images | Bring them to the hosts", "Images | Wait until they are loaded"},
     "models": {"Models | Bring them to the hosts"},
     "ray": {DECIDE, NETWORK, SERVE},
     "vllm": {DECIDE, NETWORK, "Collective | All-reduce over every rank", SERVE, "Serve | Ask the model"},
