@@ -30,12 +30,44 @@ def test_asking_slowly_does_not_make_the_wait_for_a_token_longer(tmp_path: Path)
         "vllm_start_seconds": "1",
         "llm_decision": decision("mp"),
     }
-    known["llm_decision"]["hosts"]["a"]["vllm"] |= {"ask": ["docker", "ask"], "probe": {"start": ["echo"]}}
+    known["llm_decision"]["hosts"]["a"]["vllm"] |= {
+        "ask": ["docker", "ask"],
+        "probe": {"start": ["sh", "-c", "echo {}"]},
+    }
     status, said, calls = run_tasks(tmp_path, "vllm", "token.yml", SLOW, known)
     assert status == 2
-    assert calls == ["ask", "logs"]
+    assert calls == ["ask", "logs", "logs"]
     for part in ("pair generated no token within 1 s (vllm_start_seconds)", "no answer", "still loading"):
         assert part in said
+    assert "The last that its log shows: starting; vLLM has not logged anything yet" in said
+
+
+LOADING = """
+echo "$1" >>"$CALLS"
+[ "$1" = logs ] && echo "Loading safetensors checkpoint shards:  60% Completed | 3/5 [01:00<00:40, 20.0s/it]"
+[ "$1" = ask ] && [ "$(grep -c ask "$CALLS")" = 1 ] && exit 1
+exit 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("en", "pair on a: loading weights, 3 of 5 shards, about 40 s left ("),
+        ("zh", "a 上的 pair：加载权重，第 3 个分片，共 5 个，约剩 40 s（"),
+    ],
+)
+def test_a_run_says_how_far_a_start_is(language: str, line: str, tmp_path: Path) -> None:
+    known: dict[str, Any] = {"llm_decision": decision("mp"), "llm_language": language, "__vllm_container": {}}
+    told = {"most_seconds": 60, "reading_seconds": 50.0, "last_seconds": 75}
+    section = {"ask": ["docker", "ask"], "probe": {"start": ["sh", "-c", f"echo '{json.dumps(told)}'"]}}
+    known["llm_decision"]["hosts"]["a"]["vllm"] |= section
+    status, said, calls = run_tasks(tmp_path, "vllm", "token.yml", LOADING, known)
+    assert status == 0, said
+    assert calls == ["ask", "logs", "ask"]
+    (told_of,) = [each for each in said.splitlines() if each.startswith(line)]
+    assert "75 s" in told_of
+    assert "RETRYING" not in said
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
