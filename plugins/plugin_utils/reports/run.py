@@ -176,7 +176,9 @@ def _started(start: Mapping[str, Any], replicas: Sequence[str], language: str) -
     values = {"seconds": round(start["seconds"]), "replicas": names(list(replicas), language)}
     lines = ["  " + message(code, language, **values)]
     if start["first"] is not None:
-        lines.append("    " + message("report_first_start", language, first=round(start["first"])))
+        saved = round(start["first"] - start["seconds"])
+        code = "report_start_saved" if saved > 0 else "report_first_start"
+        lines.append("    " + message(code, language, first=round(start["first"]), saved=saved))
     return lines
 
 

@@ -137,4 +137,8 @@ def test_it_says_how_long_a_start_took_and_who_answered(language: str) -> None:
     assert "other" in said({"d": ["other"]}, True)
     assert "other" not in said({"d": ["other"]}, False)
     assert said({}, True) != said({}, False)
-    assert "118" in said({}, True, 118.2)
+    for saved in ("118", "56"):
+        assert saved in said({}, True, 118.2)
+    slower = said({}, True, 50.0)
+    assert "50" in slower
+    assert "12" not in slower, "nothing was saved"
