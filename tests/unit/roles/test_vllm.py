@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +155,20 @@ def test_only_a_real_change_restarts_the_server_and_diff_shows_it(tmp_path: Path
     said, recap = write_files(tmp_path, section(4096, ""))
     assert "restarted" in said
     assert not template.exists()
+
+
+def test_caches_of_former_images_go_after_a_month(tmp_path: Path) -> None:
+    caches = tmp_path / "cache"
+    month_ago = time.time() - 40 * 24 * 3600
+    for name, old in (("now", True), ("before", True), ("yesterday", False)):
+        (caches / name / "vllm").mkdir(parents=True)
+        if old:
+            os.utime(caches / name, (month_ago, month_ago))
+    known: dict[str, Any] = {"llm_decision": decision("mp")}
+    known["llm_decision"]["hosts"]["a"]["cache"] = str(caches / "now")
+    status, said, _calls = run_tasks(tmp_path, "vllm", "caches.yml", "", known)
+    assert status == 0, said
+    assert sorted(path.name for path in caches.iterdir()) == ["now", "yesterday"]
 
 
 def test_its_environment_comes_as_docker_reads_it(tmp_path: Path) -> None:
