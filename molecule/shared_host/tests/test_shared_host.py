@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import math
 from typing import Any
 
+import openai
 import pytest
 import testinfra
 
@@ -27,11 +28,32 @@ def test_each_deployment_has_a_server_and_nothing_else_runs(host: Any) -> None:
     assert sorted(names) == [f"llm-vllm-{name}" for name in DEPLOYMENTS]
 
 
-@pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_it_generates_a_token(host: Any, name: str) -> None:
-    url = f"http://{load().nodes['node3'].data}:{DEPLOYMENTS[name]}"
-    answer = host.check_output(f"docker exec llm-vllm-{name} python3 /llm/ask.py {url} tiny Hello 1")
-    assert json.loads(answer)["tokens"] == 1
+def client(name: str) -> openai.OpenAI:
+    """OpenAI's own client, for a deployment."""
+    key = (STATE / f"secrets/{name}_api_key").read_text().strip()
+    url = f"http://{load().nodes['node3'].data}:{DEPLOYMENTS[name]}/v1"
+    return openai.OpenAI(base_url=url, api_key=key, max_retries=0, timeout=120)
+
+
+def test_the_first_generates_a_token() -> None:
+    answer = client("tiny_one").completions.create(model="tiny", prompt="Hello", max_tokens=1)
+    assert answer.usage
+    assert answer.usage.completion_tokens == 1
+
+
+def test_the_second_embeds_texts() -> None:
+    """Of length one, the same for the same text, and another for another text."""
+    answer = client("tiny_two").embeddings.create(model="tiny-embed", input=["Hello", "Hello", "Good bye"])
+    first, second, other = ([*row.embedding] for row in answer.data)
+    assert math.isclose(math.hypot(*first), 1, rel_tol=1e-2)
+    assert first == pytest.approx(second, abs=1e-3)
+    assert first != pytest.approx(other, abs=1e-3)
+
+
+def test_each_has_its_own_key() -> None:
+    stranger = client("tiny_two").with_options(api_key=client("tiny_one").api_key)
+    with pytest.raises(openai.AuthenticationError):
+        stranger.embeddings.create(model="tiny-embed", input="Hello")
 
 
 def test_each_server_sees_a_gpu_of_its_own(host: Any) -> None:

@@ -28,20 +28,32 @@ ENVIRONMENT = {"HOME": "/var/tmp/llm", "USER": "llm", "LOGNAME": "llm"}
 FIRST_FREE_PORT = 1024
 # The only capability that another user does without, since it needs none to read what it may read. Docker gives none to other users.
 DISPENSABLE = {"DAC_OVERRIDE"}
-# Fails with the first thing that cannot be read, on one line. It reads no content.
+# Where the program finds the host's devices. Each CUDA program opens these to read and to write; who may, and that everybody may is the default, is an
+# option of the kernel module (NVreg_DeviceFileMode in the README of NVIDIA's driver). It is their modes that are looked at: whether this very
+# container may open them is another matter (devcgroup_inode_permission in Linux's security/device_cgroup.c), since it is given no device.
+DEVICES = "/llm/dev"
+# Fails with the first thing that cannot be read, or the first device that cannot be used, on one line. It reads no content.
 PROGRAM = """\
-import importlib.util, os, sys
+import glob, importlib.util, os, sys
 def wrong(error):
     sys.exit("{0}: {1}".format(error.filename, error.strerror))
+def usable(path):
+    found = os.stat(path)
+    mine = found.st_uid == os.getuid(), found.st_gid in [os.getgid(), *os.getgroups()]
+    return found.st_mode >> (6 if mine[0] else 3 if mine[1] else 0) & 6 == 6
 for top in sys.argv[1:]:
     for folder, folders, files in os.walk(top, onerror=wrong):
         for name in files:
             path = os.path.join(folder, name)
             if os.path.isfile(path) and not os.access(path, os.R_OK):
                 sys.exit("{0}: Permission denied".format(path))
+for name in ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm"):
+    for path in sorted(glob.glob(os.path.join("DEVICES", name))):
+        if not usable(path):
+            sys.exit("/dev/{0}: Permission denied".format(os.path.basename(path)))
 if importlib.util.find_spec("vllm") is None:
     sys.exit("python3 of the image finds no vllm")
-"""
+""".replace("DEVICES", DEVICES)
 
 
 def container_uid(head: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]) -> int:
@@ -86,12 +98,13 @@ def user_problems(
 
 
 def check_command(uid: int, image: str, folders: Sequence[str]) -> list[str]:
-    """A command that fails where this user cannot run the image's Python, or read the models; empty for root."""
+    """A command that fails where this user cannot run the image's Python, read the models or use the GPUs; empty for root."""
     if uid == ROOT:
         return []
     return [
         *("docker", "run", "--rm", "--network=none", f"--user={uid}:{GID}"),
         *("--cap-drop=ALL", "--security-opt=no-new-privileges"),
         *(f"--volume={folder}:{folder}:ro" for folder in folders),
+        f"--volume=/dev:{DEVICES}:ro",
         *("--entrypoint=python3", image, "-c", PROGRAM, *folders),
     ]

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import CALLED
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
@@ -41,8 +42,9 @@ def report_lines(
 ) -> list[str]:
     """Lines of the report: each deployment with its network, its answer and its ranks' hosts, then the gateways that answered, secrets that are
     new on the controller, what there was to do and why, and the stages with their seconds. ``starts`` has, by head, the start of a server in
-    this run (``seconds``, ``served_before``, and ``first``, the seconds of the first one with the same cache), ``meanwhile``, by deployment, the
-    replicas that answered then."""
+    this run (``seconds``, ``served_before``, ``first``, the seconds of the first one with the same cache, and ``kept_kib``, its size),
+    ``meanwhile``, by deployment, the replicas that answered then.
+    """
     lines: list[str] = []
     for name, deployment in sorted(deployments.items()):
         head = deployment["head"]
@@ -176,7 +178,11 @@ def _started(start: Mapping[str, Any], replicas: Sequence[str], language: str) -
     values = {"seconds": round(start["seconds"]), "replicas": names(list(replicas), language)}
     lines = ["  " + message(code, language, **values)]
     if start["first"] is not None:
-        lines.append("    " + message("report_first_start", language, first=round(start["first"])))
+        saved = round(start["first"] - start["seconds"])
+        code = "report_start_saved" if saved > 0 else "report_first_start"
+        lines.append("    " + message(code, language, first=round(start["first"]), saved=saved))
+    if start["kept_kib"]:
+        lines.append("    " + message("report_kept", language, size=human_bytes(1024 * int(start["kept_kib"]))))
     return lines
 
 

@@ -252,6 +252,13 @@ def start_seconds(folder, rate):
     return BASE_SECONDS + (sum(sizes_in(folder).values()) / (rate * RATE_SHARE) if rate else 0)
 
 
+def measured_start(folder, measured):
+    """How long this disk takes for the weights, and how long the last start took; None is unknown."""
+    rate = measured.get("bytes_per_second")
+    reading = sum(sizes_in(folder).values()) / rate if rate else None
+    return {"reading_seconds": reading, "last_seconds": measured.get("start_seconds")}
+
+
 def clock():
     """Seconds since boot, those that the host slept included; no setting of the time moves it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -601,7 +608,9 @@ def main():
     parser.add_argument("--weights", required=True, help="folder of the model")
     parser.add_argument("--measured", required=True, help="file of what was measured, kept over a boot")
     parser.add_argument(
-        "--tell-start", action="store_true", help="print how many seconds a start should take at most, and end"
+        "--tell-start",
+        action="store_true",
+        help="print as JSON how many seconds a start should take at most, the weights to be read, and the last start took; then end",
     )
     parser.add_argument("--start-seconds", type=float, help="instead of the computed time")
     parser.add_argument("--suffix", default="", help="of the containers' names; the state has them without it")
@@ -638,7 +647,8 @@ def main():
         measured["bytes_per_second"] = measured_rate(options.weights)
         keep(options.measured, measured)
     if options.tell_start:
-        print(int(limits_of(options, measured)[0] + 1))
+        most = int(limits_of(options, measured)[0] + 1)
+        print(json.dumps(dict(measured_start(options.weights, measured), most_seconds=most)))
         return 0
     end, complaint = clock() + RUN_SECONDS, ""
     while True:

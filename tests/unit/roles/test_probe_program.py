@@ -568,11 +568,12 @@ def test_weights_that_the_disk_does_not_give_stop_no_probe(host: Host) -> None:
 
 def test_it_tells_how_long_a_start_may_take(host: Host) -> None:
     host.measured.write_text(json.dumps({"bytes_per_second": 1e9, "start_seconds": 400}))
-    assert host.runs("--tell-start") == "601\n"
+    assert json.loads(host.runs("--tell-start")) == {"most_seconds": 601, "reading_seconds": 0, "last_seconds": 400}
     host.measured.write_text("no JSON")
     (host.folder / "weights/model.safetensors").write_bytes(bytes(1 << 20))
-    assert host.runs("--tell-start") == "301\n"
-    assert json.loads(host.measured.read_text())["bytes_per_second"] > 0
+    told = json.loads(host.runs("--tell-start"))
+    rate = json.loads(host.measured.read_text())["bytes_per_second"]
+    assert told == {"most_seconds": 301, "reading_seconds": pytest.approx((1 << 20) / rate), "last_seconds": None}
 
 
 def test_it_keeps_how_long_a_start_should_take(host: Host) -> None:

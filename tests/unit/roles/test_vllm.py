@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +32,44 @@ def test_asking_slowly_does_not_make_the_wait_for_a_token_longer(tmp_path: Path)
         "vllm_start_seconds": "1",
         "llm_decision": decision("mp"),
     }
-    known["llm_decision"]["hosts"]["a"]["vllm"] |= {"ask": ["docker", "ask"], "probe": {"start": ["echo"]}}
+    known["llm_decision"]["hosts"]["a"]["vllm"] |= {
+        "ask": ["docker", "ask"],
+        "probe": {"start": ["sh", "-c", "echo {}"]},
+    }
     status, said, calls = run_tasks(tmp_path, "vllm", "token.yml", SLOW, known)
     assert status == 2
-    assert calls == ["ask", "logs"]
+    assert calls == ["ask", "logs", "logs"]
     for part in ("pair generated no token within 1 s (vllm_start_seconds)", "no answer", "still loading"):
         assert part in said
+    assert "The last that its log shows: starting; vLLM has not logged anything yet" in said
+
+
+LOADING = """
+echo "$1" >>"$CALLS"
+[ "$1" = logs ] && echo "Loading safetensors checkpoint shards:  60% Completed | 3/5 [01:00<00:40, 20.0s/it]"
+[ "$1" = ask ] && [ "$(grep -c ask "$CALLS")" = 1 ] && exit 1
+exit 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("language", "line"),
+    [
+        ("en", "pair on a: loading weights, 3 of 5 shards, about 40 s left ("),
+        ("zh", "a 上的 pair：加载权重，第 3 个分片，共 5 个，约剩 40 s（"),
+    ],
+)
+def test_a_run_says_how_far_a_start_is(language: str, line: str, tmp_path: Path) -> None:
+    known: dict[str, Any] = {"llm_decision": decision("mp"), "llm_language": language, "__vllm_container": {}}
+    told = {"most_seconds": 60, "reading_seconds": 50.0, "last_seconds": 75}
+    section = {"ask": ["docker", "ask"], "probe": {"start": ["sh", "-c", f"echo '{json.dumps(told)}'"]}}
+    known["llm_decision"]["hosts"]["a"]["vllm"] |= section
+    status, said, calls = run_tasks(tmp_path, "vllm", "token.yml", LOADING, known)
+    assert status == 0, said
+    assert calls == ["ask", "logs", "ask"]
+    (told_of,) = [each for each in said.splitlines() if each.startswith(line)]
+    assert "75 s" in told_of
+    assert "RETRYING" not in said
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -121,6 +155,20 @@ def test_only_a_real_change_restarts_the_server_and_diff_shows_it(tmp_path: Path
     said, recap = write_files(tmp_path, section(4096, ""))
     assert "restarted" in said
     assert not template.exists()
+
+
+def test_caches_of_former_images_go_after_a_month(tmp_path: Path) -> None:
+    caches = tmp_path / "cache"
+    month_ago = time.time() - 40 * 24 * 3600
+    for name, old in (("now", True), ("before", True), ("yesterday", False)):
+        (caches / name / "vllm").mkdir(parents=True)
+        if old:
+            os.utime(caches / name, (month_ago, month_ago))
+    known: dict[str, Any] = {"llm_decision": decision("mp")}
+    known["llm_decision"]["hosts"]["a"]["cache"] = str(caches / "now")
+    status, said, _calls = run_tasks(tmp_path, "vllm", "caches.yml", "", known)
+    assert status == 0, said
+    assert sorted(path.name for path in caches.iterdir()) == ["now", "yesterday"]
 
 
 def test_its_environment_comes_as_docker_reads_it(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_what_is_tried_has_the_rights_of_the_container() -> None:
     assert check_command(0, "image:1", ["/models/a"]) == []
     command = check_command(70000, "image:1", ["/models/a"])
     assert {"--user=70000:0", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--network=none"} <= set(command)
-    assert "--volume=/models/a:/models/a:ro" in command
+    assert {"--volume=/models/a:/models/a:ro", "--volume=/dev:/llm/dev:ro"} <= set(command)
     assert command[-4:] == ["image:1", "-c", PROGRAM, "/models/a"]
 
 
@@ -89,7 +89,7 @@ def tried(folder: Path, *models: Path) -> tuple[int, str]:
         os.setuid(70000)
         status = 0
         try:
-            exec(PROGRAM, {})
+            exec(PROGRAM.replace("/llm/dev", str(folder / "dev")), {})
         except SystemExit as ended:
             status = 1
             print(ended.code, file=sys.stderr)
@@ -100,7 +100,7 @@ def tried(folder: Path, *models: Path) -> tuple[int, str]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
-def test_the_program_names_what_cannot_be_read() -> None:
+def test_the_program_names_what_cannot_be_read_or_used() -> None:
     # Not in pytest's own folder, which only its user may enter.
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
@@ -124,5 +124,16 @@ def try_folder(tmp_path: Path) -> None:
     model.chmod(0o700)
     assert tried(tmp_path, model) == (1, f"{model}: Permission denied")
     assert tried(tmp_path, tmp_path / "none") == (1, f"{tmp_path}/none: No such file or directory")
+    devices = tmp_path / "dev"
+    devices.mkdir()
+    for name in ("nvidia0", "nvidia12", "nvidiactl", "nvidia-uvm"):
+        (devices / name).touch()
+        (devices / name).chmod(0o666)
+    (devices / "nvidia-modeset").touch(0o600)
+    assert tried(tmp_path) == (0, "")
+    (devices / "nvidia12").chmod(0o640)
+    assert tried(tmp_path) == (1, "/dev/nvidia12: Permission denied"), "to read is not enough"
+    (devices / "nvidia12").chmod(0o660)
+    assert tried(tmp_path) == (0, ""), "the group of root may use it"
     package.rename(tmp_path / "packages/other")
     assert tried(tmp_path) == (1, "python3 of the image finds no vllm")

@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failures import FAILURES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import OPTIONS
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import diagnose_log
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import diagnose_log, explain_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.engine_log import parse_engine_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
@@ -246,6 +246,21 @@ def test_every_failure_has_a_cause_and_a_remedy() -> None:
     assert diagnose_log("INFO Application startup complete.") == []
     with pytest.raises(InputError, match="lang"):
         diagnose_log("", "fr")
+
+
+@pytest.mark.parametrize(("lang", "nearest"), [("en", "the nearest other plan: "), ("zh", "最接近的其他计划：")])
+def test_a_start_that_failed_gets_cause_evidence_remedy_and_the_nearest_plan(
+    lang: str, nearest: str, model: Callable[[str], dict[str, Any]], v100: dict[str, Any]
+) -> None:
+    asked = {"vllm_version": "0.8.5.post1"}
+    plan = plan_deployment(model("Qwen__Qwen2.5-7B-Instruct"), [{"host": "a", "gpus": [v100] * 2}], asked)
+    log = f"INFO starting\n{LOGS['no_cache_blocks']}\n"
+    (finding,) = diagnose_log(log, lang)
+    said = explain_log(log, lang, plan)
+    other = next(each for each in plan["alternatives"] if each["ok"])
+    for part in (*(finding[key] for key in ("cause", "evidence", "remedy")), nearest + other["change"]):
+        assert part in said
+    assert nearest not in explain_log(log, lang)
 
 
 def test_engine_logs_of_several_ranks() -> None:

@@ -128,13 +128,19 @@ def test_on_one_host_nccl_is_compared_with_what_joins_the_gpus(backend: str, com
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_it_says_how_long_a_start_took_and_who_answered(language: str) -> None:
-    def said(meanwhile: dict[str, list[str]], served_before: bool, first: float | None = None) -> str:
+    def said(meanwhile: dict[str, list[str]], served_before: bool, first: float | None = None, kept: int = 0) -> str:
         deployments = {"d": {"hosts": ["a"], "head": "a"}}
-        starts = {"a": {"seconds": 61.7, "served_before": served_before, "first": first}}
+        starts = {"a": {"seconds": 61.7, "served_before": served_before, "first": first, "kept_kib": kept}}
         return "\n".join(report_lines([], deployments, {}, {}, language, starts=starts, meanwhile=meanwhile))
 
     assert "62" in said({}, True)
     assert "other" in said({"d": ["other"]}, True)
     assert "other" not in said({"d": ["other"]}, False)
     assert said({}, True) != said({}, False)
-    assert "118" in said({}, True, 118.2)
+    for saved in ("118", "56"):
+        assert saved in said({}, True, 118.2)
+    assert "12.5 MiB" in said({}, True, 118.2, 12800)
+    assert "MiB" not in said({}, True, 118.2)
+    slower = said({}, True, 50.0)
+    assert "50" in slower
+    assert "12" not in slower, "nothing was saved"

@@ -1,0 +1,66 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""first_token: asks a server that starts until it answers, and says meanwhile what it does."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.starting import Starting
+
+display = Display()
+# Between two questions, and between two looks at the log.
+ASK_SECONDS, LOOK_SECONDS = 5.0, 10.0
+
+
+class ActionModule(ActionBase):
+    """Two commands on the host, by turns; the clock is the controller's."""
+
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(
+            argument_spec={
+                "name": {"type": "str", "required": True},
+                "ask": {"type": "list", "elements": "str", "required": True},
+                "log": {"type": "list", "elements": "str", "required": True},
+                "seconds": {"type": "float", "required": True},
+                "reading_seconds": {"type": "float"},
+                "last_seconds": {"type": "float"},
+                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
+            }
+        )
+        if self._task.check_mode:
+            return {**result, "changed": False, "skipped": True}
+        began = time.monotonic()
+        looked = began - LOOK_SECONDS
+        expected = (options["reading_seconds"], options["last_seconds"])
+        starting = Starting(options["name"], task_vars["inventory_hostname"], began, *expected, options["language"])
+        while True:
+            # An answer may take long, so it is the clock that ends it.
+            answer = self._command(options["ask"], task_vars)
+            now = time.monotonic()
+            over = now - began > options["seconds"]
+            if answer.get("failed") and (over or now - looked >= LOOK_SECONDS):
+                looked = now
+                line = starting.line(self._log(options["log"], task_vars), now)
+                if line and not over:
+                    display.display(line)
+            if over or not answer.get("failed"):
+                return {**result, **answer, "changed": False, "stage": starting.what()}
+            time.sleep(ASK_SECONDS)
+
+    def _command(self, argv: list[str], task_vars: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self._execute_module(
+            module_name="ansible.builtin.command", module_args={"argv": argv}, task_vars=task_vars
+        )
+        return found
+
+    def _log(self, argv: list[str], task_vars: Any) -> str:
+        """Without a container, what is printed says why; it is in no phase."""
+        found = self._command(argv, task_vars)
+        return f"{found.get('stdout', '')}\n{found.get('stderr', '')}"
