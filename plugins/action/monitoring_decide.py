@@ -74,18 +74,26 @@ class ActionModule(ActionBase):
         mine = [host for host in decided["exporters"] if is_true(fleet[host]["monitoring_exporter_enabled"])]
         sending = senders(mine, fleet)
         journal = central(sending, fleet, collectors, self._certificates(fleet)) if sending else {"hosts": {}}
+        names = controller["llm_inventory"].get("names") or {}
+        # One machine sends one journal, whatever names it has.
+        second = prepared_by_another(sending, names)
+        journal["senders"] = [host for host in sending if host not in second]
         decided["journal"] = journal
-        to, sent = {**journal, "hosts": {}}, journal["hosts"]
-        of_host = ("monitoring_journal_gib", "models_dir", "monitoring_journal_central_gib", "monitoring_unit_limits")
+        to, sent = {**journal, "hosts": {}, "senders": []}, journal["hosts"]
+        of_host = (
+            *("monitoring_journal_gib", "models_dir", "monitoring_journal_central_gib", "monitoring_unit_limits"),
+            "monitoring_backup_dir",
+        )
         said = {
             host: [*(fleet[host][name] for name in of_host), *([to, sent[host]["sha256"]] if host in sent else [])]
             for host in mine
         }
+        if journal.get("server") in said:
+            said[journal["server"]] += [journal["senders"]]
         wanted = asked(decided, collectors, said, settings, rules)
         records = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in wanted}
         walk = is_true(controller["llm_full_check"]) or not whole_run(task_vars)
         members = {host for deployment in deployments.values() for host in deployment["hosts"]}
-        names = controller["llm_inventory"].get("names") or {}
         twice = prepared_by_another([host for host in wanted if host in fleet.selected], names)
         hosts = sections(wanted, records, code_digest(), walk, members <= set(fleet.selected), twice)
         return {**result, "changed": False, **decided, "hosts": hosts}

@@ -43,6 +43,7 @@ def files(
     asked = targets(deployments, variables, collectors, executors, gateways)
     limits = {
         "first_token_seconds": settings["monitoring_first_token_seconds"],
+        "backup_days": settings["monitoring_backup_days"],
         "runbook_url": settings["monitoring_runbook_url"],
     }
     found = [

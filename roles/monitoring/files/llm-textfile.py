@@ -179,6 +179,23 @@ def add_models(page, state):
         page.add("llm_model_damaged_files", "Files that are not as they arrived", bad, model=model)
 
 
+def add_journals(page, senders):
+    """When the hosts that send their journals last did, by what llm-journal-gate noted."""
+    for name, at in sorted(senders.items()):
+        page.add("llm_journal_received_timestamp_seconds", "When the journal of a host last came", at, sender=name)
+
+
+def add_backup(page, folder):
+    """When the newest file of a folder was written; of an empty one since when it waits for one."""
+    try:
+        with os.scandir(folder) as entries:
+            times = [entry.stat().st_mtime for entry in entries if entry.is_file()]
+        newest = max(times) if times else os.path.getmtime(folder)
+    except OSError:
+        newest = 0
+    page.add("llm_backup_written_timestamp_seconds", "When the last backup was written", newest)
+
+
 def loaded(path):
     """The mapping in a JSON file; an empty one where there is none."""
     try:
@@ -267,10 +284,15 @@ def main():
     parser.add_argument("--folder", required=True, help="where node_exporter looks for files")
     parser.add_argument("--state", default="/run/llm-probe/state.json", help="the probe's file")
     parser.add_argument("--models", default="/opt/llm/models", help="folder of the models")
+    parser.add_argument("--journals", default="", help="file of llm-journal-gate")
+    parser.add_argument("--backup", default="", help="folder of backups")
     parser.add_argument("--gpu-seconds", type=float, default=55, help="how old the figures of the GPUs may become")
     options = parser.parse_args()
     page = probe_pages(options.state, time.clock_gettime(time.CLOCK_BOOTTIME))
     add_models(page, loaded(os.path.join(options.models, ".bundle-state.json")))
+    add_journals(page, loaded(options.journals))
+    if options.backup:
+        add_backup(page, options.backup)
     page.add("llm_textfile_written_timestamp_seconds", "When these figures were written", time.time())
     keep(options.folder, PROBE_FILE, page)
     # Afterwards: a driver that hangs must not keep back what the probe says.
