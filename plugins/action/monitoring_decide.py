@@ -15,6 +15,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.decide import held_images
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on, prepared_by_another
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
     code_digest,
@@ -26,7 +28,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import exporters, gpu_exporter, refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.figures import (
     bundle_metrics,
     plan_metrics,
@@ -55,6 +58,12 @@ class ActionModule(ActionBase):
         plans = plain(task_vars.get("llm_decision") or {}).get("plans") or {}
         executors = {name: str(plan["executor"]) for name, plan in plans.items() if plan.get("executor")}
         watching = fleet[collectors[0]] if collectors else controller
+        names = controller["llm_inventory"].get("names") or {}
+        lang = language(controller["llm_language"])
+        members = [host for deployment in deployments.values() for host in deployment["hosts"]]
+        # A machine has one exporter, under the first of its names.
+        machines = [host for host in members if host not in prepared_by_another(members, names)]
+        gpus = self._gpu_exporters(machines, fleet, lang)
         decided = {
             "files": files(
                 deployments,
@@ -62,11 +71,13 @@ class ActionModule(ActionBase):
                 collectors,
                 executors,
                 watching,
-                language(controller["llm_language"]),
+                lang,
                 fleet.groups.get("llm_gateway") or [],
+                exporters(gpus),
             ),
             **exporters_and_collectors(deployments, fleet, collectors, resolved),
             "figures": self._figures(deployments, fleet, collectors, controller),
+            "gpus": gpus,
             "receivers": endpoints(watching["monitoring_receivers"]),
         }
         settings = variables_of(watching, role_options()["monitoring"])
@@ -74,7 +85,6 @@ class ActionModule(ActionBase):
         mine = [host for host in decided["exporters"] if is_true(fleet[host]["monitoring_exporter_enabled"])]
         sending = senders(mine, fleet)
         journal = central(sending, fleet, collectors, self._certificates(fleet)) if sending else {"hosts": {}}
-        names = controller["llm_inventory"].get("names") or {}
         # One machine sends one journal, whatever names it has.
         second = prepared_by_another(sending, names)
         journal["senders"] = [host for host in sending if host not in second]
@@ -88,15 +98,29 @@ class ActionModule(ActionBase):
             host: [*(fleet[host][name] for name in of_host), *([to, sent[host]["sha256"]] if host in sent else [])]
             for host in mine
         }
+        for host in exporters({host: one for host, one in gpus.items() if host in said}):
+            said[host] += [gpus[host]]
         if journal.get("server") in said:
             said[journal["server"]] += [journal["senders"]]
         wanted = asked(decided, collectors, said, settings, rules)
         records = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in wanted}
         walk = is_true(controller["llm_full_check"]) or not whole_run(task_vars)
-        members = {host for deployment in deployments.values() for host in deployment["hosts"]}
         twice = prepared_by_another([host for host in wanted if host in fleet.selected], names)
-        hosts = sections(wanted, records, code_digest(), walk, members <= set(fleet.selected), twice)
+        hosts = sections(wanted, records, code_digest(), walk, set(members) <= set(fleet.selected), twice)
         return {**result, "changed": False, **decided, "hosts": hosts}
+
+    def _gpu_exporters(self, hosts: Sequence[str], fleet: Fleet, lang: str) -> dict[str, dict[str, Any]]:
+        """By host what measures its GPUs. One that has to be DCGM's and cannot be is refused."""
+        found = {}
+        for host in hosts:
+            offline = is_true(fleet[host].get("llm_offline", True))
+            records = known_records(str(fleet[host].get("llm_bundle_dir") or ""), lang) if offline else []
+            bundled = [str(image["reference"]) for image in held_images(records)] if offline else None
+            found[host] = gpu_exporter(host, fleet[host], bundled, lang)
+        refused = [refusal(host, one, lang) for host, one in found.items() if one["demanded"] and not one["fits"]]
+        if refused:
+            raise AnsibleActionFail(render(refused, lang))
+        return found
 
     def _figures(
         self,

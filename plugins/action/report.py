@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import groups
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import latest_benchmarks
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
@@ -59,6 +60,7 @@ class ActionModule(ActionBase):
                 if (start := fleet[head].get("_vllm_new_start"))
             },
             (decided.get("rolling") or {}).get("meanwhile") or {},
+            groups((controller.get("_monitoring_decided") or {}).get("gpus") or {}),
         )
         Display().display("\n" + "\n".join(lines) + "\n")
         if not self._task.check_mode:

@@ -51,6 +51,12 @@ figures:
     bundle was made.
   returned: success
   type: dict
+gpus:
+  description: >-
+    By GPU host C(exporter), V(dcgm) or V(textfile), and C(why) it is that one. Of the former also C(listen), C(container) and C(counters), the file that
+    says what is measured.
+  returned: success
+  type: dict
 receivers:
   description: Where each receiver of alerts listens, with C(name), C(host) and C(port).
   returned: success

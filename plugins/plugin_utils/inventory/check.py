@@ -18,6 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.deployment
     group_problems,
     served_name_problems,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import gpu_exporter_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import gpu_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.journals import journal_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import machine_names, sharing_problems
@@ -38,6 +39,7 @@ RULES = (
     network_problems,
     receiver_problems,
     journal_problems,
+    gpu_exporter_problems,
 )
 
 

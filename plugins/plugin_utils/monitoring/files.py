@@ -33,6 +33,7 @@ def files(
     settings: Mapping[str, Any],
     lang: str = "en",
     gateways: Sequence[str] = (),
+    measured: Mapping[str, str] | None = None,
 ) -> list[dict[str, str]]:
     """Each file with ``path``, ``content`` and ``check``, the kind of file; a file comes before the one that names it.
 
@@ -40,7 +41,7 @@ def files(
     but ``scrape_configs.yml``, for a Prometheus that is there already.
     """
     folder, interval = str(settings["monitoring_dir"]), int(settings["monitoring_interval_seconds"])
-    asked = targets(deployments, variables, collectors, executors, gateways)
+    asked = targets(deployments, variables, collectors, executors, gateways, measured)
     limits = {
         "first_token_seconds": settings["monitoring_first_token_seconds"],
         "backup_days": settings["monitoring_backup_days"],

@@ -247,3 +247,9 @@ def test_each_sender_of_a_journal_has_its_time(tmp_path: Path) -> None:
     assert "llm_journal_received_timestamp_seconds" not in page_with(
         tmp_path, "--journals", str(tmp_path / "none.json")
     )
+
+
+def test_what_nvidias_exporter_measures_is_left_to_it() -> None:
+    found = samples(str(textfile.gpu_page(RECORDED, True)))
+    assert [name for name in found if name.startswith("DCGM_")] == []
+    assert {"llm_nvidia_smi_up", "llm_gpus", "llm_nvidia_driver_info", "llm_gpu_throttled"} <= set(found)

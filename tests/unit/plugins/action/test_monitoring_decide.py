@@ -122,3 +122,31 @@ def test_a_rule_of_the_site_counts_by_its_content(variables: dict[str, dict[str,
     rules.unlink()
     with pytest.raises(AnsibleError, match=r"site\.yml"):
         decided(variables)
+
+
+IMAGE = "nvcr.io/nvidia/k8s/dcgm-exporter:4.2.3-4.1.3-ubuntu22.04"
+
+
+def test_nvidias_exporter_is_a_target_and_something_to_do(variables: dict[str, dict[str, Any]]) -> None:
+    keep_records(variables)
+    assert {one["exporter"] for one in decided(variables)["gpus"].values()} == {"textfile"}
+    variables["gpu2"] |= {"monitoring_dcgm_image": IMAGE, "llm_offline": False}
+    found = decided(variables)
+    assert found["gpus"]["gpu2"]["container"]["image"] == IMAGE
+    assert {host: section["needed"] for host, section in found["hosts"].items()} == {
+        "gpu1": [],
+        "gpu2": ["monitoring_exporters"],
+        "watch": ["monitoring"],
+    }
+    (file,) = [file for file in found["files"] if file["path"] == "targets/dcgm.json"]
+    assert json.loads(file["content"])[0]["targets"] == ["192.0.2.2:9400"]
+
+
+def test_nvidias_exporter_that_is_not_in_the_bundle_is_refused_where_it_is_demanded(
+    variables: dict[str, dict[str, Any]],
+) -> None:
+    variables["gpu2"]["monitoring_dcgm_image"] = IMAGE
+    assert decided(variables)["gpus"]["gpu2"]["exporter"] == "textfile"
+    variables["gpu2"]["monitoring_gpu_exporter"] = "dcgm"
+    with pytest.raises(AnsibleError, match="the bundle does not hold"):
+        decided(variables)

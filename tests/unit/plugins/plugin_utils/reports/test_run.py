@@ -138,3 +138,8 @@ def test_it_says_how_long_a_start_took_and_who_answered(language: str) -> None:
     assert "other" not in said({"d": ["other"]}, False)
     assert said({}, True) != said({}, False)
     assert "118" in said({}, True, 118.2)
+
+
+def test_the_report_says_what_measures_gpus() -> None:
+    said = report_lines([], {}, {}, {}, gpu_exporters={"nvidia-smi, since A": ["gpu01", "gpu02"]})
+    assert "GPU figures of gpu01, gpu02: nvidia-smi, since A" in said
