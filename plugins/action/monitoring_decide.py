@@ -20,24 +20,31 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on, prepared_by_another
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
     code_digest,
+    digest,
     variables_of,
     whole_run,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import JOURNAL, Shelf
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import GRAFANA_PASSWORD, JOURNAL, Shelf
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, problem, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import exporters, gpu_exporter, refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.figures import (
     bundle_metrics,
     plan_metrics,
     together,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files import exporters_and_collectors, files
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files import (
+    exporters_and_collectors,
+    files,
+    shipping,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.grafana import grafana, provisioning
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import central, senders
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.receivers import endpoints
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import endpoint
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.work import asked, sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
 
@@ -61,6 +68,7 @@ class ActionModule(ActionBase):
         names = controller["llm_inventory"].get("names") or {}
         lang = language(controller["llm_language"])
         members = [host for deployment in deployments.values() for host in deployment["hosts"]]
+        of_host = {host: name for name, deployment in deployments.items() for host in deployment["hosts"]}
         # A machine has one exporter, under the first of its names.
         machines = [host for host in members if host not in prepared_by_another(members, names)]
         gpus = self._gpu_exporters(machines, fleet, lang)
@@ -78,6 +86,10 @@ class ActionModule(ActionBase):
             **exporters_and_collectors(deployments, fleet, collectors, resolved),
             "figures": self._figures(deployments, fleet, collectors, controller),
             "gpus": gpus,
+            "shipping": {
+                host: shipping(host, of_host.get(host, ""), fleet[host]) for host in self._all(deployments, collectors)
+            },
+            "grafana": self._grafana(watching, fleet, lang),
             "receivers": endpoints(watching["monitoring_receivers"]),
         }
         settings = variables_of(watching, role_options()["monitoring"])
@@ -90,16 +102,18 @@ class ActionModule(ActionBase):
         journal["senders"] = [host for host in sending if host not in second]
         decided["journal"] = journal
         to, sent = {**journal, "hosts": {}, "senders": []}, journal["hosts"]
-        of_host = (
+        counted = (
             *("monitoring_journal_gib", "models_dir", "monitoring_journal_central_gib", "monitoring_unit_limits"),
             "monitoring_backup_dir",
         )
         said = {
-            host: [*(fleet[host][name] for name in of_host), *([to, sent[host]["sha256"]] if host in sent else [])]
+            host: [*(fleet[host][name] for name in counted), *([to, sent[host]["sha256"]] if host in sent else [])]
             for host in mine
         }
         for host in exporters({host: one for host, one in gpus.items() if host in said}):
             said[host] += [gpus[host]]
+        for host in mine:
+            said[host] += [decided["shipping"][host]] if decided["shipping"][host] else []
         if journal.get("server") in said:
             said[journal["server"]] += [journal["senders"]]
         wanted = asked(decided, collectors, said, settings, rules)
@@ -121,6 +135,36 @@ class ActionModule(ActionBase):
         if refused:
             raise AnsibleActionFail(render(refused, lang))
         return found
+
+    @staticmethod
+    def _all(deployments: Mapping[str, Mapping[str, Any]], collectors: Sequence[str]) -> list[str]:
+        members = [host for deployment in deployments.values() for host in deployment["hosts"]]
+        return list(dict.fromkeys([*members, *collectors]))
+
+    def _grafana(self, watching: Mapping[str, Any], fleet: Fleet, lang: str) -> dict[str, Any]:
+        """Grafana's container, and the file with its password on the controller, made now if nobody set one."""
+        made = grafana(watching)
+        if not made:
+            return {}
+        if is_true(watching.get("llm_offline", True)):
+            records = known_records(str(watching.get("llm_bundle_dir") or ""), lang)
+            if made["image"] not in [image["reference"] for image in held_images(records)]:
+                values = {"value": made["image"], "where": "monitoring_grafana_image"}
+                raise AnsibleActionFail(render([problem("grafana_not_bundled", lang, **values)], lang))
+        if not watching.get("monitoring_grafana_admin_password"):
+            self._shelf(fleet).secret(GRAFANA_PASSWORD)
+        own = endpoint(str(watching["monitoring_listen_address"]), 9090)
+        read = provisioning(str(watching["monitoring_dir"]), own, int(watching["monitoring_interval_seconds"]))
+        password = self._secrets(fleet) / GRAFANA_PASSWORD
+        return {"container": made, "digest": digest(read), "password_file": str(password)}
+
+    def _secrets(self, fleet: Fleet) -> Path:
+        return Path(self._loader.path_dwim(str(fleet["localhost"].get("llm_secrets_dir") or "")))
+
+    def _shelf(self, fleet: Fleet) -> Shelf:
+        """What the controller keeps. Check mode writes nothing."""
+        write = None if self._task.check_mode else write_private
+        return Shelf(self._secrets(fleet), fleet, self._loader.path_dwim, write, datetime.datetime.now(datetime.UTC))
 
     def _figures(
         self,
@@ -151,11 +195,8 @@ class ActionModule(ActionBase):
         return found
 
     def _certificates(self, fleet: Fleet) -> Callable[[str, Sequence[str]], Mapping[str, Any]]:
-        """What makes the certificates of journals on the controller, or finds those that were made. Check mode writes none."""
-        folder = Path(self._loader.path_dwim(str(fleet["localhost"].get("llm_secrets_dir") or "")))
-        write = None if self._task.check_mode else write_private
-        shelf = Shelf(folder, fleet, self._loader.path_dwim, write, datetime.datetime.now(datetime.UTC))
-        return partial(shelf.signed, JOURNAL)
+        """What makes the certificates of journals on the controller, or finds those that were made."""
+        return partial(self._shelf(fleet).signed, JOURNAL)
 
     def _text(self, path: str) -> str:
         """The content of a file of rules, looked for where ansible.builtin.copy looks for it."""

@@ -102,7 +102,7 @@ def wanted(
         items += _wheels(systems, wheels)
     items += _models(heads, artefacts, hub, model_sources or {}, problems, lang)
     return {
-        "images": _images(heads, images, _images_beside(hosts)),
+        "images": _images(heads, images, _images_beside(hosts, hostvars)),
         "compression": _compression(compression, _engine_versions(hosts, artefacts), problems, lang),
         "items": [dict(artefact) for artefact in artefacts] + items,
         "hosts": len(hosts),
@@ -115,11 +115,13 @@ def _get(variables: Mapping[str, Any], name: str) -> Any:
     return DEFAULTS[name] if value is None else value
 
 
-def _images_beside(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _images_beside(hosts: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """What monitoring runs in containers, as far as an image is named."""
     watched = [variables for variables in hosts.values() if _watchers(variables)]
-    named = (str(variables.get("monitoring_dcgm_image") or "") for variables in watched)
-    return list(dict.fromkeys(filter(None, named)))
+    watchers = [host for host in dict.fromkeys(host for one in watched for host in _watchers(one)) if host in hostvars]
+    named = [variables.get("monitoring_dcgm_image") for variables in watched]
+    named += [hostvars[host].get("monitoring_grafana_image") for host in watchers]
+    return list(dict.fromkeys(str(image) for image in named if image))
 
 
 def _images(

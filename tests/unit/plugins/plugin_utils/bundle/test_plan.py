@@ -84,6 +84,8 @@ def test_images_of_monitoring_are_in_the_bundle_where_somebody_watches() -> None
     result = plan({"gpu01": {**image, **watched}, "gpu02": {**image, **watched}})
     assert result["images"][1:] == [{"reference": image["monitoring_dcgm_image"]}]
     assert len(plan({"gpu01": image})["images"]) == 1
+    grafana = {"monitoring_grafana_image": "grafana/grafana:12.0.2"}
+    assert plan({"gpu01": {**grafana, **watched}})["images"][1:] == [{"reference": "grafana/grafana:12.0.2"}]
 
 
 def test_settings_of_hosts_count() -> None:
