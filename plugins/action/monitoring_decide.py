@@ -30,7 +30,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_s
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, problem, render
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import exporters, gpu_exporter, refusal
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import exporters, gpu_exporters, refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.figures import (
     bundle_metrics,
     plan_metrics,
@@ -125,12 +125,7 @@ class ActionModule(ActionBase):
 
     def _gpu_exporters(self, hosts: Sequence[str], fleet: Fleet, lang: str) -> dict[str, dict[str, Any]]:
         """By host what measures its GPUs. One that has to be DCGM's and cannot be is refused."""
-        found = {}
-        for host in hosts:
-            offline = is_true(fleet[host].get("llm_offline", True))
-            records = known_records(str(fleet[host].get("llm_bundle_dir") or ""), lang) if offline else []
-            bundled = [str(image["reference"]) for image in held_images(records)] if offline else None
-            found[host] = gpu_exporter(host, fleet[host], bundled, lang)
+        found = gpu_exporters(hosts, fleet, lambda bundle: known_records(bundle, lang), lang)
         refused = [refusal(host, one, lang) for host, one in found.items() if one["demanded"] and not one["fits"]]
         if refused:
             raise AnsibleActionFail(render(refused, lang))

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import DCGM, gpu_exporter, refusal
 
 WISH, IMAGE = "monitoring_gpu_exporter", "monitoring_dcgm_image"
@@ -16,8 +17,8 @@ def gpu_exporter_problems(inventory: Inventory) -> Problems:
         said = {name: inventory.get(host, name) for name in (WISH, IMAGE)}
         if said[WISH] != DCGM or inventory.is_open(host, IMAGE):
             continue
-        declared = inventory.get(host, "llm_gpus")
-        facts = {"llm_gpus_found": declared} if isinstance(declared, list) and declared else {}
-        found = gpu_exporter(host, {**said, "ansible_facts": facts}, None, inventory.lang)
+        found = gpu_exporter(
+            host, {**said, "llm_gpus": mappings(inventory.get(host, "llm_gpus"))}, None, inventory.lang
+        )
         if not found["fits"]:
             yield {**refusal(host, found, inventory.lang), "where": inventory.where(WISH, host)}

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.decide import held_images
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import table
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import address_of, endpoint
@@ -25,15 +27,16 @@ def gpu_exporter(
 ) -> dict[str, Any]:
     """``exporter``, ``why`` for people, ``fits`` (whether DCGM's would run) and, where it does, ``listen`` and ``container``.
 
-    ``variables`` hold what the host was found to have; what nobody has seen yet refuses nothing. ``bundled`` are the images of the bundle, None
-    where images come from elsewhere.
+    ``variables`` hold what the host was found to have, or the GPUs that the inventory declares; what is not known refuses nothing. ``bundled``
+    are the images of the bundle, None where images come from elsewhere.
     """
     facts = variables.get("ansible_facts") or {}
     image, wish = (
         str(variables.get("monitoring_dcgm_image") or ""),
         str(variables.get("monitoring_gpu_exporter") or AUTO),
     )
-    code, more = _against(image, facts, bundled)
+    gpus = facts["llm_gpus_found"] if "llm_gpus_found" in facts else variables.get("llm_gpus") or None
+    code, more = _against(image, facts, gpus, bundled)
     if wish == TEXTFILE:
         code, more = "gpu_exporter_asked", {}
     fits = not code
@@ -44,16 +47,18 @@ def gpu_exporter(
     return {"exporter": DCGM, "why": why, "fits": fits, "demanded": wish == DCGM, "listen": at, **_container(image, at)}
 
 
-def _against(image: str, facts: Mapping[str, Any], bundled: Collection[str] | None) -> tuple[str, dict[str, str]]:
+def _against(
+    image: str, facts: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]] | None, bundled: Collection[str] | None
+) -> tuple[str, dict[str, str]]:
     """What speaks against DCGM's exporter: the code of a message with its values."""
     if not image:
         return "gpu_exporter_no_image", {}
     if bundled is not None and image not in bundled:
         return "gpu_exporter_not_bundled", {}
     needs = release_of(image)
-    if "llm_gpus_found" in facts and not facts["llm_gpus_found"]:
+    if gpus is not None and not gpus:
         return "gpu_exporter_no_gpu", {}
-    for gpu in facts.get("llm_gpus_found") or []:
+    for gpu in gpus or ():
         capability, name = str(gpu.get("compute_capability") or ""), str(gpu.get("name") or "")
         if capability and _number(capability) < _number(_least(name, str(needs["capability"]))):
             return "gpu_exporter_old_gpu", {"gpu": name, "capability": capability, "least": str(needs["capability"])}
@@ -61,6 +66,23 @@ def _against(image: str, facts: Mapping[str, Any], bundled: Collection[str] | No
     if driver and _number(driver)[0] < int(needs["driver"]):
         return "gpu_exporter_old_driver", {"driver": driver, "least": str(needs["driver"])}
     return "", {}
+
+
+def gpu_exporters(
+    hosts: Sequence[str],
+    variables: Mapping[str, Mapping[str, Any]],
+    records: Callable[[str], Sequence[Mapping[str, Any]]],
+    lang: str = "en",
+) -> dict[str, dict[str, Any]]:
+    """The same by host. ``records`` are those of the bundle in a folder."""
+    found = {}
+    for host in hosts:
+        mine, bundled = variables[host], None
+        if is_true(mine.get("llm_offline", True)):
+            held = held_images([dict(record) for record in records(str(mine.get("llm_bundle_dir") or ""))])
+            bundled = [str(image["reference"]) for image in held]
+        found[host] = gpu_exporter(host, mine, bundled, lang)
+    return found
 
 
 def _least(name: str, capability: str) -> str:
