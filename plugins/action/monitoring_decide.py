@@ -15,26 +15,36 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.decide import held_images
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on, prepared_by_another
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
     code_digest,
+    digest,
     variables_of,
     whole_run,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import JOURNAL, Shelf
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import GRAFANA_PASSWORD, JOURNAL, Shelf
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, problem, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import exporters, gpu_exporters, refusal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.figures import (
     bundle_metrics,
     plan_metrics,
     together,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files import exporters_and_collectors, files
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files import (
+    exporters_and_collectors,
+    files,
+    shipping,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.grafana import grafana, provisioning
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import central, senders
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.receivers import endpoints
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import endpoint
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.work import asked, sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
 
@@ -55,6 +65,13 @@ class ActionModule(ActionBase):
         plans = plain(task_vars.get("llm_decision") or {}).get("plans") or {}
         executors = {name: str(plan["executor"]) for name, plan in plans.items() if plan.get("executor")}
         watching = fleet[collectors[0]] if collectors else controller
+        names = controller["llm_inventory"].get("names") or {}
+        lang = language(controller["llm_language"])
+        members = [host for deployment in deployments.values() for host in deployment["hosts"]]
+        of_host = {host: name for name, deployment in deployments.items() for host in deployment["hosts"]}
+        # A machine has one exporter, under the first of its names.
+        machines = [host for host in members if host not in prepared_by_another(members, names)]
+        gpus = self._gpu_exporters(machines, fleet, lang)
         decided = {
             "files": files(
                 deployments,
@@ -62,11 +79,17 @@ class ActionModule(ActionBase):
                 collectors,
                 executors,
                 watching,
-                language(controller["llm_language"]),
+                lang,
                 fleet.groups.get("llm_gateway") or [],
+                exporters(gpus),
             ),
             **exporters_and_collectors(deployments, fleet, collectors, resolved),
             "figures": self._figures(deployments, fleet, collectors, controller),
+            "gpus": gpus,
+            "shipping": {
+                host: shipping(host, of_host.get(host, ""), fleet[host]) for host in self._all(deployments, collectors)
+            },
+            "grafana": self._grafana(watching, fleet, lang),
             "receivers": endpoints(watching["monitoring_receivers"]),
         }
         settings = variables_of(watching, role_options()["monitoring"])
@@ -74,21 +97,69 @@ class ActionModule(ActionBase):
         mine = [host for host in decided["exporters"] if is_true(fleet[host]["monitoring_exporter_enabled"])]
         sending = senders(mine, fleet)
         journal = central(sending, fleet, collectors, self._certificates(fleet)) if sending else {"hosts": {}}
+        # One machine sends one journal, whatever names it has.
+        second = prepared_by_another(sending, names)
+        journal["senders"] = [host for host in sending if host not in second]
         decided["journal"] = journal
-        to, sent = {**journal, "hosts": {}}, journal["hosts"]
-        of_host = ("monitoring_journal_gib", "models_dir", "monitoring_journal_central_gib", "monitoring_unit_limits")
+        to, sent = {**journal, "hosts": {}, "senders": []}, journal["hosts"]
+        counted = (
+            *("monitoring_journal_gib", "models_dir", "monitoring_journal_central_gib", "monitoring_unit_limits"),
+            "monitoring_backup_dir",
+        )
         said = {
-            host: [*(fleet[host][name] for name in of_host), *([to, sent[host]["sha256"]] if host in sent else [])]
+            host: [*(fleet[host][name] for name in counted), *([to, sent[host]["sha256"]] if host in sent else [])]
             for host in mine
         }
+        for host in exporters({host: one for host, one in gpus.items() if host in said}):
+            said[host] += [gpus[host]]
+        for host in mine:
+            said[host] += [decided["shipping"][host]] if decided["shipping"][host] else []
+        if journal.get("server") in said:
+            said[journal["server"]] += [journal["senders"]]
         wanted = asked(decided, collectors, said, settings, rules)
         records = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in wanted}
         walk = is_true(controller["llm_full_check"]) or not whole_run(task_vars)
-        members = {host for deployment in deployments.values() for host in deployment["hosts"]}
-        names = controller["llm_inventory"].get("names") or {}
         twice = prepared_by_another([host for host in wanted if host in fleet.selected], names)
-        hosts = sections(wanted, records, code_digest(), walk, members <= set(fleet.selected), twice)
+        hosts = sections(wanted, records, code_digest(), walk, set(members) <= set(fleet.selected), twice)
         return {**result, "changed": False, **decided, "hosts": hosts}
+
+    def _gpu_exporters(self, hosts: Sequence[str], fleet: Fleet, lang: str) -> dict[str, dict[str, Any]]:
+        """By host what measures its GPUs. One that has to be DCGM's and cannot be is refused."""
+        found = gpu_exporters(hosts, fleet, lambda bundle: known_records(bundle, lang), lang)
+        refused = [refusal(host, one, lang) for host, one in found.items() if one["demanded"] and not one["fits"]]
+        if refused:
+            raise AnsibleActionFail(render(refused, lang))
+        return found
+
+    @staticmethod
+    def _all(deployments: Mapping[str, Mapping[str, Any]], collectors: Sequence[str]) -> list[str]:
+        members = [host for deployment in deployments.values() for host in deployment["hosts"]]
+        return list(dict.fromkeys([*members, *collectors]))
+
+    def _grafana(self, watching: Mapping[str, Any], fleet: Fleet, lang: str) -> dict[str, Any]:
+        """Grafana's container, and the file with its password on the controller, made now if nobody set one."""
+        made = grafana(watching)
+        if not made:
+            return {}
+        if is_true(watching.get("llm_offline", True)):
+            records = known_records(str(watching.get("llm_bundle_dir") or ""), lang)
+            if made["image"] not in [image["reference"] for image in held_images(records)]:
+                values = {"value": made["image"], "where": "monitoring_grafana_image"}
+                raise AnsibleActionFail(render([problem("grafana_not_bundled", lang, **values)], lang))
+        if not watching.get("monitoring_grafana_admin_password"):
+            self._shelf(fleet).secret(GRAFANA_PASSWORD)
+        own = endpoint(str(watching["monitoring_listen_address"]), 9090)
+        read = provisioning(str(watching["monitoring_dir"]), own, int(watching["monitoring_interval_seconds"]))
+        password = self._secrets(fleet) / GRAFANA_PASSWORD
+        return {"container": made, "digest": digest(read), "password_file": str(password)}
+
+    def _secrets(self, fleet: Fleet) -> Path:
+        return Path(self._loader.path_dwim(str(fleet["localhost"].get("llm_secrets_dir") or "")))
+
+    def _shelf(self, fleet: Fleet) -> Shelf:
+        """What the controller keeps. Check mode writes nothing."""
+        write = None if self._task.check_mode else write_private
+        return Shelf(self._secrets(fleet), fleet, self._loader.path_dwim, write, datetime.datetime.now(datetime.UTC))
 
     def _figures(
         self,
@@ -119,11 +190,8 @@ class ActionModule(ActionBase):
         return found
 
     def _certificates(self, fleet: Fleet) -> Callable[[str, Sequence[str]], Mapping[str, Any]]:
-        """What makes the certificates of journals on the controller, or finds those that were made. Check mode writes none."""
-        folder = Path(self._loader.path_dwim(str(fleet["localhost"].get("llm_secrets_dir") or "")))
-        write = None if self._task.check_mode else write_private
-        shelf = Shelf(folder, fleet, self._loader.path_dwim, write, datetime.datetime.now(datetime.UTC))
-        return partial(shelf.signed, JOURNAL)
+        """What makes the certificates of journals on the controller, or finds those that were made."""
+        return partial(self._shelf(fleet).signed, JOURNAL)
 
     def _text(self, path: str) -> str:
         """The content of a file of rules, looked for where ansible.builtin.copy looks for it."""

@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import gpu_exporters, groups
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import latest_benchmarks
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
@@ -59,6 +62,7 @@ class ActionModule(ActionBase):
                 if (start := fleet[head].get("_vllm_new_start"))
             },
             (decided.get("rolling") or {}).get("meanwhile") or {},
+            groups(self._gpu_exporters(fleet, hosts, controller, lang)),
         )
         Display().display("\n" + "\n".join(lines) + "\n")
         if not self._task.check_mode:
@@ -66,3 +70,14 @@ class ActionModule(ActionBase):
             path = os.path.join(str(controller["llm_report_dir"]), "report.txt")
             write_report(path, "\n".join(lines) + "\n", lang)
         return {**result, "changed": False, "lines": lines}
+
+    @staticmethod
+    def _gpu_exporters(
+        fleet: Fleet, hosts: list[str], controller: Mapping[str, Any], lang: str
+    ) -> Mapping[str, Mapping[str, Any]]:
+        """What monitoring decided in this run; in one without that stage, as that of a plan, what it would be."""
+        decided = (controller.get("_monitoring_decided") or {}).get("gpus")
+        named = [host for host in hosts if fleet[host].get("monitoring_dcgm_image")]
+        if decided is not None or not named or not fleet.groups.get("llm_monitoring"):
+            return decided or {}
+        return gpu_exporters(list(dict.fromkeys(hosts)), fleet, lambda bundle: known_records(bundle, lang), lang)

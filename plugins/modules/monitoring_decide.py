@@ -51,6 +51,22 @@ figures:
     bundle was made.
   returned: success
   type: dict
+gpus:
+  description: >-
+    By GPU host C(exporter), V(dcgm) or V(textfile), and C(why) it is that one. Of the former also C(listen), C(container) and C(counters), the file that
+    says what is measured.
+  returned: success
+  type: dict
+shipping:
+  description: By host its file for Vector; empty where logs go nowhere else.
+  returned: success
+  type: dict
+grafana:
+  description: >-
+    Grafana's C(container), C(digest) of what it reads when it starts, and C(password_file), where the controller keeps the password of its
+    administrator; empty where no image is named.
+  returned: success
+  type: dict
 receivers:
   description: Where each receiver of alerts listens, with C(name), C(host) and C(port).
   returned: success

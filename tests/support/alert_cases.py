@@ -11,7 +11,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.timing import QUICK_SECONDS
 
 FILE = Path(__file__).parents[1] / "data/monitoring/alerts.yml"
-SETTINGS = {"first_token_seconds": 5, "runbook_url": "https://example.com/alerts.md"}
+SETTINGS = {"first_token_seconds": 5, "backup_days": 7, "runbook_url": "https://example.com/alerts.md"}
 
 
 def cases() -> Mapping[str, list[dict[str, Any]]]:

@@ -146,6 +146,18 @@ def test_every_alert_fires_when_it_should_and_only_then(host: Any) -> None:
     assert done.rc == 0, done.stdout + done.stderr
 
 
+def test_a_grafana_and_a_vector_of_the_site_find_their_files(host: Any) -> None:
+    """Neither of them is to be had here: what they are told is compared with their documentation in unit tests."""
+    source = yaml.safe_load(host.check_output("cat /etc/llm-monitoring/grafana/datasources/llm.yml"))
+    assert get(host, "/-/ready", int(source["datasources"][0]["url"].rpartition(":")[2]))
+    provider = yaml.safe_load(host.check_output("cat /etc/llm-monitoring/grafana/dashboards/llm.yml"))["providers"][0]
+    assert len(host.check_output(f"ls {provider['options']['path']}/*.json").split()) == len(PAGES)
+    for name in ("node1", "node2", "node3"):
+        told = yaml.safe_load(on(host, name).check_output("cat /etc/llm-logs/vector.yaml"))
+        assert f'.llm_host = "{name}"' in told["transforms"]["named"]["source"]
+        assert told["sinks"]["site"]["endpoint"] == "http://192.0.2.40:3100"
+
+
 def test_the_webhook_got_the_alerts_of_the_drill(host: Any) -> None:
     messages = [json.loads(line) for line in host.check_output("cat /root/alerts.json").splitlines()]
     alerts = [
@@ -269,3 +281,66 @@ def test_collected_journals_have_a_limit(host: Any) -> None:
     host.check_output(f"mkdir -p /root/collected && cp {COLLECTED}/*.journal {complete}")
     host.check_output("journalctl --directory=/root/collected --vacuum-size=1M")
     assert not host.file(complete).exists
+
+
+def kept(host: Any) -> dict[str, float]:
+    """When each host last sent something, as the host that collects noted it."""
+    found: dict[str, float] = json.loads(host.check_output("cat /var/lib/llm-journal-gate/senders.json"))
+    return found
+
+
+def test_a_host_that_stops_sending_is_noticed(host: Any) -> None:
+    """The alert JournalStopped waits for minutes: that it fires then is tested with promtool."""
+    figures = query(host, "llm_journal_received_timestamp_seconds")
+    assert {sample["metric"]["sender"] for sample in figures} == {"node1", "node2", "node3"}
+    on(host, "node2").check_output("systemctl stop systemd-journal-upload")
+    # What was on its way has come by then.
+    time.sleep(3)
+    stopped = float(host.check_output("date +%s.%N"))
+    deadline = time.monotonic() + 60
+    # All times are written together, every few seconds where something comes.
+    while not all((found := kept(host))[name] > stopped for name in ("node1", "node3")):
+        for name in ("node1", "node2", "node3"):
+            on(host, name).check_output("logger --tag journals 'something'")
+        assert time.monotonic() < deadline
+        time.sleep(2)
+    assert found["node2"] < stopped
+    on(host, "node2").check_output("systemctl start systemd-journal-upload")
+    while kept(host)["node2"] < stopped:
+        assert time.monotonic() < deadline + 60
+        time.sleep(1)
+
+
+def test_the_age_of_the_backup_is_a_metric(host: Any) -> None:
+    folder = host.file("/var/backups/llm-monitoring")
+    assert (folder.user, folder.group, folder.mode) == ("root", "prometheus", 0o750)
+    (waits,) = query(host, "llm_backup_written_timestamp_seconds")
+    assert waits["metric"]["host"] == "node1"
+    assert 0 < time.time() - float(waits["value"][1]) < 3600, "since the folder was made"
+    host.check_output("touch --date=2020-01-01 /var/backups/llm-monitoring/metrics.tar.gz")
+    try:
+        deadline = time.monotonic() + 60
+        old = "time() - llm_backup_written_timestamp_seconds > 86400"
+        while not query(host, old):
+            assert time.monotonic() < deadline
+            time.sleep(2)
+    finally:
+        host.check_output("rm /var/backups/llm-monitoring/metrics.tar.gz")
+
+
+def test_a_clock_that_is_wrong_raises_the_alert_until_it_is_right(host: Any) -> None:
+    """side_effect.yml makes the exporter of node3 tell another time."""
+    firing = 'ALERTS{alertname="ClockSkew",alertstate="firing"}'
+    deadline = time.monotonic() + 180
+    while not query(host, firing):
+        assert time.monotonic() < deadline
+        time.sleep(2)
+    assert [sample["metric"]["host"] for sample in query(host, firing)] == ["node3"]
+    on(host, "node3").check_output(
+        "systemctl stop drill-clock && rm /run/systemd/system/prometheus-node-exporter.service.d/drill-clock.conf "
+        "/var/lib/llm-monitoring/drill-clock.prom && systemctl daemon-reload && systemctl restart prometheus-node-exporter"
+    )
+    deadline = time.monotonic() + 60
+    while query(host, firing):
+        assert time.monotonic() < deadline
+        time.sleep(1)

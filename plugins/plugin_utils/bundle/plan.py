@@ -102,7 +102,7 @@ def wanted(
         items += _wheels(systems, wheels)
     items += _models(heads, artefacts, hub, model_sources or {}, problems, lang)
     return {
-        "images": _images(heads, images),
+        "images": _images(heads, images, _images_beside(hosts, hostvars)),
         "compression": _compression(compression, _engine_versions(hosts, artefacts), problems, lang),
         "items": [dict(artefact) for artefact in artefacts] + items,
         "hosts": len(hosts),
@@ -115,14 +115,26 @@ def _get(variables: Mapping[str, Any], name: str) -> Any:
     return DEFAULTS[name] if value is None else value
 
 
-def _images(heads: Iterable[Mapping[str, Any]], images: Sequence[Mapping[str, Any]]) -> list[Item]:
-    """The named ones, and those of deployments that are not among them."""
+def _images_beside(hosts: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What monitoring runs in containers, as far as an image is named."""
+    watched = [variables for variables in hosts.values() if _watchers(variables)]
+    watchers = [host for host in dict.fromkeys(host for one in watched for host in _watchers(one)) if host in hostvars]
+    named = [variables.get("monitoring_dcgm_image") for variables in watched]
+    named += [hostvars[host].get("monitoring_grafana_image") for host in watchers]
+    return list(dict.fromkeys(str(image) for image in named if image))
+
+
+def _images(
+    heads: Iterable[Mapping[str, Any]], images: Sequence[Mapping[str, Any]], beside: Sequence[str] = ()
+) -> list[Item]:
+    """The named ones, and those of deployments and beside them that are not among them."""
     found = [dict(image) for image in images]
     for head in heads:
         reference = image_reference(head)
         if reference not in [image["reference"] for image in found]:
             found.append({"reference": reference, "vllm_version": str(head.get("vllm_version") or "")})
-    return found
+    there = [image["reference"] for image in found]
+    return [*found, *({"reference": reference} for reference in beside if reference not in there)]
 
 
 def _drivers(hosts: Mapping[str, Mapping[str, Any]], problems: list[str], lang: str) -> list[Item]:

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the controller keeps for gateways and journals, in ``llm_secrets_dir``: keys, local authorities, certificates. Made when first needed."""
+"""What the controller keeps for gateways, journals and Grafana, in ``llm_secrets_dir``: keys, local authorities, certificates. Made when first needed."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 KEYS, REPLICA_KEY, OWN_KEY = "gateway_key_", "gateway_replica_key", "gateway_own_key"
+GRAFANA_PASSWORD = "grafana_admin_password"
 # Each kind of certificate has an authority of its own, named after it, so that nobody sends journals with a certificate of a gateway.
 GATEWAY, JOURNAL = "gateway", "journal"
 # No browser, which would refuse a long life, looks at the certificates of journals: they last as long as their authority.

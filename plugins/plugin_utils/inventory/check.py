@@ -18,8 +18,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.deployment
     group_problems,
     served_name_problems,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import gpu_exporter_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import gpu_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.journals import journal_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.log_targets import log_target_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import machine_names, sharing_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.network import network_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
@@ -38,6 +40,8 @@ RULES = (
     network_problems,
     receiver_problems,
     journal_problems,
+    gpu_exporter_problems,
+    log_target_problems,
 )
 
 

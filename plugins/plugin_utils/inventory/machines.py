@@ -22,7 +22,15 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import
 # What is set up once for a machine, by the beginning of the variables' names.
 _OF_A_MACHINE = (
     *("nvidia_driver_", "docker_", "nvidia_container_toolkit_", "models_", "images_", "monitoring_exporter_"),
-    *("monitoring_journal_", "llm_host_dir", "llm_offline", "llm_bundle_dir", "llm_firewall_enabled"),
+    *(
+        "monitoring_journal_",
+        "monitoring_gpu_",
+        "monitoring_dcgm_",
+        "llm_host_dir",
+        "llm_offline",
+        "llm_bundle_dir",
+        "llm_firewall_enabled",
+    ),
 )
 _SAID = (devices.INDICES, devices.COUNT, devices.SHARE)
 

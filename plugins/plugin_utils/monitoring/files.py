@@ -13,6 +13,7 @@ import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring import configuration
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import consoles
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.grafana import provisioning
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import rules_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import (
     address_of,
@@ -20,6 +21,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets i
     exporter_of,
     targets,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.vector import NOWHERE, vector
 
 # For Grafana, by language: tests/support/dashboards.py makes them.
 DASHBOARDS = Path(__file__).with_name("dashboards")
@@ -33,6 +35,7 @@ def files(
     settings: Mapping[str, Any],
     lang: str = "en",
     gateways: Sequence[str] = (),
+    measured: Mapping[str, str] | None = None,
 ) -> list[dict[str, str]]:
     """Each file with ``path``, ``content`` and ``check``, the kind of file; a file comes before the one that names it.
 
@@ -40,9 +43,10 @@ def files(
     but ``scrape_configs.yml``, for a Prometheus that is there already.
     """
     folder, interval = str(settings["monitoring_dir"]), int(settings["monitoring_interval_seconds"])
-    asked = targets(deployments, variables, collectors, executors, gateways)
+    asked = targets(deployments, variables, collectors, executors, gateways, measured)
     limits = {
         "first_token_seconds": settings["monitoring_first_token_seconds"],
+        "backup_days": settings["monitoring_backup_days"],
         "runbook_url": settings["monitoring_runbook_url"],
     }
     found = [
@@ -54,13 +58,14 @@ def files(
             for path in sorted((DASHBOARDS / lang).glob("*.json"))
         ),
     ]
+    own = endpoint(str(settings["monitoring_listen_address"]), 9090)
+    found += [_file(path, _yaml(content), "grafana") for path, content in provisioning(folder, own, interval).items()]
     if settings["monitoring_mode"] == "rules_only":
         return [
             *found,
             _file("scrape_configs.yml", _yaml({"scrape_configs": configuration.scrape_configs(folder, interval)}), ""),
         ]
     alertmanager = endpoint(str(settings["monitoring_listen_address"]), 9093)
-    own = endpoint(str(settings["monitoring_listen_address"]), 9090)
     words = {state: message("alert_is_" + state, lang) for state in ("firing", "resolved")}
     routes = configuration.alertmanager(settings["monitoring_receivers"], folder)
     return [
@@ -84,6 +89,13 @@ def exporters_and_collectors(
     named = [address_of(host, variables[host]) for host in collectors]
     known = [address for name in named for address in (resolve(name) or [name])]
     return {"exporters": listening, "collectors": list(dict.fromkeys(map(str, known)))}
+
+
+def shipping(host: str, deployment: str, settings: Mapping[str, Any]) -> str:
+    """The file for Vector of one host; empty where logs go nowhere else."""
+    if str(settings.get("monitoring_logs_kind") or NOWHERE) == NOWHERE:
+        return ""
+    return _yaml(vector(host, deployment, settings))
 
 
 def _file(path: str, content: str, check: str) -> dict[str, str]:

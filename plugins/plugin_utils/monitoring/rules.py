@@ -62,7 +62,7 @@ def alert_name(name: str) -> str:
 
 
 def alert_rules(settings: Mapping[str, Any], lang: str = "en") -> list[dict[str, Any]]:
-    """The alerts. ``settings``: first_token_seconds, and runbook_url, the address of the page whose sections they link to."""
+    """The alerts. ``settings``: first_token_seconds, backup_days, and runbook_url, the address of the page whose sections they link to."""
     rules = []
     for alert in table("alerts.yml"):
         expr = alert["expr"]

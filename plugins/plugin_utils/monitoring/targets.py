@@ -13,8 +13,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
 
-# node: each host's exporter. vllm: the server of each deployment. ray: each host of a Ray cluster. api and gateway: what blackbox_exporter asks.
-JOBS = ("node", "vllm", "ray", "api", "gateway")
+# node: each host's exporter. dcgm: NVIDIA's, where that measures GPUs. vllm: the server of each deployment. ray: each host of a Ray cluster.
+# api and gateway: what blackbox_exporter asks.
+JOBS = ("node", "dcgm", "vllm", "ray", "api", "gateway")
 
 Targets = dict[str, list[dict[str, Any]]]
 
@@ -43,11 +44,13 @@ def targets(
     collectors: Sequence[str] = (),
     executors: Mapping[str, str] | None = None,
     gateways: Sequence[str] = (),
+    measured: Mapping[str, str] | None = None,
 ) -> Targets:
     """All targets by job, each with the labels deployment and host.
 
     ``deployments`` and ``variables`` are those of the check of the inventory, ``collectors`` the hosts of llm_monitoring,
-    ``executors`` what each deployment was planned with (ray or mp), ``gateways`` the hosts of llm_gateway. A machine with several names in
+    ``executors`` what each deployment was planned with (ray or mp), ``gateways`` the hosts of llm_gateway, ``measured`` where NVIDIA's
+    exporter listens, by host. A machine with several names in
     the inventory is asked once.
     """
     found: Targets = {job: [] for job in JOBS}
@@ -58,6 +61,8 @@ def targets(
         if at not in seen:
             seen.add(at)
             found["node"].append(_target(at, host, of_host.get(host, "")))
+    for host, at in (measured or {}).items():
+        found["dcgm"].append(_target(at, host, of_host.get(host, "")))
     for name, deployment in deployments.items():
         head, executor = deployment["head"], (executors or {}).get(name, "")
         ports = {port.name: port.first for port in deployment_ports(variables[head], executor)}

@@ -29,7 +29,7 @@ class Port(NamedTuple):
     head_only: bool
     reached_by: str
     watched: bool = False  # only where there is a host that collects metrics
-    asked_by: str = ""  # the variable that has to be true
+    asked_by: str = ""  # the variable that has to be true, or to name an image
 
 
 PORTS = (
@@ -54,6 +54,11 @@ PORTS = (
     Port("workers", "ray_min_worker_port", "ray_max_worker_port", 10002, 10999, "ray", False, MEMBERS),
     # Without llm_monitoring an exporter on this port is somebody else's.
     Port("exporter", "monitoring_exporter_port", "", 9100, 9100, "", False, COLLECTORS, watched=True),
+    Port(
+        *("dcgm", "monitoring_dcgm_port", "", 9400, 9400, "", False, COLLECTORS),
+        watched=True,
+        asked_by="monitoring_dcgm_image",
+    ),
     # Where the journals of all hosts are collected: one of them listens.
     Port(
         *("journal", "monitoring_journal_central_port", "", 19532, 19532, "", False, FLEET),
@@ -71,7 +76,8 @@ def deployment_ports(variables: Mapping[str, Any], executor: str = "", watched: 
     for port in PORTS:
         if (executor and port.executor not in ("", executor)) or (port.watched and not watched):
             continue
-        if port.asked_by and not is_true(variables.get(port.asked_by, "")):
+        said = variables.get(port.asked_by) or ""
+        if port.asked_by and not (said if port.asked_by.endswith("_image") else is_true(said)):
             continue
         first = int(variables.get(port.variable) or port.first)
         last = int(variables.get(port.last_variable) or port.last) if port.last_variable else first

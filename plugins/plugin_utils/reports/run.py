@@ -39,11 +39,12 @@ def report_lines(
     benchmarks: Mapping[str, list[dict[str, Any]]] | None = None,
     starts: Mapping[str, Mapping[str, Any]] | None = None,
     meanwhile: Mapping[str, Sequence[str]] | None = None,
+    gpu_exporters: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
     """Lines of the report: each deployment with its network, its answer and its ranks' hosts, then the gateways that answered, secrets that are
     new on the controller, what there was to do and why, and the stages with their seconds. ``starts`` has, by head, the start of a server in
     this run (``seconds``, ``served_before``, ``first``, the seconds of the first one with the same cache, and ``kept_kib``, its size),
-    ``meanwhile``, by deployment, the replicas that answered then.
+    ``meanwhile``, by deployment, the replicas that answered then, and ``gpu_exporters`` the hosts by what is said of the exporter of their GPUs.
     """
     lines: list[str] = []
     for name, deployment in sorted(deployments.items()):
@@ -55,6 +56,9 @@ def report_lines(
         started = _started((starts or {}).get(head) or {}, (meanwhile or {}).get(name, ()), language)
         lines[-1:] = [*_collective(figures, language), *started, *measured, ""]
     lines += _gateways(gateways or {}, language)
+    for why, hosts in (gpu_exporters or {}).items():
+        lines.append(message("report_gpu_exporter", language, hosts=names(hosts, language), why=why))
+    lines += [""] if gpu_exporters else []
     return [*lines, *_secrets(secrets, language), *_work(work or {}, language), *_stages(list(stages), language)]
 
 

@@ -3,19 +3,54 @@
 """Lets in the hosts that send their journals, by TLS with a certificate on both sides, and passes on what they send to systemd-journal-remote on the
 loopback interface. That program asks for no certificate itself as Debian builds it: there it logs "Certificate checking disabled".
 
-    llm-journal-gate.py --listen ADDRESS:PORT --to PORT --folder FOLDER
+    llm-journal-gate.py --listen ADDRESS:PORT --to PORT --folder FOLDER --state FILE --senders NAME ...
 
-FOLDER has authority.pem, host.pem and host.key. Python 3.8 with nothing but the standard library.
+FOLDER has authority.pem, host.pem and host.key. FILE tells when each of the senders last sent something, in seconds since 1970; of one that never has, since
+when it is waited for. Python 3.8 with nothing but the standard library.
 """
 
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import socket
 import ssl
+import time
 
 LOOPBACK = "127.0.0.1"
+# What comes all the time is not written all the time.
+WRITE_SECONDS = 5
+
+
+class Senders:
+    """When each host last sent something, kept in a file."""
+
+    def __init__(self, path, names):
+        self.path, self.written = path, 0
+        try:
+            with open(path) as stream:
+                before = json.load(stream)
+        except (OSError, ValueError):
+            before = {}
+        now = time.time()
+        self.last = {name: before.get(name, now) for name in names}
+        self.write(now)
+
+    def sent(self, name):
+        now = time.time()
+        if name in self.last:
+            self.last[name] = now
+        # A clock that was set back
+        if not 0 <= now - self.written < WRITE_SECONDS:
+            self.write(now)
+
+    def write(self, now):
+        self.written = now
+        with open(self.path + ".new", "w") as stream:
+            json.dump(self.last, stream)
+        os.chmod(self.path + ".new", 0o644)
+        os.replace(self.path + ".new", self.path)
 
 
 def context(folder):
@@ -33,24 +68,30 @@ def name_of(writer):
     return subject.get("commonName", "")
 
 
-async def pass_on(reader, writer):
+async def pass_on(reader, writer, note=None):
     while True:
         data = await reader.read(65536)
         if not data:
             return
+        if note:
+            note()
         writer.write(data)
         await writer.drain()
 
 
-async def serve(reader, writer, port):
+async def serve(reader, writer, port, senders):
     """One connection, until either side ends it."""
-    print("{} sends its journal".format(name_of(writer)), flush=True)
+    name = name_of(writer)
+    print("{} sends its journal".format(name), flush=True)
     # A host that has lost its power says nothing.
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     ways, inner = [], None
     try:
         inner_reader, inner = await asyncio.open_connection(LOOPBACK, port)
-        ways = [asyncio.ensure_future(pass_on(reader, inner)), asyncio.ensure_future(pass_on(inner_reader, writer))]
+        ways = [
+            asyncio.ensure_future(pass_on(reader, inner, lambda: senders.sent(name))),
+            asyncio.ensure_future(pass_on(inner_reader, writer)),
+        ]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     except OSError as error:
         print("port {}: {}".format(port, error), flush=True)
@@ -68,11 +109,14 @@ async def main():
     parser.add_argument("--listen", required=True)
     parser.add_argument("--to", required=True, type=int)
     parser.add_argument("--folder", required=True)
+    parser.add_argument("--state", required=True)
+    parser.add_argument("--senders", nargs="*", default=[])
     asked = parser.parse_args()
+    senders = Senders(asked.state, asked.senders)
     address, _colon, port = asked.listen.rpartition(":")
 
     async def accept(reader, writer):
-        await serve(reader, writer, asked.to)
+        await serve(reader, writer, asked.to, senders)
 
     server = await asyncio.start_server(accept, address.strip("[]") or None, int(port), ssl=context(asked.folder))
     async with server:

@@ -114,8 +114,8 @@ class Page:
         return "\n".join(lines) + "\n"
 
 
-def gpu_page(xml):
-    """What nvidia-smi -q -x says; an empty text stands for a driver that does not answer."""
+def gpu_page(xml, by_dcgm=False):
+    """What nvidia-smi -q -x says; an empty text stands for a driver that does not answer. ``by_dcgm``: without what NVIDIA's exporter measures."""
     # What most runs do without, they do not load.
     from xml.etree import ElementTree
 
@@ -138,7 +138,7 @@ def gpu_page(xml):
             "device": "nvidia{0}".format(card.findtext("minor_number")),
             "modelName": card.findtext("product_name"),
         }
-        for name, text, paths in GPU_METRICS:
+        for name, text, paths in () if by_dcgm else GPU_METRICS:
             page.add(name, text, first(card, paths), **labels)
         # Until R535 they were called throttle reasons.
         reasons = {
@@ -177,6 +177,23 @@ def add_models(page, state):
         page.add("llm_model_info", "Digest of the model's files", 1, model=model, digest=digest)
         bad = sum(stamp is None for _path, _checksum, stamp in files)
         page.add("llm_model_damaged_files", "Files that are not as they arrived", bad, model=model)
+
+
+def add_journals(page, senders):
+    """When the hosts that send their journals last did, by what llm-journal-gate noted."""
+    for name, at in sorted(senders.items()):
+        page.add("llm_journal_received_timestamp_seconds", "When the journal of a host last came", at, sender=name)
+
+
+def add_backup(page, folder):
+    """When the newest file of a folder was written; of an empty one since when it waits for one."""
+    try:
+        with os.scandir(folder) as entries:
+            times = [entry.stat().st_mtime for entry in entries if entry.is_file()]
+        newest = max(times) if times else os.path.getmtime(folder)
+    except OSError:
+        newest = 0
+    page.add("llm_backup_written_timestamp_seconds", "When the last backup was written", newest)
 
 
 def loaded(path):
@@ -241,12 +258,12 @@ def answer(seconds, *command):
     return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
 
 
-def gpu_figures():
+def gpu_figures(by_dcgm=False):
     """What is asked less often."""
     xml = answer(NVIDIA_SMI_SECONDS, "nvidia-smi", "-q", "-x")
     if xml is None:
         return Page()
-    page = gpu_page(xml)
+    page = gpu_page(xml, by_dcgm)
     # journalctl fails where no line fits.
     said = answer(JOURNAL_SECONDS, "journalctl", "-k", "-b", "-q", "-o", "short-unix", "--grep", "NVRM: Xid")
     add_xids(page, (said or "").splitlines())
@@ -267,15 +284,21 @@ def main():
     parser.add_argument("--folder", required=True, help="where node_exporter looks for files")
     parser.add_argument("--state", default="/run/llm-probe/state.json", help="the probe's file")
     parser.add_argument("--models", default="/opt/llm/models", help="folder of the models")
+    parser.add_argument("--journals", default="", help="file of llm-journal-gate")
+    parser.add_argument("--dcgm", action="store_true", help="NVIDIA's exporter measures the GPUs")
+    parser.add_argument("--backup", default="", help="folder of backups")
     parser.add_argument("--gpu-seconds", type=float, default=55, help="how old the figures of the GPUs may become")
     options = parser.parse_args()
     page = probe_pages(options.state, time.clock_gettime(time.CLOCK_BOOTTIME))
     add_models(page, loaded(os.path.join(options.models, ".bundle-state.json")))
+    add_journals(page, loaded(options.journals))
+    if options.backup:
+        add_backup(page, options.backup)
     page.add("llm_textfile_written_timestamp_seconds", "When these figures were written", time.time())
     keep(options.folder, PROBE_FILE, page)
     # Afterwards: a driver that hangs must not keep back what the probe says.
     if is_older(os.path.join(options.folder, GPU_FILE), options.gpu_seconds):
-        keep(options.folder, GPU_FILE, gpu_figures())
+        keep(options.folder, GPU_FILE, gpu_figures(options.dcgm))
     return 0
 
 

@@ -18,6 +18,11 @@ SECRET = "of-the-vault-0123456789"
 WRITTEN = {
     "ray/tasks/node.yml": ("Node | Install the token", "ray_token", {"_ray_token": SECRET}),
     "vllm/tasks/server.yml": ("Server | Install the API key", "vllm_api_key", {"_vllm_api_key": SECRET}),
+    "monitoring/tasks/grafana.yml": (
+        "Grafana | Write the password of its administrator",
+        "admin_password",
+        {"monitoring_grafana_admin_password": SECRET},
+    ),
     "gateway/tasks/head.yml": ("Head | Let the gateway in", "vllm_api_key.gateway", {}),
 }
 
@@ -35,6 +40,7 @@ def write(folder: Path, file: str) -> tuple[int, str]:
         "_llm": {"vllm": {"key_file": str(place)}, "names": {"folder": str(folder)}},
         "_gateway_head_key_file": str(place),
         "_gateway_replica_key_file": str(folder / "of_gateway"),
+        "_monitoring_grafana_dir": str(place.parent),
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
     }
     (folder / "play.yml").write_text(

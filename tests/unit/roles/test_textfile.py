@@ -216,3 +216,40 @@ def test_probes_of_several_deployments_have_their_names(tmp_path: Path) -> None:
     (tmp_path / "llm-probe" / "state.json").write_text(json.dumps(state))
     alone = samples(str(textfile.probe_page(state, 3.0)))
     assert alone["llm_probe_age_seconds"] == [({"container": "llm-vllm"}, 2.0)]
+
+
+def page_with(tmp_path: Path, *options: str) -> dict[str, list[tuple[dict[str, str], float]]]:
+    command = [sys.executable, str(FILE), "--folder", str(tmp_path), "--models", str(tmp_path / "none"), *options]
+    subprocess.run(command, check=True, env={"PATH": str(tmp_path)}, timeout=30)
+    return samples((tmp_path / "llm-probe.prom").read_text())
+
+
+def test_a_backup_is_as_old_as_the_newest_file(tmp_path: Path) -> None:
+    folder = tmp_path / "backups"
+    assert page_with(tmp_path, "--backup", str(folder))["llm_backup_written_timestamp_seconds"] == [({}, 0)]
+    folder.mkdir()
+    os.utime(folder, (1.6e9, 1.6e9))
+    assert page_with(tmp_path, "--backup", str(folder))["llm_backup_written_timestamp_seconds"] == [({}, 1.6e9)]
+    for name, at in (("monday.tar.gz", 1.5e9), ("tuesday.tar.gz", 1.55e9)):
+        (folder / name).touch()
+        os.utime(folder / name, (at, at))
+    assert page_with(tmp_path, "--backup", str(folder))["llm_backup_written_timestamp_seconds"] == [({}, 1.55e9)]
+    assert "llm_backup_written_timestamp_seconds" not in page_with(tmp_path)
+
+
+def test_each_sender_of_a_journal_has_its_time(tmp_path: Path) -> None:
+    (tmp_path / "senders.json").write_text(json.dumps({"gpu02": 1.6e9, "gpu01": 1.7e9}))
+    found = page_with(tmp_path, "--journals", str(tmp_path / "senders.json"))
+    assert found["llm_journal_received_timestamp_seconds"] == [
+        ({"sender": "gpu01"}, 1.7e9),
+        ({"sender": "gpu02"}, 1.6e9),
+    ]
+    assert "llm_journal_received_timestamp_seconds" not in page_with(
+        tmp_path, "--journals", str(tmp_path / "none.json")
+    )
+
+
+def test_what_nvidias_exporter_measures_is_left_to_it() -> None:
+    found = samples(str(textfile.gpu_page(RECORDED, True)))
+    assert [name for name in found if name.startswith("DCGM_")] == []
+    assert {"llm_nvidia_smi_up", "llm_gpus", "llm_nvidia_driver_info", "llm_gpu_throttled"} <= set(found)

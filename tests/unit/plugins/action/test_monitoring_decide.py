@@ -122,3 +122,59 @@ def test_a_rule_of_the_site_counts_by_its_content(variables: dict[str, dict[str,
     rules.unlink()
     with pytest.raises(AnsibleError, match=r"site\.yml"):
         decided(variables)
+
+
+IMAGE = "nvcr.io/nvidia/k8s/dcgm-exporter:4.2.3-4.1.3-ubuntu22.04"
+
+
+def test_nvidias_exporter_is_a_target_and_something_to_do(variables: dict[str, dict[str, Any]]) -> None:
+    keep_records(variables)
+    assert {one["exporter"] for one in decided(variables)["gpus"].values()} == {"textfile"}
+    variables["gpu2"] |= {"monitoring_dcgm_image": IMAGE, "llm_offline": False}
+    found = decided(variables)
+    assert found["gpus"]["gpu2"]["container"]["image"] == IMAGE
+    assert {host: section["needed"] for host, section in found["hosts"].items()} == {
+        "gpu1": [],
+        "gpu2": ["monitoring_exporters"],
+        "watch": ["monitoring"],
+    }
+    (file,) = [file for file in found["files"] if file["path"] == "targets/dcgm.json"]
+    assert json.loads(file["content"])[0]["targets"] == ["192.0.2.2:9400"]
+
+
+def test_nvidias_exporter_that_is_not_in_the_bundle_is_refused_where_it_is_demanded(
+    variables: dict[str, dict[str, Any]],
+) -> None:
+    variables["gpu2"]["monitoring_dcgm_image"] = IMAGE
+    assert decided(variables)["gpus"]["gpu2"]["exporter"] == "textfile"
+    variables["gpu2"]["monitoring_gpu_exporter"] = "dcgm"
+    with pytest.raises(AnsibleError, match="the bundle does not hold"):
+        decided(variables)
+
+
+def test_grafana_gets_a_password_that_the_controller_keeps(
+    variables: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    assert decided(variables)["grafana"] == {}
+    variables["watch"] |= {"monitoring_grafana_image": "grafana/grafana:12.0.2"}
+    variables["localhost"]["llm_secrets_dir"] = str(tmp_path / "secrets")
+    with pytest.raises(AnsibleError, match="does not hold the image of Grafana"):
+        decided(variables)
+    variables["watch"]["llm_offline"] = False
+    found = decided(variables)["grafana"]
+    kept = Path(found["password_file"])
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert len(kept.read_text().strip()) > 20
+    assert kept.read_text().strip() not in json.dumps(found)
+    assert decided(variables)["grafana"] == found
+    kept.unlink()
+    variables["watch"]["monitoring_grafana_admin_password"] = "of the vault"
+    assert decided(variables)["grafana"]["container"]["image"] == "grafana/grafana:12.0.2"
+    assert not kept.exists()
+
+
+def test_a_host_that_hands_its_logs_over_has_something_to_do(variables: dict[str, dict[str, Any]]) -> None:
+    keep_records(variables)
+    variables["gpu2"] |= {"monitoring_logs_kind": "loki", "monitoring_logs_url": "http://192.0.2.40:3100"}
+    assert needed(variables) == {"gpu1": [], "gpu2": ["monitoring_exporters"], "watch": []}
+    assert [host for host, text in decided(variables)["shipping"].items() if text] == ["gpu2"]

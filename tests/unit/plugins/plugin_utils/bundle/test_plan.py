@@ -78,6 +78,16 @@ def test_what_is_named_stands() -> None:
     assert result["images"] == images
 
 
+def test_images_of_monitoring_are_in_the_bundle_where_somebody_watches() -> None:
+    image = {"monitoring_dcgm_image": "nvcr.io/nvidia/k8s/dcgm-exporter:4.2.3-4.1.3-ubuntu22.04"}
+    watched = {"groups": {"llm_monitoring": ["gpu01"]}}
+    result = plan({"gpu01": {**image, **watched}, "gpu02": {**image, **watched}})
+    assert result["images"][1:] == [{"reference": image["monitoring_dcgm_image"]}]
+    assert len(plan({"gpu01": image})["images"]) == 1
+    grafana = {"monitoring_grafana_image": "grafana/grafana:12.0.2"}
+    assert plan({"gpu01": {**grafana, **watched}})["images"][1:] == [{"reference": "grafana/grafana:12.0.2"}]
+
+
 def test_settings_of_hosts_count() -> None:
     result = plan(
         {

@@ -20,6 +20,8 @@ SETTINGS = {
     "monitoring_dir": "/etc/llm-monitoring",
     "monitoring_interval_seconds": 10,
     "monitoring_first_token_seconds": 5.5,
+    "monitoring_backup_days": 7,
+    "monitoring_grafana_port": 3000,
     "monitoring_runbook_url": "https://example.com/alerts.md",
     "monitoring_listen_address": "127.0.0.1",
     "monitoring_receivers": [],

@@ -132,3 +132,9 @@ def test_a_console_shows_every_panel_and_says_why_one_is_empty(lang: str, said: 
         assert text.count("{{ range query ") == len(page["panels"])
         blocks = len(page["panels"]) + text.count("{{ if ")
         assert text.count("{{ else }}") == text.count("{{ end }}") == blocks
+
+
+def test_nvidias_exporter_is_asked_where_it_runs() -> None:
+    found = targets(DEPLOYMENTS, VARIABLES, ["watcher"], measured={"gpu02": "192.0.2.2:9400"})
+    assert found["dcgm"] == [{"targets": ["192.0.2.2:9400"], "labels": {"host": "gpu02", "deployment": "split"}}]
+    assert targets(DEPLOYMENTS, VARIABLES)["dcgm"] == []

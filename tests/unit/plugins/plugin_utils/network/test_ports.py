@@ -42,7 +42,8 @@ def test_the_roles_have_the_same_defaults(port: Port) -> None:
 
 def test_every_port_of_a_role_is_in_the_table() -> None:
     known = {name for port in PORTS for name in (port.variable, port.last_variable)}
-    assert {name for name in DEFAULTS if name.endswith("_port")} <= known
+    # On the host that watches alone, and like Prometheus beside it on the loopback interface.
+    assert {name for name in DEFAULTS if name.endswith("_port")} - known == {"monitoring_grafana_port"}
 
 
 def test_variables_move_ports() -> None:

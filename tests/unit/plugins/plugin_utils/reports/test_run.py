@@ -144,3 +144,8 @@ def test_it_says_how_long_a_start_took_and_who_answered(language: str) -> None:
     slower = said({}, True, 50.0)
     assert "50" in slower
     assert "12" not in slower, "nothing was saved"
+
+
+def test_the_report_says_what_measures_gpus() -> None:
+    said = report_lines([], {}, {}, {}, gpu_exporters={"nvidia-smi, since A": ["gpu01", "gpu02"]})
+    assert "GPU figures of gpu01, gpu02: nvidia-smi, since A" in said

@@ -1,0 +1,75 @@
+"""With what the containers of the role monitoring are started: its own tasks with its own variables, of which only the call of the engine is left out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import gpu_exporter
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.grafana import grafana
+
+from tests.support.playbooks import playbook
+from tests.support.roles import ROLES, tasks_of
+
+ROLE = ROLES / "monitoring"
+MODULE = "community.docker.docker_container"
+DCGM = "nvcr.io/nvidia/k8s/dcgm-exporter:4.2.3-4.1.3-ubuntu22.04"
+GRAFANA = "grafana/grafana:12.0.2"
+SETTINGS = {
+    "monitoring_mode": "full",
+    "monitoring_dir": "/etc/llm-monitoring",
+    "monitoring_listen_address": "127.0.0.1",
+    "monitoring_grafana_image": GRAFANA,
+    "monitoring_grafana_port": 3000,
+}
+
+
+def started(folder: Path, file: str, offline: bool) -> dict[str, Any]:
+    """What the engine would be asked for."""
+    variables = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
+    gpus = {"localhost": gpu_exporter("localhost", {"ansible_host": "192.0.2.1", "monitoring_dcgm_image": DCGM}, None)}
+    decided = {"gpus": gpus, "grafana": {"container": grafana(SETTINGS), "digest": "of its files"}}
+    variables |= {"_monitoring_decided": decided, "llm_offline": offline}
+    (call,) = [task[MODULE] for task in tasks_of(ROLE / "tasks" / file) if MODULE in task]
+    write = {"ansible.builtin.copy": {"content": "{{ __asked | to_json }}", "dest": str(folder / "asked.json")}}
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars": {**variables, "ansible_python_interpreter": "{{ ansible_playbook_python }}"},
+        "tasks": [{**write, "vars": {"__asked": call}}],
+    }
+    (folder / "play.yml").write_text(yaml.safe_dump([play]))
+    done = playbook(folder / "play.yml", "-i", "localhost,", "-c", "local")
+    assert done.returncode == 0, done.stdout
+    found: dict[str, Any] = json.loads((folder / "asked.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("file", "image", "runtime"),
+    [("dcgm.yml", DCGM, "nvidia"), ("grafana.yml", GRAFANA, None)],
+    ids=["dcgm", "grafana"],
+)
+def test_it_has_no_rights_and_is_kept_small(tmp_path: Path, file: str, image: str, runtime: str | None) -> None:
+    found = started(tmp_path, file, offline=True)
+    assert (found["image"], found["pull"], found.get("runtime")) == (image, "never", runtime)
+    assert found["cap_drop"] == ["ALL"]
+    assert not found.get("capabilities")
+    assert "privileged" not in found
+    assert found["security_opts"] == ["no-new-privileges"]
+    assert (found["network_mode"], found["memory"], found["restart_policy"]) == ("host", "512M", "unless-stopped")
+    assert all(isinstance(value, str) for value in found["env"].values())
+    assert len(found["labels"]) == 1
+    assert started(tmp_path, file, offline=False)["pull"] == "missing"
+
+
+def test_nvidias_exporter_listens_where_it_is_asked(tmp_path: Path) -> None:
+    found = started(tmp_path, "dcgm.yml", offline=True)
+    assert found["command"][found["command"].index("--address") + 1] == "192.0.2.1:9400"
+    (volume,) = found["volumes"]
+    variables = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
+    assert volume.split(":")[0] == variables["_monitoring_dcgm_counters"]
+    assert found["name"] == variables["_monitoring_dcgm_container"]
