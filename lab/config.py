@@ -50,6 +50,7 @@ class Config:
     nodes: dict[str, Node]
     shm_size: str
     vllm_version: str
+    web_ui_version: str
     driver_version: str
     toolkit_version: str
     os_packages: list[str]
@@ -58,6 +59,11 @@ class Config:
     def vllm_image(self) -> str:
         """Reference of the lab's vLLM image, as the inventory names it."""
         return f"{IMAGE_REPOSITORY}/vllm-openai:v{self.vllm_version}-cpu"
+
+    @property
+    def web_ui_image(self) -> str:
+        """Reference of the lab's image of Open WebUI."""
+        return f"{IMAGE_REPOSITORY}/open-webui:v{self.web_ui_version}-slim"
 
 
 def load() -> Config:

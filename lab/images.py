@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab's two images, a bare host and vLLM for CPUs; each built once and found again by the hash of its sources."""
+"""The lab's images, a bare host, vLLM for CPUs and Open WebUI; each built once and found again by the hash of its sources."""
 
 from __future__ import annotations
 
@@ -49,20 +49,33 @@ def host_image(client: docker.DockerClient, config: Config) -> str:
 
 def vllm_image(client: docker.DockerClient, config: Config) -> str:
     """Reference of the vLLM image (CPU build, with Ray and the lab's platform plugin), built if needed."""
-    source = IMAGES / "vllm"
-    tag = f"{IMAGE_REPOSITORY}/vllm-cache:{digest(source, config.base_image, config.debian_release)}"
+    return _from_wheels(client, config, "vllm", config.vllm_image, "vLLM for CPUs and of Ray", "1 GB", "2.5 GB")
+
+
+def web_ui_image(client: docker.DockerClient, config: Config) -> str:
+    """Reference of the image of Open WebUI, built if needed. Only the scenario web_ui has it: no other pays for it."""
+    return _from_wheels(client, config, "web_ui", config.web_ui_image, "Open WebUI", "0.3 GB", "0.9 GB")
+
+
+def _from_wheels(
+    client: docker.DockerClient, config: Config, name: str, reference: str, what: str, wheels: str, size: str
+) -> str:
+    source = IMAGES / name
+    tag = (
+        f"{IMAGE_REPOSITORY}/{name.replace('_', '-')}-cache:{digest(source, config.base_image, config.debian_release)}"
+    )
     if not _exists(client, tag):
         base = _base(client, config)
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as folder:
             context = Path(folder) / "context"
             shutil.copytree(source, context)
-            with step("downloading the wheels of vLLM for CPUs and of Ray (about 1 GB)"):
+            with step(f"downloading the wheels of {what} (about {wheels})"):
                 _download_wheels(context / "requirements.txt", context / "wheels")
-            with step("building the vLLM image (2.5 GB)"):
+            with step(f"building the image of {what} ({size})"):
                 _build(client, context, tag, base)
-    client.images.get(tag).tag(*config.vllm_image.split(":"))
-    return config.vllm_image
+    client.images.get(tag).tag(*reference.split(":"))
+    return reference
 
 
 def _exists(client: docker.DockerClient, reference: str) -> bool:
@@ -115,7 +128,7 @@ def _download_wheels(requirements: Path, into: Path) -> None:
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode:
         raise LabError(
-            f"pip found not all wheels of the lab's vLLM image:\n{result.stderr[-2000:]}\n"
+            f"pip found not all wheels of an image of the lab:\n{result.stderr[-2000:]}\n"
             "PyTorch's CPU build (+cpu) is in no default index: add the CPU index that PyTorch's 'Get started' page "
             "names with 'pip config set global.extra-index-url URL', and run this again."
         )

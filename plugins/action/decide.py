@@ -40,6 +40,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work impo
     role_differs,
     rolling,
     to_do,
+    variables_of,
     whole_run,
     with_secrets,
 )
@@ -51,6 +52,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide impor
     served_name,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import OWN_KEY, REPLICA_KEY, Shelf
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import (
+    GROUP,
+    PASSWORD,
+    SESSION_KEY,
+    WEB_UI_KEY,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
@@ -163,8 +170,19 @@ class ActionModule(ActionBase):
         for host, section in sections.items():
             # How long the certificate is still valid is another number each day.
             certificate = {key: value for key, value in section["certificate"].items() if key != "days"}
-            section["asked"] = {"gateway": digest({**section, "certificate": certificate}), CODE: code}
+            page = section["web_ui"]
+            # The rest of the page is no business of the gateway, which stays as it is where only that changes.
+            shown = {key: page[key] for key in ("port", "listen", "away") if page}
+            section["asked"] = {
+                "gateway": digest({**section, "certificate": certificate, "web_ui": shown}),
+                CODE: code,
+            }
             records = (fleet[host].get("ansible_facts") or {}).get("llm_records") or {}
+            if page:
+                mine = variables_of(fleet[host], role_options()["web_ui"])
+                section["asked"]["web_ui"] = digest([page, mine, certificate])
+                page["work"] = role_differs("web_ui", section["asked"], records)
+                page["needed"] = walk or bool(page["work"])
             section["work"] = role_differs("gateway", section["asked"], records)
             section["needed"] = walk or bool(section["work"])
 
@@ -229,6 +247,13 @@ class ActionModule(ActionBase):
         now = datetime.datetime.now(datetime.UTC)
         shelf = Shelf(folder, fleet, self._loader.path_dwim, write, now, question.language)
         replica_key, own_key = (functools.partial(shelf.secret, name) for name in (REPLICA_KEY, OWN_KEY))
+
+        def web_ui(host: str) -> dict[str, str]:
+            """The secrets of the web page. The password of its first account is made as well, and told to nobody."""
+            if fleet[host].get(PASSWORD) is None:
+                shelf.secret(PASSWORD)
+            return {name: shelf.secret(name) for name in (WEB_UI_KEY, SESSION_KEY)}
+
         addresses = {host: str(section.get("address") or "") for host, section in decided["hosts"].items()}
         return decide_gateways(
             Gateways(
@@ -239,6 +264,7 @@ class ActionModule(ActionBase):
                 addresses,
                 question.language,
                 renew=str(fleet["localhost"]["llm_rotate_secrets"]) == "gateway",
+                web_ui=[host for host in fleet.groups.get(GROUP) or [] if host in clients],
             ),
-            Secrets(shelf.key, replica_key, own_key, shelf.certificate_problems, shelf.certificate, shelf.lost),
+            Secrets(shelf.key, replica_key, own_key, shelf.certificate_problems, shelf.certificate, web_ui, shelf.lost),
         )

@@ -50,7 +50,11 @@ class ActionModule(ActionBase):
             decided.get("networks") or {},
             controller.get("llm_work") or {},
             decided.get("secrets") or [],
-            {host: section for host, section in gateways.items() if "_gateway_answered" in fleet[host]},
+            {
+                host: section if "_web_ui_answered" in fleet[host] else {**section, "web_ui": {}}
+                for host, section in gateways.items()
+                if "_gateway_answered" in fleet[host]
+            },
             {
                 head: latest_benchmarks(Path(folder))
                 for head in heads

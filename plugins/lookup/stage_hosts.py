@@ -12,12 +12,12 @@ description:
     (M(baremetal.llm.preflight_check) and M(baremetal.llm.decide) say so, in C(llm_left_out) of C(localhost)).
   - Where a playbook sets C(llm_left_out) itself, that counts. An empty one leaves out nobody.
   - With C(llm_node), a stage that concerns each machine by itself runs on that host alone.
-  - For V(gateway) and V(monitoring) the hosts where they have something to do, by what was decided in this run. The groups have to be there.
+  - For V(gateway), V(monitoring) and V(web_ui) the hosts where they have something to do, by what was decided in this run. The groups have to be there.
   - Where replicas of a model take turns, the hosts of the stage C(serve) come in that order (C(llm_rolling) of C(localhost)).
   - A machine that serves several deployments under a name for each is prepared under one of them.
 options:
   _terms:
-    description: The stage, such as V(prepare), V(serve), V(gateway) or V(monitoring), or V(lock).
+    description: The stage, such as V(prepare), V(serve), V(gateway), V(monitoring) or V(web_ui), or V(lock).
     type: list
     elements: str
     required: true
@@ -53,8 +53,11 @@ class LookupModule(LookupBase):
         decided = variables["hostvars"]["localhost"] if "hostvars" in variables else {}
         found = variables.get("llm_left_out", decided.get("llm_left_out"))
         left_out, node = (self._templar.template(value) for value in (found or {}, variables.get("llm_node") or ""))
+        gateways = (decided.get("llm_decision") or {}).get("gateways") or {}
         services = {
-            "gateway": (decided.get("llm_decision") or {}).get("gateways") or {},
+            "gateway": gateways,
+            # It runs on the host of a gateway.
+            "web_ui": {host: each["web_ui"] for host, each in gateways.items() if each["web_ui"]},
             "monitoring": (decided.get("_monitoring_decided") or {}).get("hosts") or {},
         }
         names = (decided.get("llm_inventory") or {}).get("names") or {}

@@ -55,6 +55,11 @@ def node(folder: Path, settings: Mapping[str, str], root: Path) -> Any:
     return _said([str(folder / NODE), str(program)], {**settings, "NODE_EXTRA_CA_CERTS": str(root)})
 
 
+def browse(folder: Path, program: Path, settings: Mapping[str, str]) -> Any:
+    """What a program saw that drives a browser by Playwright."""
+    return _said([sys.executable, str(program)], {**settings, "PYTHONPATH": str(folder)})
+
+
 def _said(command: Sequence[str], settings: Mapping[str, str]) -> Any:
     return json.loads(_run(command, {**os.environ, **settings}).splitlines()[-1])
 

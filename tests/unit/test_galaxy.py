@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
 PUBLIC = [role for role in ROLES if role.name != "common"]
 # Words in a README.md that begin like a variable and are none.
-GROUPS = {"llm_deployments", "llm_gateway", "llm_monitoring"}
+GROUPS = {"llm_deployments", "llm_gateway", "llm_monitoring", "llm_web_ui"}
 TAGS = {f"{role.name}_{step}" for role in ROLES for step in ("install", "configure", "validate")}
 VARIABLE = re.compile(rf"(?<![\w./])(?:{'|'.join(['llm', *(role.name for role in ROLES)])})_\w+")
 # Written by tools in a checkout, so absent from a clean one.

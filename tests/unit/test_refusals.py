@@ -46,6 +46,14 @@ def test_a_gateway_without_a_host() -> None:
         assert part in text
 
 
+def test_a_web_page_without_a_host_and_one_without_a_gateway(tmp_path: Path) -> None:
+    assert "no host in the group llm_web_ui" in refused("web_ui")
+    (tmp_path / "page.yml").write_text("llm_web_ui: {hosts: {gpu01: }}\n")
+    text = refused("web_ui", "--inventory", str(tmp_path / "page.yml"), "-e", "preflight_bundle_required=false")
+    for part in ("gpu01 of the group llm_web_ui is no gateway", "a host of llm_gateway"):
+        assert part in text
+
+
 def test_a_replica_that_is_none() -> None:
     text = refused("drain", "-e", "gateway_replica=nosuch", "-e", "preflight_bundle_required=false")
     for part in ("nosuch", "-e gateway_replica=NAME", "one of qwen25_14b"):

@@ -30,7 +30,11 @@ OF_A_DEPLOYMENT = ("network", "serve")
 # The others concern a machine, under whichever of its names.
 OF_A_MACHINE = tuple(stage for stage in STAGES if stage not in OF_A_DEPLOYMENT)
 # Services beside the deployments, and the groups of their hosts. Monitoring has exporters everywhere.
-GROUPS_OF_SERVICES = {"gateway": ("llm_gateway",), "monitoring": ("llm_deployments", "llm_monitoring")}
+GROUPS_OF_SERVICES = {
+    "gateway": ("llm_gateway",),
+    "monitoring": ("llm_deployments", "llm_monitoring"),
+    "web_ui": ("llm_web_ui",),
+}
 # Not a stage, but left out like one.
 LOCK = "lock"
 # However many replicas a model has, they start anew in at most so many batches.

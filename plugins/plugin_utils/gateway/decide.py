@@ -23,6 +23,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual impo
     virtual_problems,
     virtual_section,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import (
+    PORTS,
+    WEB_UI_KEY,
+    web_ui_ports,
+    web_ui_section,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url
@@ -32,7 +38,7 @@ KEY_LENGTH = 32
 LIMITS = ("requests_per_minute", "tokens_per_minute")
 # From one look at what the replicas counted to the next.
 USAGE_SECONDS = 2
-ITSELF = "-gateway"  # no key of the inventory can have this name
+ITSELF, WEB_UI = "-gateway", "-web-ui"  # no key of the inventory can have these names
 KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 # What HAProxy's maps and its configuration can hold without quotes.
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@+-]{0,254}")
@@ -81,6 +87,8 @@ class Gateways:
     language: str = "en"
     # Whether a controller that lacks the files of a gateway is to make new ones.
     renew: bool = False
+    # Those of the hosts on which the web page for people runs.
+    web_ui: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -96,6 +104,8 @@ class Secrets:
     problems: Callable[[str], Sequence[dict[str, str]]]
     # The certificate of a host for these names, as gateway/shelf.py describes it.
     certificate: Callable[[str, Sequence[str]], Mapping[str, Any]]
+    # Of the web page on a host, by name: the key with which it asks, and with what it signs its sessions.
+    web_ui: Callable[[str], Mapping[str, str]] = lambda host: {}
     # The files that clients of a host would miss if the controller, which lacks them, made them anew.
     lost: Callable[[str], Sequence[str]] = lambda host: ()
 
@@ -195,6 +205,10 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
     # With a key of its own each run asks for a token of each model.
     itself = {"name": ITSELF, "models": every, **dict.fromkeys(LIMITS, 0)}
     digests[ITSELF] = key_digest(secrets.own_key())
+    # So does the web page; behind a shared address it may come to any of the gateways.
+    pages = {name: key_digest(value) for page in asked.web_ui for name, value in secrets.web_ui(page).items()}
+    own = [itself, *({**itself, "name": WEB_UI} for name in pages if name == WEB_UI_KEY)]
+    digests |= {WEB_UI: pages[WEB_UI_KEY]} if WEB_UI_KEY in pages else {}
     names_here = certificate_names(asked, host)
     certificate = secrets.certificate(host, names_here)
     https = int(mine["gateway_https_port"])
@@ -210,6 +224,7 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
             names_here[0],
         ],
         "virtual": virtual_section(asked.hosts, host, asked.variables),
+        "web_ui": web_ui_section(mine, names_here[0], https, pages, asked.language) if host in asked.web_ui else {},
         "certificate": dict(certificate),
         "replica_key_sha256": key_digest(secrets.replica_key()),
         "tls": {"ciphers": list(CIPHERS), "suites": list(SUITES)},
@@ -235,7 +250,7 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
             ],
         },
         # What HAProxy reads beside its configuration, by the file's name.
-        "files": maps([*keys, itself], digests, models),
+        "files": maps([*keys, *own], digests, models),
         # As one word of the configuration each.
         "answers": {name: quoted(text) for name, text in answers(models, asked.language).items()},
         # What HAProxy says by itself, by status.
@@ -412,8 +427,17 @@ def host_problems(asked: Gateways, host: str) -> list[dict[str, str]]:
     }
     if ports["gateway_https_port"] == ports["gateway_http_port"]:
         taken[ports["gateway_http_port"]] = "gateway_http_port"
-    for entry in ((mine.get("ansible_facts") or {}).get("llm_host") or {}).get("listeners") or []:
-        if str(entry.get("process") or "") != "haproxy":
+    if host in asked.web_ui:
+        # Of several that are the same the last is the one that is refused.
+        for variable, port in web_ui_ports(mine).items():
+            if port in ports.values():
+                taken.setdefault(port, next(name for name, one in ports.items() if one == port))
+            ports[variable] = port
+    facts = mine.get("ansible_facts") or {}
+    # The program of the page has no name by which it is known: where it was set up, it is what listens there.
+    ours = {ports[PORTS[1]]} if host in asked.web_ui and "web_ui" in (facts.get("llm_records") or {}) else set()
+    for entry in (facts.get("llm_host") or {}).get("listeners") or []:
+        if str(entry.get("process") or "") != "haproxy" and int(entry["port"]) not in ours:
             taken.setdefault(int(entry["port"]), str(entry.get("process") or message("process_unknown", lang)))
     for variable, port in ports.items():
         if port and port in taken and taken[port] != variable:

@@ -28,6 +28,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.receivers import receiver_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import setting_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.variables import variable_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.web_ui import web_ui_problems
 
 # In the order in which they are printed.
 RULES = (
@@ -42,6 +43,7 @@ RULES = (
     journal_problems,
     gpu_exporter_problems,
     log_target_problems,
+    web_ui_problems,
 )
 
 

@@ -14,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import may_be_secret, without_secrets
 
 ROOT_GROUP = "llm_deployments"
-SERVICE_GROUPS = ("llm_gateway", "llm_monitoring")
+SERVICE_GROUPS = ("llm_gateway", "llm_monitoring", "llm_web_ui")
 # As an origin: set on the command line.
 COMMAND_LINE = "-e"
 

@@ -18,6 +18,7 @@ PREFIXES = (
     "docker_",
     "images_",
     "models_",
+    "web_ui_",
     "vllm_",
     "ray_",
     "llm_",

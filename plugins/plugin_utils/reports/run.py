@@ -72,6 +72,8 @@ def _gateways(gateways: Mapping[str, Mapping[str, Any]], language: str) -> list[
             lines.append("  " + message("report_gateway_model", language, model=model["name"], replicas=replicas))
         keys = names([key["name"] for key in section["keys"]], language)
         lines.append("  " + message("report_gateway_keys", language, keys=keys))
+        if page := section["web_ui"]:
+            lines.append("  " + message("report_web_ui", language, url=page["url"]))
         certificate = section["certificate"]
         if certificate["root"]:
             lines.append("  " + message("report_gateway_root", language, path=certificate["root"]))

@@ -33,7 +33,7 @@ def command(line, admin=ADMIN):
 
 
 def replicas(text):
-    """The servers of `show stat`, which is CSV with a first line of names."""
+    """The servers of models in `show stat`, which is CSV with a first line of names. The page for people is none."""
     rows = csv.DictReader(text.lstrip("# ").splitlines())
     return [
         {
@@ -46,7 +46,7 @@ def replicas(text):
             "check": row["check_status"],
         }
         for row in rows
-        if row["svname"] not in ("FRONTEND", "BACKEND") and row["addr"]
+        if row["svname"] not in ("FRONTEND", "BACKEND") and row["addr"] and row["pxname"] != "web_ui"
     ]
 
 

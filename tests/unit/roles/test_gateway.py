@@ -21,6 +21,7 @@ plain,FRONTEND,,,0,1,OPEN,,,
 model2,first,0,0,{first},3,{status},L7OKC,172.31.243.11:8000,
 model2,second,1,4,2,3,UP,L7OK,172.31.243.12:8000,
 model2,BACKEND,0,0,2,3,UP,,,
+web_ui,web_ui,0,0,0,1,no check,,127.0.0.1:8480,
 """
 
 

@@ -79,11 +79,18 @@ def run(
         "ansible_play_hosts": list(playing),
         "ansible_play_hosts_all": list(playing),
         "ansible_forks": 5,
-        "groups": {"all": list(variables), **({"llm_gateway": ["gate"]} if "gate" in variables else {})},
+        "groups": {"all": list(variables), **groups_of(variables)},
     }
     result: dict[str, Any] = action.run(task_vars=task_vars)
     assert not result.get("changed")
     return result
+
+
+def groups_of(variables: Variables) -> dict[str, list[str]]:
+    """The gateway, and the page on it where it has an administrator."""
+    gate = variables.get("gate")
+    pages = {"llm_web_ui": ["gate"]} if gate and "web_ui_admin_email" in gate else {}
+    return {"llm_gateway": ["gate"], **pages} if gate else {}
 
 
 def decided(variables: Variables, **more: Any) -> dict[str, Any]:
@@ -255,6 +262,28 @@ def test_a_gateway_whose_record_holds_has_nothing_to_do(gated: Variables) -> Non
     for said, needed in ((True, True), ("false", False), ("true", True)):
         gated["localhost"]["llm_full_check"] = said
         assert decided(gated)["gateways"]["gate"]["needed"] is needed
+
+
+def test_the_page_has_secrets_of_its_own_and_a_record_beside_the_gateway_s(gated: Variables) -> None:
+    gated["gate"]["web_ui_admin_email"] = "admin@example.org"
+    found = decided(gated)
+    section = found["gateways"]["gate"]
+    assert section["web_ui"]["needed"]
+    for name in ("gateway_web_ui_key", "web_ui_session_key", "web_ui_admin_password"):
+        assert kept(gated)[name] not in json.dumps(found)
+        assert Path(gated["gate"]["llm_secrets_dir"], name).stat().st_mode & 0o077 == 0
+    code = {"collection": decide.code_digest(), "differs": []}
+    records = {role: {"digest": section["asked"][role], **code} for role in ("gateway", "web_ui")}
+    gated["gate"]["ansible_facts"] = {"llm_records": records}
+    section = decided(gated)["gateways"]["gate"]
+    assert (section["needed"], section["web_ui"]["needed"]) == (False, False)
+    # The gateway stays as it is where only the page changes.
+    gated["gate"]["web_ui_memory_gib"] = 3
+    section = decided(gated)["gateways"]["gate"]
+    assert (section["needed"], section["web_ui"]["needed"]) == (False, True)
+    assert [each["code"] for each in section["web_ui"]["work"]] == ["work_other_settings"]
+    gated["gate"]["web_ui_port"] = 9443
+    assert decided(gated)["gateways"]["gate"]["needed"]
 
 
 @pytest.mark.parametrize("check_mode", [True, False])

@@ -49,10 +49,11 @@ def test_a_gateway_is_shown_with_what_clients_need(language: str, root: str, ren
         "url": "https://llm.example",
         "models": [{"name": "tiny", "replicas": [{"name": "a"}, {"name": "b"}]}],
         "keys": [{"name": "alice"}],
+        "web_ui": {"url": "https://llm.example:8443"},
         "certificate": {"root": "/s/gateway_ca.crt", "days": 20, "certificate": "/s/gate.crt"},
     }
     text = "\n".join(report_lines([], {}, {}, {}, language, gateways={"gate": section}))
-    for part in ("https://llm.example", "a, b", "alice", root, "/s/gateway_ca.crt"):
+    for part in ("https://llm.example", "https://llm.example:8443", "a, b", "alice", root, "/s/gateway_ca.crt"):
         assert part in text
     assert renew not in text, "one that is made anew by itself"
     own = {**section, "certificate": {**section["certificate"], "root": ""}}

@@ -1,0 +1,289 @@
+"""Models of real vLLM behind one address: what OpenAI's client gets, what a person sees in a browser, and what is left where a process is killed.
+
+node1 and node2 serve the model tiny, node3 the model other; the gateway and the page are on node1. The models are random: what they say means nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+import testinfra
+
+from lab.config import CHECKOUT, STATE, load
+from tests.support import clients
+from tests.support.browser import browser
+
+LAB = load()
+GATEWAY = LAB.nodes["node1"].mgmt
+URL, PAGE = f"https://{GATEWAY}", f"https://{GATEWAY}:8443"
+ROOT = STATE / "secrets/gateway_ca.crt"
+PICTURE = STATE / "reports/web-ui.png"
+BROWSE = Path(__file__).parents[1] / "files/browse.py"
+QUESTION = "Which model are you, and on which host?"
+CHAT: Any = [{"role": "user", "content": QUESTION}]
+DATA, PROGRAM = "/var/lib/llm-web-ui", "/opt/llm/web-ui/llm-web-ui.py"
+COUNT = "python3 -c \"import sqlite3; print(sqlite3.connect('file:{}/webui.db?mode=ro', uri=True).execute('SELECT count(*) FROM chat').fetchone()[0])\""
+
+
+def on(name: str) -> Any:
+    return testinfra.get_host(f"ssh://{name}", ssh_config=str(STATE / "ssh/config"))
+
+
+def secret(name: str) -> str:
+    return (STATE / "secrets" / name).read_text().strip()
+
+
+def trusting() -> httpx2.Client:
+    return httpx2.Client(verify=ssl.create_default_context(cafile=str(ROOT)), timeout=120)
+
+
+def client(name: str = "alice", api_key: str = "") -> openai.OpenAI:
+    key = api_key or secret(f"gateway_key_{name}")
+    return openai.OpenAI(base_url=f"{URL}/v1", api_key=key, http_client=trusting(), max_retries=0)
+
+
+def chat(model: str = "tiny", name: str = "alice", tokens: int = 4) -> Any:
+    """So many tokens: a random model may also say that it has ended."""
+    more: Any = {"extra_body": {"ignore_eos": True}}
+    return client(name).chat.completions.create(model=model, messages=CHAT, max_tokens=tokens, **more)
+
+
+def requests() -> list[dict[str, Any]]:
+    """What the access log says of requests to models, oldest first."""
+    lines = on("node1").check_output("journalctl --unit llm-gateway --output cat").splitlines()
+    found = [json.loads(line[line.index("{") :]) for line in lines if '"request_id"' in line]
+    return [each for each in found if each["model"] != "-"]
+
+
+def wait_for(what: Callable[[], Any], seconds: int = 120) -> float:
+    """How long it took to become true."""
+    began = time.monotonic()
+    while not what():
+        assert time.monotonic() - began < seconds, what
+        time.sleep(0.5)
+    return time.monotonic() - began
+
+
+def works(what: Callable[[], Any]) -> Callable[[], bool]:
+    def tried() -> bool:
+        try:
+            return bool(what())
+        except (openai.APIError, httpx2.HTTPError):
+            return False
+
+    return tried
+
+
+def page_status() -> int:
+    with trusting() as web:
+        return int(web.get(f"{PAGE}/health").status_code)
+
+
+def test_three_hosts_serve_two_models() -> None:
+    assert [on(name).check_output("hostname") for name in LAB.nodes] == ["node1", "node2", "node3"]
+    said = json.loads(on("node1").check_output("python3 /opt/llm/gateway/llm-gateway.py status"))
+    assert {each["replica"]: each["status"] for each in said} == {"first": "UP", "second": "UP", "other": "UP"}
+    for name in LAB.nodes:
+        assert "vllm serve" in on(name).check_output("docker top llm-vllm -eo pid,args"), "a real server"
+
+
+# -- OpenAI's client --------------------------------------------------------------------------------------------------
+def test_each_model_answers_and_both_replicas_have_their_turn() -> None:
+    assert [model.id for model in client().models.list()] == ["other", "tiny"]
+    before = len(requests())
+    for model in ("other", *["tiny"] * 6):
+        answer = chat(model)
+        assert answer.model == model
+        assert answer.usage.completion_tokens == 4
+    wait_for(lambda: len(requests()) >= before + 7)
+    assert {(each["model"], each["replica"]) for each in requests()[before:]} >= {
+        ("other", "other"),
+        ("tiny", "first"),
+        ("tiny", "second"),
+    }
+
+
+def test_a_stream_arrives_in_parts() -> None:
+    more: Any = {"stream_options": {"include_usage": True}, "extra_body": {"ignore_eos": True}}
+    parts = list(client().chat.completions.create(model="tiny", messages=CHAT, max_tokens=16, stream=True, **more))
+    assert parts[-1].usage
+    assert parts[-1].usage.completion_tokens == 16
+    assert len(parts) > 8
+
+
+def test_the_client_is_told_why() -> None:
+    with pytest.raises(openai.AuthenticationError):
+        client(api_key="nobody" * 6).models.list()
+    with pytest.raises(openai.NotFoundError) as unknown:
+        chat("nosuch")
+    assert unknown.value.code == "model_not_found"
+    assert "other, tiny" in unknown.value.message
+    with pytest.raises(openai.PermissionDeniedError):
+        chat("other", name="bob")
+    assert chat(name="bob").usage
+    for _dummy in range(3):
+        chat(name="carol", tokens=1)
+    with pytest.raises(openai.RateLimitError) as refused:
+        chat(name="carol", tokens=1)
+    assert refused.value.code == "rate_limit_exceeded"
+    with pytest.raises(openai.BadRequestError):
+        client().completions.create(model="tiny", prompt="x " * 3000, max_tokens=4)
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+def test_nobody_can_sign_up_and_nobody_gets_in_without_the_password() -> None:
+    form = {"email": "eve@example.org", "password": "long-enough-0123", "name": "Eve"}
+    with trusting() as web:
+        assert web.post(f"{PAGE}/api/v1/auths/signup", json=form).status_code == 403
+        assert web.post(f"{PAGE}/api/v1/auths/signin", json=form).status_code == 400
+        assert web.get(f"{PAGE}/api/models").status_code == 401
+        said = web.get(f"{PAGE}/api/config").json()
+    assert said["features"]["enable_signup"] is False
+    assert said["features"]["auth"] is True
+
+
+def test_a_person_signs_in_chooses_a_model_and_gets_an_answer() -> None:
+    assert browser(), "prepare.yml installs one"
+    before = len(requests())
+    seen = clients.browse(
+        clients.install(),
+        BROWSE,
+        {
+            "PAGE": "https://llm.lab:8443/",
+            "RESOLVE": f"llm.lab {GATEWAY}",
+            "EMAIL": "admin@llm.lab",
+            "PASSWORD": secret("web_ui_admin_password"),
+            "MODEL": "other",
+            "QUESTION": QUESTION,
+            "PICTURE": str(PICTURE),
+            "BROWSER": browser(),
+        },
+    )
+    assert seen["models"] == ["other", "tiny"]
+    assert seen["question"].startswith(QUESTION)
+    assert seen["answer"]
+    assert seen["sockets"] == ["wss://llm.lab:8443/ws/socket.io/"], "its events come through the gateway"
+    assert seen["hosts"] == ["llm.lab:8443"], "the browser asks nobody else"
+    (asked,) = [each for each in requests()[before:] if each["key"] == "-web-ui"]
+    assert (asked["model"], asked["replica"], asked["status"]) == ("other", "other", 200)
+    assert PICTURE.read_bytes().startswith(b"\x89PNG")
+
+
+def test_it_is_no_root_and_shows_no_secret() -> None:
+    host = on("node1")
+    inspected = host.check_output("docker inspect llm-web-ui")
+    processes = host.check_output("ps -eo args")
+    for name in ("gateway_web_ui_key", "web_ui_session_key", "web_ui_admin_password"):
+        assert secret(name) not in inspected + processes
+    assert set(host.check_output("docker top llm-web-ui -eo pid,uid").split()[3::2]) == {"70001"}
+    said = json.loads(inspected)[0]["HostConfig"]
+    assert said["ReadonlyRootfs"]
+    assert said["CapDrop"] == ["ALL"]
+    assert said["Memory"] == 2**30
+    listening = host.check_output("ss --listening --tcp --numeric --no-header")
+    assert re.findall(r"(\S+):8480\s", listening) == ["127.0.0.1"]
+    for log in (host.check_output("docker logs llm-web-ui 2>&1"), host.check_output("journalctl --unit llm-gateway")):
+        assert QUESTION not in log
+
+
+def test_a_copy_brings_back_what_was_lost() -> None:
+    host = on("node1")
+    host.check_output("systemctl start llm-web-ui-backup.service")
+    (copy,) = host.check_output("ls /var/backups/llm-web-ui/*.tar.gz").split()
+    assert host.check_output(COUNT.format(DATA)) == "1"
+    host.check_output("docker stop llm-web-ui")
+    host.check_output(f"rm -rf {DATA}/webui.db {DATA}/uploads")
+    host.check_output(f"{PROGRAM} restore --data {DATA} --owner 70001 {copy}")
+    host.check_output("docker start llm-web-ui")
+    wait_for(works(lambda: page_status() == 200))
+    assert host.check_output(COUNT.format(DATA)) == "1"
+    form = {"email": "admin@llm.lab", "password": secret("web_ui_admin_password")}
+    with trusting() as web:
+        assert web.post(f"{PAGE}/api/v1/auths/signin", json=form).json()["role"] == "admin"
+
+
+def test_no_host_asked_anybody_outside() -> None:
+    done = subprocess.run([sys.executable, "-m", "lab", "exits"], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+    assert done.stdout.strip() == "none"
+
+
+# -- what is left where a process is killed ---------------------------------------------------------------------------
+@pytest.fixture
+def effects() -> Iterator[list[str]]:
+    said: list[str] = []
+    yield said
+    with (STATE / "reports/web-ui-killed.txt").open("a") as file:
+        file.writelines(f"{line}\n" for line in said)
+
+
+def killed(name: str, container: str) -> None:
+    on(name).check_output(f"kill -9 $(docker inspect --format '{{{{.State.Pid}}}}' {container})")
+
+
+def test_without_the_page_s_process_the_gateway_says_so_and_models_answer(effects: list[str]) -> None:
+    on("node1").check_output("docker stop --time 0 llm-web-ui")
+    with trusting() as web:
+        answer = web.get(f"{PAGE}/")
+    assert (answer.status_code, "does not run" in answer.text) == (503, True)
+    assert chat().usage
+    on("node1").check_output("docker start llm-web-ui")
+    wait_for(works(lambda: page_status() == 200))
+    killed("node1", "llm-web-ui")
+    seconds = wait_for(works(lambda: page_status() == 200))
+    effects.append(f"page killed: back by itself after {seconds:.0f} s, models answered meanwhile")
+
+
+def test_without_the_gateway_s_process_nothing_answers_for_a_moment(effects: list[str]) -> None:
+    on("node1").check_output(
+        "kill -9 $(systemctl show --property MainPID --value llm-gateway) && pkill -9 -x haproxy || true"
+    )
+    seconds = wait_for(works(lambda: chat().usage), 60)
+    assert page_status() == 200
+    effects.append(f"gateway killed: back after {seconds:.0f} s")
+
+
+def test_without_the_count_of_tokens_models_answer(effects: list[str]) -> None:
+    host = on("node1")
+    before = host.check_output("systemctl show --property MainPID --value llm-gateway-usage")
+    host.check_output(f"kill -9 {before}")
+    assert chat().usage
+    seconds = wait_for(
+        lambda: host.check_output("systemctl show --property MainPID --value llm-gateway-usage") not in ("0", before)
+    )
+    effects.append(f"count of tokens killed: back after {seconds:.0f} s, models answered meanwhile")
+
+
+def test_without_one_replica_the_other_answers_and_a_model_without_another_is_away(effects: list[str]) -> None:
+    killed("node2", "llm-vllm")
+    failed = 0
+    for _dummy in range(20):
+        failed += not works(lambda: chat(tokens=1).usage)()
+    assert failed <= 2, "what had begun there, and no more"
+    before = len(requests())
+    assert chat().usage
+    assert chat(tokens=1).usage
+    wait_for(lambda: len(requests()) >= before + 2)
+    assert {each["replica"] for each in requests()[before:]} == {"first"}
+    killed("node3", "llm-vllm")
+
+    def away() -> bool:
+        with pytest.raises(openai.InternalServerError) as refused:
+            chat("other")
+        return int(refused.value.status_code) == 503
+
+    wait_for(away, 30)
+    assert chat().usage
+    effects.append(
+        f"replica killed: {failed} of 20 requests failed, the other replica answered; the only server of a model killed: 503 for it, others answer"
+    )

@@ -1,0 +1,97 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The web page for people, Open WebUI, which one of the gateways shows and which asks that gateway for answers.
+
+It runs on the gateway's own host and listens on the loopback interface alone: what people reach is the gateway, with its certificate, on a
+port of its own, since Open WebUI cannot live below a path of another page.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url
+
+GROUP = "llm_web_ui"
+ANY, LOOPBACK = "*", "127.0.0.1"
+HTTPS = 443
+# Where people come in, and where the page itself listens.
+PORTS = ("web_ui_port", "web_ui_listen_port")
+# Its settings (https://docs.openwebui.com/reference/env-configuration). What the inventory says replaces any of these, except for those of ALWAYS.
+SETTINGS = {
+    "ANONYMIZED_TELEMETRY": "false",
+    "BYPASS_EMBEDDING_AND_RETRIEVAL": "true",  # a document goes into the prompt as a whole: no model for embeddings has to be fetched
+    "DEFAULT_MODEL_PARAMS": '{"function_calling": "legacy"}',  # vLLM refuses tools unless it was told how the model calls them
+    "DO_NOT_TRACK": "true",
+    "ENABLE_COMMUNITY_SHARING": "false",
+    "ENABLE_OLLAMA_API": "false",
+    "ENABLE_VERSION_UPDATE_CHECK": "false",
+    "GLOBAL_LOG_LEVEL": "WARNING",  # what people wrote is in no log
+    "HF_HUB_OFFLINE": "1",
+    "OFFLINE_MODE": "true",
+    "RAG_EMBEDDING_ENGINE": "openai",  # any but the one that loads a model of its own at the start
+    "SCARF_NO_ANALYTICS": "true",
+    "USER_AGENT": "open-webui",
+}
+# Sign-up is closed: the first account is the administrator's, who makes the others. What is set here holds at each start, whatever is kept.
+ALWAYS = {
+    "DATA_DIR": "/data",
+    "ENABLE_PERSISTENT_CONFIG": "false",
+    "ENABLE_SIGNUP": "false",
+    "HOME": "/data",
+    "STATIC_DIR": "/data/static",
+    "WEBUI_AUTH": "true",
+    "WEBUI_AUTH_COOKIE_SECURE": "true",
+    "WEBUI_SESSION_COOKIE_SECURE": "true",
+}
+# Of the controller, in llm_secrets_dir, as the role web_ui writes them to the host.
+WEB_UI_KEY, SESSION_KEY, PASSWORD = "gateway_web_ui_key", "web_ui_session_key", "web_ui_admin_password"
+TRUSTED = "/run/secrets/trusted.pem"
+
+
+def web_ui_ports(variables: Mapping[str, Any]) -> dict[str, int]:
+    """The ports that it needs on its host, by variable."""
+    return {name: int(variables[name]) for name in PORTS}
+
+
+def web_ui_section(
+    variables: Mapping[str, Any], name: str, https_port: int, secrets: Mapping[str, str], lang: str = "en"
+) -> dict[str, Any]:
+    """What the roles gateway and web_ui read. ``name`` is what the gateway's certificate is for, which need not be known to the host itself;
+    ``secrets`` are digests of those that are of this collection's own make."""
+    port, listen = web_ui_ports(variables).values()
+    url = f"https://{in_url(name)}{'' if port == HTTPS else f':{port}'}"
+    address = LOOPBACK if variables["gateway_address"] == ANY else str(variables["gateway_address"])
+    return {
+        "port": port,
+        "listen": listen,
+        "url": url,
+        "secrets": dict(secrets),
+        # As one word of HAProxy's configuration.
+        "away": '"' + message("web_ui_away", lang).replace('"', "") + '"',
+        # The page asks through the front door, as every client does.
+        "hosts": {} if _is_address(name) else {name: address},
+        "environment": {
+            **SETTINGS,
+            **{str(key): str(value) for key, value in (variables.get("web_ui_environment") or {}).items()},
+            **ALWAYS,
+            "AIOHTTP_CLIENT_SSL_CERT_FILE": TRUSTED,
+            "CORS_ALLOW_ORIGIN": url,
+            "HOST": LOOPBACK,
+            "OPENAI_API_BASE_URL": f"https://{in_url(name)}:{https_port}/v1",
+            "PORT": str(listen),
+            "WEBUI_ADMIN_EMAIL": str(variables["web_ui_admin_email"]),
+            "WEBUI_URL": url,
+        },
+    }
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

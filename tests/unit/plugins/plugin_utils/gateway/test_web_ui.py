@@ -1,0 +1,106 @@
+"""The web page for people: what it is told, what the gateway lets it do, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import (
+    WEB_UI,
+    Gateways,
+    Secrets,
+    decide_gateways,
+    key_digest,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import SESSION_KEY, WEB_UI_KEY
+
+from tests.unit.plugins.plugin_utils.gateway.test_decide import gateway, head
+
+SECRETS = {WEB_UI_KEY: "W" * 40, SESSION_KEY: "S" * 40}
+PAGE = {"web_ui_port": 8443, "web_ui_listen_port": 8480, "web_ui_admin_email": "admin@example.org"}
+
+
+def decided(*gates: dict[str, Any], facts: dict[str, Any] | None = None) -> Any:
+    """The decision about gateways of which the first shows the page."""
+    names = [f"gate{number}" for number in range(1, len(gates) + 1)]
+    variables = {name: {**gateway(), **PAGE, **mine} for name, mine in zip(names, gates, strict=True)}
+    variables["gate1"]["ansible_facts"] = facts or {}
+    return decide_gateways(
+        Gateways(
+            names,
+            {"a": {"head": "h1", "hosts": ["h1"]}},
+            {"h1": head(), **variables},
+            addresses={"h1": "10.0.0.1"},
+            web_ui=["gate1"],
+        ),
+        Secrets(
+            key=lambda host, name: name + "k" * 40,
+            replica_key=lambda: "R" * 40,
+            own_key=lambda: "O" * 40,
+            problems=lambda host: (),
+            certificate=lambda host, wanted: {"certificate": f"{host}.crt", "root": "ca.crt"},
+            web_ui=lambda host: SECRETS,
+        ),
+    )
+
+
+def test_the_page_is_a_client_of_every_gateway_and_is_shown_by_one() -> None:
+    sections, problems = decided({"gateway_names": ["llm.lab"]}, {"gateway_names": ["llm.lab"]})
+    assert not problems
+    for section in sections.values():
+        assert f"{key_digest(SECRETS[WEB_UI_KEY])} {WEB_UI}\n" in section["files"]["keys.map"]
+        assert f"{WEB_UI}/qwen 1\n" in section["files"]["access.map"]
+        assert f"{WEB_UI} 0\n" in section["files"]["limits.map"]
+    assert sections["gate1"]["web_ui"]["url"] == "https://llm.lab:8443"
+    assert sections["gate2"]["web_ui"] == {}
+
+
+def test_it_asks_the_gateway_of_its_host_by_the_name_of_the_certificate() -> None:
+    sections, _problems = decided({"gateway_names": ["llm.lab"], "gateway_https_port": 4443})
+    page = sections["gate1"]["web_ui"]
+    assert page["environment"]["OPENAI_API_BASE_URL"] == "https://llm.lab:4443/v1"
+    assert page["hosts"] == {"llm.lab": "127.0.0.1"}
+    sections, _problems = decided({"gateway_address": "10.0.0.9", "gateway_names": ["llm.lab"]})
+    assert sections["gate1"]["web_ui"]["hosts"] == {"llm.lab": "10.0.0.9"}
+    sections, _problems = decided({"ansible_host": "10.0.0.9", "web_ui_port": 443, "gateway_https_port": 444})
+    page = sections["gate1"]["web_ui"]
+    assert (page["hosts"], page["url"]) == ({}, "https://10.0.0.9")
+
+
+def test_no_secret_is_in_the_section() -> None:
+    sections, _problems = decided({"web_ui_admin_password": "of-the-vault-0123"})
+    said = str(sections)
+    assert [value for value in (*SECRETS.values(), "of-the-vault-0123") if value in said] == []
+
+
+def test_the_inventory_replaces_settings_but_those_that_keep_strangers_out() -> None:
+    mine = {"ENABLE_TITLE_GENERATION": False, "GLOBAL_LOG_LEVEL": "INFO", "ENABLE_SIGNUP": "true", "HOST": "0.0.0.0"}
+    environment = decided({"web_ui_environment": mine})[0]["gate1"]["web_ui"]["environment"]
+    assert environment["ENABLE_TITLE_GENERATION"] == "False"
+    assert environment["GLOBAL_LOG_LEVEL"] == "INFO"
+    assert environment["ENABLE_SIGNUP"] == "false"
+    assert environment["HOST"] == "127.0.0.1"
+    assert environment["OFFLINE_MODE"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("ports", "variable", "process"),
+    [
+        ({"web_ui_port": 443}, "web_ui_port: 443", "gateway_https_port"),
+        ({"web_ui_listen_port": 80}, "web_ui_listen_port: 80", "gateway_http_port"),
+        ({"web_ui_listen_port": 8443}, "web_ui_listen_port: 8443", "web_ui_port"),
+        ({"web_ui_port": 9999}, "web_ui_port: 9999", "nginx"),
+    ],
+)
+def test_a_port_that_is_taken_is_refused(ports: dict[str, int], variable: str, process: str) -> None:
+    listeners = {"llm_host": {"listeners": [{"port": 9999, "process": "nginx"}]}}
+    sections, (problem,) = decided(ports, facts=listeners)
+    assert not sections
+    assert (problem["code"], problem["value"]) == ("gateway_port_taken", variable)
+    assert process in problem["what"]
+
+
+def test_its_own_program_is_no_stranger_once_it_was_set_up() -> None:
+    facts: dict[str, Any] = {"llm_host": {"listeners": [{"port": 8480, "process": "python3"}]}}
+    assert [problem["value"] for problem in decided({}, facts=facts)[1]] == ["web_ui_listen_port: 8480"]
+    assert decided({}, facts={**facts, "llm_records": {"web_ui": {}}})[1] == []
