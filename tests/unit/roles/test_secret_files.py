@@ -23,6 +23,11 @@ WRITTEN = {
         "admin_password",
         {"monitoring_grafana_admin_password": SECRET},
     ),
+    "web_ui/tasks/main.yml": (
+        "Web UI | Write its secrets",
+        "web_ui_admin_password",
+        {"_web_ui_password": SECRET, "_web_ui_secrets": []},
+    ),
     "gateway/tasks/head.yml": ("Head | Let the gateway in", "vllm_api_key.gateway", {}),
 }
 
@@ -41,6 +46,8 @@ def write(folder: Path, file: str) -> tuple[int, str]:
         "_gateway_head_key_file": str(place),
         "_gateway_replica_key_file": str(folder / "of_gateway"),
         "_monitoring_grafana_dir": str(place.parent),
+        "_web_ui_dir": str(folder),
+        "_web_ui_owner": str(os.getgid()),
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
     }
     (folder / "play.yml").write_text(
