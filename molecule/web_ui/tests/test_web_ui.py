@@ -32,6 +32,11 @@ PICTURE = STATE / "reports/web-ui.png"
 BROWSE = Path(__file__).parents[1] / "files/browse.py"
 QUESTION = "Which model are you, and on which host?"
 CHAT: Any = [{"role": "user", "content": QUESTION}]
+REFUSALS = {
+    "wrong_key": (401, "invalid_api_key"),
+    "unknown_model": (404, "model_not_found"),
+    "over_limit": (429, "rate_limit_exceeded"),
+}
 DATA, PROGRAM = "/var/lib/llm-web-ui", "/opt/llm/web-ui/llm-web-ui.py"
 COUNT = "python3 -c \"import sqlite3; print(sqlite3.connect('file:{}/webui.db?mode=ro', uri=True).execute('SELECT count(*) FROM chat').fetchone()[0])\""
 
@@ -139,6 +144,39 @@ def test_the_client_is_told_why() -> None:
     assert refused.value.code == "rate_limit_exceeded"
     with pytest.raises(openai.BadRequestError):
         client().completions.create(model="tiny", prompt="x " * 3000, max_tokens=4)
+
+
+@pytest.mark.parametrize("run", [clients.node, clients.langchain])
+def test_other_clients_get_the_same(run: Any) -> None:
+    """OpenAI's client for Node, and LangChain. What carol may ask in a minute was used up above, or is now."""
+    settings = {
+        "GATEWAY_URL": f"{URL}/v1",
+        "GATEWAY_KEY": secret("gateway_key_alice"),
+        "LIMITED_KEY": secret("gateway_key_carol"),
+    }
+    said = run(clients.install(), settings, ROOT)
+    assert {name: (said[name]["status"], said[name]["code"]) for name in REFUSALS} == REFUSALS
+    assert isinstance(said["chat"], str)
+    assert isinstance(said["stream"], list)
+    if run is clients.node:
+        assert said["models"] == ["other", "tiny"]
+        assert isinstance(said["completion"], str)
+
+
+def test_curl_gets_a_stream() -> None:
+    body = {"model": "other", "messages": CHAT, "max_tokens": 4, "stream": True, "ignore_eos": True}
+    command = ["curl", "--silent", "--show-error", "--fail", "--no-buffer", "--cacert", str(ROOT), "--header", "@-"]
+    said = subprocess.run(
+        [*command, "--json", json.dumps(body), f"{URL}/v1/chat/completions"],
+        input=f"Authorization: Bearer {secret('gateway_key_alice')}\n",
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout
+    parts = [line.removeprefix("data: ") for line in said.splitlines() if line]
+    assert parts[-1] == "[DONE]"
+    assert {json.loads(part)["model"] for part in parts[:-1]} == {"other"}
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
