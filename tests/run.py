@@ -1,10 +1,11 @@
 """Every check and test of the collection, side by side: what `make test` runs.
 
 A stage is a session of noxfile.py or one molecule scenario. What needs no hosts runs in one lane, one after the other; beside it the
-scenarios run in one or two, each with a lab of its own; those that begin with hosts that serve run in the first, after the one that walks
-the whole road and keeps the hosts at its end. A stage's output goes to build/logs/, and its last lines are shown when it fails; the others
-run all the same. The last line is the sum, alone: `N passed, N failed`. A test case counts as one, and so does a stage that is no suite of
-tests; a scenario is one, plus its testinfra tests. A suite without a test is a failure.
+scenarios run in one or two, each with a lab of its own. Those that begin with hosts that serve run in the first, after the one that walks
+the whole road and keeps the hosts at its end; those that begin with images loaded wait for its end, too, for the sake of the disk.
+A stage's output goes to build/logs/, and its last lines are shown when it fails; the others run all the same. The last line is the sum,
+alone: `N passed, N failed`. A test case counts as one, and so does a stage that is no suite of tests; a scenario is one, plus its
+testinfra tests. A suite without a test is a failure.
 
     python -m tests.run --list                        what there is
     python -m tests.run --only lint,molecule/ray      some groups or stages
@@ -25,6 +26,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree
 from pathlib import Path
@@ -82,8 +84,17 @@ def scenarios() -> list[str]:
 
 def serves(stage: Stage) -> bool:
     """Whether it begins with hosts that serve: a state that holds addresses, so each lab would need one of its own."""
+    return _begins(stage, "serving")
+
+
+def loads(stage: Stage) -> bool:
+    """Whether it begins with hosts that have the image and the weights."""
+    return _begins(stage, "loaded")
+
+
+def _begins(stage: Stage, state: str) -> bool:
     settings = ROOT / stage.name / "molecule.yml"
-    return settings.exists() and "LAB_STATE: serving" in settings.read_text()
+    return settings.exists() and f"LAB_STATE: {state}" in settings.read_text()
 
 
 def stages() -> list[Stage]:
@@ -220,8 +231,13 @@ def run_all(picked: list[Stage], lanes: int, order: str, limit_seconds: float = 
     started = time.monotonic()
 
     def following(queues: tuple[collections.deque[Stage], ...]) -> Stage | None:
-        with processes.GATE:
-            return next((queue.popleft() for queue in queues if queue), None)
+        while True:
+            with processes.GATE:
+                left = [queue for queue in queues if queue]
+                ready = [queue for queue in left if walked.is_set() or queue is not loaded]
+                if ready or not left:
+                    return ready[0].popleft() if ready else None
+            walked.wait()
 
     def lane(lab: int, *queues: collections.deque[Stage]) -> None:
         while stage := following(queues):
@@ -234,18 +250,25 @@ def run_all(picked: list[Stage], lanes: int, order: str, limit_seconds: float = 
             with processes.GATE:
                 done.append(stage)
                 report(stage, f"[{len(done):2}/{len(picked)}]")
+            if stage.name in (STATES, WALK):
+                walked.set()
 
     images = collections.deque(stage for stage in picked if stage.name == IMAGES)
     first = collections.deque(stage for stage in picked if stage.name in (STATES, WALK))
     scenarios = ordered([stage for stage in picked if stage.group == "molecule" and stage.name != WALK], order)
     serving = collections.deque(stage for stage in scenarios if serves(stage))
-    hosts = collections.deque(stage for stage in scenarios if not serves(stage))
+    # An image on its way into three hosts takes 25 GB of disk: one lab at a time, so these wait until the walk has it.
+    loaded = collections.deque(stage for stage in scenarios if loads(stage))
+    walked = threading.Event()
+    hosts = collections.deque(stage for stage in scenarios if not serves(stage) and not loads(stage))
     others = collections.deque(stage for stage in picked if stage.group not in ("lab", "molecule"))
     with concurrent.futures.ThreadPoolExecutor(lanes + 1) as pool:
         work = [pool.submit(lane, 0, others)]
         pool.submit(lane, 1, images).result()
-        work.append(pool.submit(lane, 1, first, serving, hosts))
-        work += [pool.submit(lane, number, hosts) for number in range(2, lanes + 1)]
+        if not first:
+            walked.set()
+        work.append(pool.submit(lane, 1, first, serving, loaded, hosts))
+        work += [pool.submit(lane, number, loaded, hosts) for number in range(2, lanes + 1)]
         for one in work:
             one.result()
 

@@ -208,6 +208,18 @@ def test_who_walks_the_whole_road_is_the_first_in_every_order(monkeypatch: pytes
         serving.unlink()
 
 
+def test_images_are_on_their_way_to_the_hosts_of_one_lab_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run, "loads", lambda stage: stage.name == "molecule/image")
+    for others in ([sh(f"touch {tmp_path}/bare", "molecule/default")], []):
+        (tmp_path / "walked").unlink(missing_ok=True)
+        walk = sh(f"until [ -e {tmp_path}/bare ]; do sleep 0.1; done; touch {tmp_path}/walked", run.WALK)
+        loading = sh(f"cat {tmp_path}/walked", "molecule/image")
+        run.run_all([loading, walk, *others], 2, "longest")
+        assert (loading.passed, walk.passed) == (1, 1), loading.why
+
+
 def test_a_scenario_for_which_there_is_no_time_is_left_out_and_named(capsys: pytest.CaptureFixture[str]) -> None:
     run.DURATIONS.write_text(json.dumps({"molecule/long": {"seconds": 100}, "molecule/short": {"seconds": 1}}))
     picked = [sh("true", "molecule/long"), sh("true", "molecule/short"), sh("true", "molecule/new"), sh("true", "lint")]
