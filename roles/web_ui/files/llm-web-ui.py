@@ -36,12 +36,9 @@ def backup(data, copies, keep):
     os.mkdir(folder, 0o700)
     try:
         consistent, made = os.path.join(folder, DATABASE), os.path.join(folder, name)
-        with (
-            contextlib.closing(
-                sqlite3.connect("file:{0}?mode=ro".format(os.path.join(data, DATABASE)), uri=True)
-            ) as one,
-            contextlib.closing(sqlite3.connect(consistent)) as other,
-        ):
+        source = "file:{0}?mode=ro".format(os.path.join(data, DATABASE))
+        one, other = sqlite3.connect(source, uri=True), sqlite3.connect(consistent)
+        with contextlib.closing(one), contextlib.closing(other):
             one.backup(other)
         os.chmod(consistent, 0o600)
         with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
