@@ -212,6 +212,8 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
     names_here = certificate_names(asked, host)
     certificate = secrets.certificate(host, names_here)
     https = int(mine["gateway_https_port"])
+    # A shared address leads to another gateway at times, which has no page.
+    page_at = str(mine.get("ansible_host") or host) if virtual_address(mine) else names_here[0]
     return {
         "address": str(mine["gateway_address"]),
         "https_port": https,
@@ -224,7 +226,9 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
             names_here[0],
         ],
         "virtual": virtual_section(asked.hosts, host, asked.variables),
-        "web_ui": web_ui_section(mine, names_here[0], https, pages, asked.language) if host in asked.web_ui else {},
+        "web_ui": web_ui_section(mine, names_here, page_at, https, pages, asked.language)
+        if host in asked.web_ui
+        else {},
         "certificate": dict(certificate),
         "replica_key_sha256": key_digest(secrets.replica_key()),
         "tls": {"ciphers": list(CIPHERS), "suites": list(SUITES)},

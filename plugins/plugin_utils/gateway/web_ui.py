@@ -9,7 +9,7 @@ port of its own, since Open WebUI cannot live below a path of another page.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -58,12 +58,19 @@ def web_ui_ports(variables: Mapping[str, Any]) -> dict[str, int]:
 
 
 def web_ui_section(
-    variables: Mapping[str, Any], name: str, https_port: int, secrets: Mapping[str, str], lang: str = "en"
+    variables: Mapping[str, Any],
+    names: Sequence[str],
+    own: str,
+    https_port: int,
+    secrets: Mapping[str, str],
+    lang: str = "en",
 ) -> dict[str, Any]:
-    """What the roles gateway and web_ui read. ``name`` is what the gateway's certificate is for, which need not be known to the host itself;
-    ``secrets`` are digests of those that are of this collection's own make."""
+    """What the roles gateway and web_ui read. ``names`` are what the gateway's certificate is for, of which the first need not be known to the host
+    itself; by ``own`` people find this host and no other. ``secrets`` are digests of those that are of this collection's own make."""
     port, listen = web_ui_ports(variables).values()
-    url = f"https://{in_url(name)}{'' if port == HTTPS else f':{port}'}"
+    name = names[0]
+    at = {each: f"https://{in_url(each)}{'' if port == HTTPS else f':{port}'}" for each in [own, *names]}
+    url = at[own]
     address = LOOPBACK if variables["gateway_address"] == ANY else str(variables["gateway_address"])
     return {
         "port": port,
@@ -79,7 +86,8 @@ def web_ui_section(
             **{str(key): str(value) for key, value in (variables.get("web_ui_environment") or {}).items()},
             **ALWAYS,
             "AIOHTTP_CLIENT_SSL_CERT_FILE": TRUSTED,
-            "CORS_ALLOW_ORIGIN": url,
+            # Answers come through a socket, which it opens for pages of these addresses only.
+            "CORS_ALLOW_ORIGIN": ";".join(at.values()),
             "HOST": LOOPBACK,
             "OPENAI_API_BASE_URL": f"https://{in_url(name)}:{https_port}/v1",
             "PORT": str(listen),

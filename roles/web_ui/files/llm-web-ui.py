@@ -11,15 +11,17 @@ or made again.
 
 import argparse
 import contextlib
+import functools
 import os
 import shutil
 import sqlite3
 import sys
 import tarfile
-import tempfile
 import time
 
 DATABASE, PREFIX, SUFFIX = "webui.db", "web-ui-", ".tar.gz"
+# Where a copy is made: what a run that was ended left there, the next one removes.
+UNDER_WAY = ".under-way"
 # Made at each start, or of a database that is copied by itself.
 LEFT_OUT = ("cache", "static", DATABASE, DATABASE + "-wal", DATABASE + "-shm", DATABASE + "-journal")
 
@@ -28,14 +30,14 @@ def backup(data, copies, keep):
     """The path of a new copy. Older ones than the last ``keep`` are removed."""
     os.makedirs(copies, mode=0o700, exist_ok=True)
     name = PREFIX + time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()) + SUFFIX
-    with tempfile.TemporaryDirectory(dir=copies) as folder:
+    folder = os.path.join(copies, UNDER_WAY)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.mkdir(folder, 0o700)
+    try:
         consistent, made = os.path.join(folder, DATABASE), os.path.join(folder, name)
-        with (
-            contextlib.closing(
-                sqlite3.connect("file:{0}?mode=ro".format(os.path.join(data, DATABASE)), uri=True)
-            ) as one,
-            contextlib.closing(sqlite3.connect(consistent)) as other,
-        ):
+        source = "file:{0}?mode=ro".format(os.path.join(data, DATABASE))
+        one, other = sqlite3.connect(source, uri=True), sqlite3.connect(consistent)
+        with contextlib.closing(one), contextlib.closing(other):
             one.backup(other)
         os.chmod(consistent, 0o600)
         with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
@@ -43,14 +45,22 @@ def backup(data, copies, keep):
                 archive.add(consistent, DATABASE)
                 for each in sorted(os.listdir(data)):
                     if each not in LEFT_OUT:
-                        archive.add(os.path.join(data, each), each)
+                        archive.add(os.path.join(data, each), each, filter=functools.partial(taken, archive))
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(made, os.path.join(copies, name))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     found = sorted(each for each in os.listdir(copies) if each.startswith(PREFIX) and each.endswith(SUFFIX))
     for each in found[: max(len(found) - keep, 0)]:
         os.remove(os.path.join(copies, each))
     return os.path.join(copies, name)
+
+
+def taken(archive, member):
+    """Files and folders, which is what members() takes back. A second name of a file becomes a file, links lead out of the folder, and pipes hold nothing."""
+    archive.inodes.clear()
+    return member if member.isfile() or member.isdir() else None
 
 
 def members(archive):

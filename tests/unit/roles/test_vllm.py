@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,20 @@ def test_a_run_says_how_far_a_start_is(language: str, line: str, tmp_path: Path)
     (told_of,) = [each for each in said.splitlines() if each.startswith(line)]
     assert "75 s" in told_of
     assert "RETRYING" not in said
+
+
+def test_a_cache_that_is_not_counted_in_time_fails_no_start(tmp_path: Path) -> None:
+    """As on a disk that hangs. The stand-in of timeout waits one second."""
+    known: dict[str, Any] = {"llm_decision": decision("mp"), "__vllm_container": {"changed": True}}
+    section = {"ask": ["docker", "ask"], "probe": {"start": ["sh", "-c", """echo '{"most_seconds": 60}'"""]}}
+    known["llm_decision"]["hosts"]["a"]["vllm"] |= section
+    for name, text in {"du": "sleep 600", "timeout": f'shift; exec {shutil.which("timeout")} 1 "$@"'}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    shown = "{{ 'a size' if _vllm_new_start.kept_kib else 'no size' }} is known"
+    status, said, _calls = run_tasks(tmp_path, "vllm", "token.yml", "exit 0", known, shown)
+    assert status == 0, said
+    assert "no size is known" in said
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -70,6 +70,29 @@ def test_a_copy_is_made_while_others_write_and_brings_back_what_was(data: Path, 
     assert kept(tmp_path / "data.before") == ["before", "half a conversation"]
 
 
+def test_a_copy_holds_only_what_can_be_put_back(data: Path, tmp_path: Path) -> None:
+    """A program of the page may leave links, as caches do."""
+    secret = tmp_path / "secret"
+    secret.write_text("of the host")
+    (data / "uploads/leads-out").symlink_to(secret)
+    (data / "dangling").symlink_to("nowhere")
+    os.mkfifo(data / "pipe")
+    os.link(data / "uploads/letter.txt", data / "uploads/second.txt")
+    done = restore(data, backup(data, tmp_path / "copies"))
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in data.iterdir()) == ["uploads", "webui.db"]
+    assert sorted(path.name for path in (data / "uploads").iterdir()) == ["letter.txt", "second.txt"]
+    assert (data / "uploads/second.txt").read_text() == "of use"
+
+
+def test_what_a_run_left_that_was_ended_is_removed(data: Path, tmp_path: Path) -> None:
+    copies = tmp_path / "copies"
+    (copies / ".under-way").mkdir(parents=True)
+    (copies / ".under-way/webui.db").write_text("half a database")
+    copy = backup(data, copies)
+    assert list(copies.iterdir()) == [copy]
+
+
 def test_only_the_last_copies_are_kept(data: Path, tmp_path: Path) -> None:
     copies = tmp_path / "copies"
     copies.mkdir()

@@ -67,6 +67,21 @@ def test_it_asks_the_gateway_of_its_host_by_the_name_of_the_certificate() -> Non
     assert (page["hosts"], page["url"]) == ({}, "https://10.0.0.9")
 
 
+def test_people_may_come_by_any_name_of_the_certificate() -> None:
+    sections, _problems = decided({"gateway_names": ["llm.lab", "llm"], "ansible_host": "10.0.0.9"})
+    origins = sections["gate1"]["web_ui"]["environment"]["CORS_ALLOW_ORIGIN"].split(";")
+    assert origins == [f"https://{name}:8443" for name in ("llm.lab", "llm", "10.0.0.9", "gate1")]
+
+
+def test_the_page_is_not_at_the_shared_address_which_moves() -> None:
+    shared = {"gateway_names": ["llm.lab"], "gateway_virtual_address": "10.0.0.50", "gateway_address": "*"}
+    sections, _problems = decided({**shared, "ansible_host": "10.0.0.9"}, {**shared, "ansible_host": "10.0.0.8"})
+    page = sections["gate1"]["web_ui"]
+    assert page["url"] == "https://10.0.0.9:8443"
+    assert "https://10.0.0.9:8443" in page["environment"]["CORS_ALLOW_ORIGIN"].split(";")
+    assert page["environment"]["OPENAI_API_BASE_URL"] == "https://llm.lab:443/v1"
+
+
 def test_no_secret_is_in_the_section() -> None:
     sections, _problems = decided({"web_ui_admin_password": "of-the-vault-0123"})
     said = str(sections)
