@@ -69,8 +69,11 @@ class ActionModule(ActionBase):
         lang = language(controller["llm_language"])
         members = [host for deployment in deployments.values() for host in deployment["hosts"]]
         of_host = {host: name for name, deployment in deployments.items() for host in deployment["hosts"]}
-        # A machine has one exporter, under the first of its names.
-        machines = [host for host in members if host not in prepared_by_another(members, names)]
+        # A machine has one exporter, under the first of its names. Where the site has its own, nothing of the role's measures GPUs.
+        others = prepared_by_another(members, names)
+        machines = [
+            host for host in members if host not in others and is_true(fleet[host]["monitoring_exporter_enabled"])
+        ]
         gpus = self._gpu_exporters(machines, fleet, lang)
         decided = {
             "files": files(

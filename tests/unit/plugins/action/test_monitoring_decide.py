@@ -142,6 +142,17 @@ def test_nvidias_exporter_is_a_target_and_something_to_do(variables: dict[str, d
     assert json.loads(file["content"])[0]["targets"] == ["192.0.2.2:9400"]
 
 
+def test_where_the_site_has_its_own_exporters_nvidias_is_no_target(variables: dict[str, dict[str, Any]]) -> None:
+    """Nobody starts it there, so a target would be down for good."""
+    image = {"monitoring_dcgm_image": IMAGE, "llm_offline": False}
+    variables["gpu1"] |= image
+    variables["gpu2"] |= {**image, "monitoring_exporter_enabled": False}
+    found = decided(variables)
+    (file,) = [file for file in found["files"] if file["path"] == "targets/dcgm.json"]
+    assert [at for one in json.loads(file["content"]) for at in one["targets"]] == ["192.0.2.1:9400"]
+    assert list(found["gpus"]) == ["gpu1"]
+
+
 def test_nvidias_exporter_that_is_not_in_the_bundle_is_refused_where_it_is_demanded(
     variables: dict[str, dict[str, Any]],
 ) -> None:
