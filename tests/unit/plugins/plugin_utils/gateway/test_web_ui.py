@@ -14,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide impor
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import SESSION_KEY, WEB_UI_KEY
 
-from tests.unit.plugins.plugin_utils.gateway.test_decide import gateway, head
+from tests.unit.plugins.plugin_utils.gateway.test_decide import ROOT, gateway, head
 
 SECRETS = {WEB_UI_KEY: "W" * 40, SESSION_KEY: "S" * 40}
 PAGE = {"web_ui_port": 8443, "web_ui_listen_port": 8480, "web_ui_admin_email": "admin@example.org"}
@@ -80,6 +80,13 @@ def test_the_page_is_not_at_the_shared_address_which_moves() -> None:
     assert page["url"] == "https://10.0.0.9:8443"
     assert "https://10.0.0.9:8443" in page["environment"]["CORS_ALLOW_ORIGIN"].split(";")
     assert page["environment"]["OPENAI_API_BASE_URL"] == "https://llm.lab:443/v1"
+
+
+def test_a_browser_is_told_how_the_text_is_written_that_it_shows_meanwhile() -> None:
+    """It may be Chinese, and a text without this is read as Latin-1."""
+    template = (ROOT / "roles/gateway/templates/haproxy.cfg.j2").read_text(encoding="utf-8")
+    (line,) = [line for line in template.splitlines() if "web_ui.away" in line]
+    assert line.split(" content-type ")[1].startswith('"text/plain; charset=utf-8" string ')
 
 
 def test_no_secret_is_in_the_section() -> None:
