@@ -43,9 +43,12 @@ def backup(data, copies, keep):
         with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
             with tarfile.open(fileobj=stream, mode="w:gz") as archive:
                 archive.add(consistent, DATABASE)
-                for each in sorted(os.listdir(data)):
-                    if each not in LEFT_OUT:
-                        archive.add(os.path.join(data, each), each, filter=functools.partial(taken, archive))
+                for each in others(data):
+                    # What somebody deletes meanwhile need not be copied.
+                    with contextlib.suppress(FileNotFoundError):
+                        archive.add(
+                            os.path.join(data, each), each, recursive=False, filter=functools.partial(taken, archive)
+                        )
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(made, os.path.join(copies, name))
@@ -55,6 +58,20 @@ def backup(data, copies, keep):
     for each in found[: max(len(found) - keep, 0)]:
         os.remove(os.path.join(copies, each))
     return os.path.join(copies, name)
+
+
+def others(data):
+    """The paths beside the database, a folder before what is in it."""
+    for folder, folders, files in os.walk(data, onerror=unless_gone):
+        if folder == data:
+            folders[:], files = ([each for each in found if each not in LEFT_OUT] for found in (folders, files))
+        for each in sorted(folders + files):
+            yield os.path.relpath(os.path.join(folder, each), data)
+
+
+def unless_gone(error):
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def taken(archive, member):

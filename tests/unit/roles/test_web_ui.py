@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import programs
 from tests.support.roles import ROLES
 
 PROGRAM = ROLES / "web_ui/files/llm-web-ui.py"
@@ -83,6 +85,25 @@ def test_a_copy_holds_only_what_can_be_put_back(data: Path, tmp_path: Path) -> N
     assert sorted(path.name for path in data.iterdir()) == ["uploads", "webui.db"]
     assert sorted(path.name for path in (data / "uploads").iterdir()) == ["letter.txt", "second.txt"]
     assert (data / "uploads/second.txt").read_text() == "of use"
+
+
+def test_what_people_delete_meanwhile_ends_no_copy(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = programs.load("web_ui/files/llm-web-ui.py")
+    (data / "uploads/old").mkdir()
+    for name in ("old/photo.png", "second.txt"):
+        (data / "uploads" / name).write_text("soon gone")
+    taken = program.taken
+
+    def deleting(archive: tarfile.TarFile, member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        if member.name == "uploads/letter.txt":
+            (data / "uploads/second.txt").unlink()
+            shutil.rmtree(data / "uploads/old")
+        found: tarfile.TarInfo | None = taken(archive, member)
+        return found
+
+    monkeypatch.setattr(program, "taken", deleting)
+    with tarfile.open(program.backup(str(data), str(tmp_path / "copies"), 7)) as archive:
+        assert archive.getnames() == ["webui.db", "uploads", "uploads/letter.txt"]
 
 
 def test_what_a_run_left_that_was_ended_is_removed(data: Path, tmp_path: Path) -> None:
