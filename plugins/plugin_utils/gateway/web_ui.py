@@ -76,6 +76,8 @@ def web_ui_section(
         "port": port,
         "listen": listen,
         "url": url,
+        # On the host itself, which need not know its own name.
+        "health": f"https://{in_url(address)}:{port}/health",
         "secrets": dict(secrets),
         # As one word of HAProxy's configuration.
         "away": '"' + message("web_ui_away", lang).replace('"', "") + '"',

@@ -67,6 +67,15 @@ def test_it_asks_the_gateway_of_its_host_by_the_name_of_the_certificate() -> Non
     assert (page["hosts"], page["url"]) == ({}, "https://10.0.0.9")
 
 
+@pytest.mark.parametrize(
+    ("address", "asked"),
+    [("*", "https://127.0.0.1:8443/health"), ("fd00::9", "https://[fd00::9]:8443/health")],
+)
+def test_the_role_asks_it_where_the_gateway_listens(address: str, asked: str) -> None:
+    sections, _problems = decided({"gateway_address": address})
+    assert sections["gate1"]["web_ui"]["health"] == asked
+
+
 def test_people_may_come_by_any_name_of_the_certificate() -> None:
     sections, _problems = decided({"gateway_names": ["llm.lab", "llm"], "ansible_host": "10.0.0.9"})
     origins = sections["gate1"]["web_ui"]["environment"]["CORS_ALLOW_ORIGIN"].split(";")
