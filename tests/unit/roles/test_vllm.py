@@ -73,14 +73,31 @@ def test_a_run_says_how_far_a_start_is(language: str, line: str, tmp_path: Path)
     assert "RETRYING" not in said
 
 
+def stand_in(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_an_engine_that_hangs_stops_no_clock(tmp_path: Path) -> None:
+    """It is asked for the log of a server that does not answer."""
+    known: dict[str, Any] = {"vllm_start_seconds": "1", "llm_decision": decision("mp")}
+    section = {"ask": ["docker", "ask"], "probe": {"start": ["sh", "-c", "echo {}"]}}
+    known["llm_decision"]["hosts"]["a"]["vllm"] |= section
+    stand_in(tmp_path, "timeout", f'shift; exec {shutil.which("timeout")} 1 "$@"')
+    hangs = '[ "$1" = logs ] && echo "the last words" && exec sleep 600\n[ "$1" = ask ] && sleep 1.5 && exit 1'
+    status, said, _calls = run_tasks(tmp_path, "vllm", "token.yml", hangs, known)
+    assert status == 2
+    assert "pair generated no token within 1 s" in said
+    assert "the last words" in said
+
+
 def test_a_cache_that_is_not_counted_in_time_fails_no_start(tmp_path: Path) -> None:
     """As on a disk that hangs. The stand-in of timeout waits one second."""
     known: dict[str, Any] = {"llm_decision": decision("mp"), "__vllm_container": {"changed": True}}
     section = {"ask": ["docker", "ask"], "probe": {"start": ["sh", "-c", """echo '{"most_seconds": 60}'"""]}}
     known["llm_decision"]["hosts"]["a"]["vllm"] |= section
-    for name, text in {"du": "sleep 600", "timeout": f'shift; exec {shutil.which("timeout")} 1 "$@"'}.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
+    stand_in(tmp_path, "du", "sleep 600")
+    stand_in(tmp_path, "timeout", f'shift; exec {shutil.which("timeout")} 1 "$@"')
     shown = "{{ 'a size' if _vllm_new_start.kept_kib else 'no size' }} is known"
     status, said, _calls = run_tasks(tmp_path, "vllm", "token.yml", "exit 0", known, shown)
     assert status == 0, said
