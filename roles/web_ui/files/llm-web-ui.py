@@ -98,6 +98,8 @@ def restore(data, path, owner):
     shutil.rmtree(fresh, ignore_errors=True)
     os.makedirs(fresh, mode=0o700)
     with tarfile.open(path) as archive:
+        # members() decides; Pythons differ in what they do by themselves.
+        archive.extraction_filter = lambda member, dummy_path: member
         archive.extractall(fresh, members(archive))
     with contextlib.closing(sqlite3.connect(os.path.join(fresh, DATABASE))) as database:
         said = database.execute("PRAGMA integrity_check").fetchone()[0]
