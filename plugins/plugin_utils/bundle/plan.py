@@ -64,6 +64,7 @@ DEFAULTS: dict[str, Any] = {
     "nvidia_container_toolkit_version": "",
     "monitoring_exporter_enabled": True,
     "monitoring_journal_central_enabled": False,
+    "web_ui_image": "ghcr.io/open-webui/open-webui:v0.12.4-slim",
 }
 
 _HUB_SOURCE = re.compile(r"(huggingface|modelscope):[\w.-]+/[\w.-]+(@[\w./-]+)?")
@@ -116,12 +117,19 @@ def _get(variables: Mapping[str, Any], name: str) -> Any:
 
 
 def _images_beside(hosts: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What monitoring runs in containers, as far as an image is named."""
+    """What monitoring runs in containers, as far as an image is named, and the web page's."""
     watched = [variables for variables in hosts.values() if _watchers(variables)]
-    watchers = [host for host in dict.fromkeys(host for one in watched for host in _watchers(one)) if host in hostvars]
     named = [variables.get("monitoring_dcgm_image") for variables in watched]
-    named += [hostvars[host].get("monitoring_grafana_image") for host in watchers]
+    named += [one.get("monitoring_grafana_image") for one in _members("llm_monitoring", hosts, hostvars)]
+    named += [_get(one, "web_ui_image") for one in _members("llm_web_ui", hosts, hostvars)]
     return list(dict.fromkeys(str(image) for image in named if image))
+
+
+def _members(
+    group: str, hosts: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    names = dict.fromkeys(name for one in hosts.values() for name in (one.get("groups") or {}).get(group) or [])
+    return [hostvars[name] for name in names if name in hostvars]
 
 
 def _images(

@@ -56,7 +56,9 @@ def test_everything_follows_from_the_deployment() -> None:
     assert of(result, "python") == []
 
 
-@pytest.mark.parametrize("role", ["docker", "nvidia_driver", "nvidia_container_toolkit", "common", "monitoring"])
+@pytest.mark.parametrize(
+    "role", ["docker", "nvidia_driver", "nvidia_container_toolkit", "common", "monitoring", "web_ui"]
+)
 def test_what_is_taken_for_unsaid_is_what_the_roles_take(role: str) -> None:
     defaults = yaml.safe_load((ROLES / role / "defaults/main.yml").read_text())
     prefix = "llm_" if role == "common" else f"{role}_"
@@ -86,6 +88,13 @@ def test_images_of_monitoring_are_in_the_bundle_where_somebody_watches() -> None
     assert len(plan({"gpu01": image})["images"]) == 1
     grafana = {"monitoring_grafana_image": "grafana/grafana:12.0.2"}
     assert plan({"gpu01": {**grafana, **watched}})["images"][1:] == [{"reference": "grafana/grafana:12.0.2"}]
+
+
+def test_the_image_of_the_web_page_is_in_the_bundle_where_there_is_one() -> None:
+    page = {"groups": {"llm_web_ui": ["gpu01"]}}
+    released, mine = "ghcr.io/open-webui/open-webui:v0.12.4-slim", "mirror/page:1"
+    for named, image in (({}, released), ({"web_ui_image": mine}, mine)):
+        assert plan({"gpu01": {**page, **named}, "gpu02": page})["images"][1:] == [{"reference": image}]
 
 
 def test_settings_of_hosts_count() -> None:
