@@ -37,7 +37,7 @@ REFUSALS = {
     "unknown_model": (404, "model_not_found"),
     "over_limit": (429, "rate_limit_exceeded"),
 }
-DATA, PROGRAM = "/var/lib/llm-web-ui", "/opt/llm/web-ui/llm-web-ui.py"
+DATA, PROGRAM = "/var/lib/llm-web-ui", "python3 /opt/llm/web-ui/llm-web-ui.py"
 COUNT = "python3 -c \"import sqlite3; print(sqlite3.connect('file:{}/webui.db?mode=ro', uri=True).execute('SELECT count(*) FROM chat').fetchone()[0])\""
 
 
