@@ -90,7 +90,8 @@ class ActionModule(ActionBase):
             "figures": self._figures(deployments, fleet, collectors, controller),
             "gpus": gpus,
             "shipping": {
-                host: shipping(host, of_host.get(host, ""), fleet[host]) for host in self._all(deployments, collectors)
+                host: shipping(host, of_host.get(host, ""), fleet[host])
+                for host in dict.fromkeys([*members, *collectors])
             },
             "grafana": self._grafana(watching, fleet, lang),
             "receivers": endpoints(watching["monitoring_receivers"]),
@@ -133,11 +134,6 @@ class ActionModule(ActionBase):
         if refused:
             raise AnsibleActionFail(render(refused, lang))
         return found
-
-    @staticmethod
-    def _all(deployments: Mapping[str, Mapping[str, Any]], collectors: Sequence[str]) -> list[str]:
-        members = [host for deployment in deployments.values() for host in deployment["hosts"]]
-        return list(dict.fromkeys([*members, *collectors]))
 
     def _grafana(self, watching: Mapping[str, Any], fleet: Fleet, lang: str) -> dict[str, Any]:
         """Grafana's container, and the file with its password on the controller, made now if nobody set one."""

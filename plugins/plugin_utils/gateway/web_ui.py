@@ -8,12 +8,11 @@ port of its own, since Open WebUI cannot live below a path of another page.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url, is_address
 
 GROUP = "llm_web_ui"
 ANY, LOOPBACK = "*", "127.0.0.1"
@@ -82,7 +81,7 @@ def web_ui_section(
         # As one word of HAProxy's configuration.
         "away": '"' + message("web_ui_away", lang).replace('"', "") + '"',
         # The page asks through the front door, as every client does.
-        "hosts": {} if _is_address(name) else {name: address},
+        "hosts": {} if is_address(name) else {name: address},
         "environment": {
             **SETTINGS,
             **{str(key): str(value) for key, value in (variables.get("web_ui_environment") or {}).items()},
@@ -97,11 +96,3 @@ def web_ui_section(
             "WEBUI_URL": url,
         },
     }
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import address_of, endpoint
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import is_address
 
 CENTRAL = "monitoring_journal_central_enabled"
 # Variables of the host that collects: what each of them has to be, and its default.
@@ -40,15 +40,7 @@ def central(
     return {
         "server": server,
         # A name is no address to listen on.
-        "listen": endpoint(address, port) if _is_address(address) else str(port),
+        "listen": endpoint(address, port) if is_address(address) else str(port),
         "url": f"https://{endpoint(address, port)}",
         "hosts": {host: {name: found[name] for name in kept} for host, found in made.items()},
     }
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 
 
@@ -19,3 +20,12 @@ def resolved(name: str) -> list[str]:
 def in_url(address: str) -> str:
     """An address or a name as a URL has it: IPv6 in brackets."""
     return f"[{address}]" if ":" in address else address
+
+
+def is_address(text: str) -> bool:
+    """Whether it is an IPv4 or IPv6 address, and no name."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
