@@ -147,15 +147,15 @@ def test_every_alert_fires_when_it_should_and_only_then(host: Any) -> None:
 
 
 def test_a_grafana_and_a_vector_of_the_site_find_their_files(host: Any) -> None:
-    """Neither of them is to be had here: what they are told is compared with their documentation in unit tests."""
+    """Neither program runs in the lab; unit tests compare these files with the documentation of Grafana and Vector."""
     source = yaml.safe_load(host.check_output("cat /etc/llm-monitoring/grafana/datasources/llm.yml"))
     assert get(host, "/-/ready", int(source["datasources"][0]["url"].rpartition(":")[2]))
     provider = yaml.safe_load(host.check_output("cat /etc/llm-monitoring/grafana/dashboards/llm.yml"))["providers"][0]
     assert len(host.check_output(f"ls {provider['options']['path']}/*.json").split()) == len(PAGES)
     for name in ("node1", "node2", "node3"):
-        told = yaml.safe_load(on(host, name).check_output("cat /etc/llm-logs/vector.yaml"))
-        assert f'.llm_host = "{name}"' in told["transforms"]["named"]["source"]
-        assert told["sinks"]["site"]["endpoint"] == "http://192.0.2.40:3100"
+        vector = yaml.safe_load(on(host, name).check_output("cat /etc/llm-logs/vector.yaml"))
+        assert f'.llm_host = "{name}"' in vector["transforms"]["named"]["source"]
+        assert vector["sinks"]["site"]["endpoint"] == "http://192.0.2.40:3100"
 
 
 def test_the_webhook_got_the_alerts_of_the_drill(host: Any) -> None:
