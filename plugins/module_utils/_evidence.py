@@ -275,17 +275,23 @@ def probes(subjects: Sequence[str], _host: Host, known: Mapping[str, Any]) -> di
     """Whether all is well that the probe with this state watches, each by a name of its own.
 
     A role leaves a deployment that has just generated a token. Afterwards it is the probe that knows: a server that loads, waits or fails, or
-    that nobody has looked at since the host was started, is not what was left.
+    that nobody has looked at since the host was started, is not what was left. What the probe said before that token says nothing
+    about the time after it, so ``seen_ns`` keeps the time of that state.
     """
     found: dict[str, Any] = {}
     for path in subjects:
         try:
             state = json.loads(read(path) or "{}")
-        except ValueError:
-            state = {}
+            written_ns = os.stat(path).st_mtime_ns
+        except (OSError, ValueError):
+            state, written_ns = {}, None
         kinds = [one.get("kind") for one in state.values() if isinstance(one, dict)] if isinstance(state, dict) else []
         kinds = [kind for kind in kinds if kind]
-        found[path] = {"well": path not in known or (bool(kinds) and all(kind in WELL for kind in kinds))}
+        before = known.get(path)
+        seen_ns = before.get("seen_ns") if before else written_ns
+        same = written_ns is not None and written_ns == seen_ns
+        well = before is None or same or (bool(kinds) and all(kind in WELL for kind in kinds))
+        found[path] = {"well": well, "seen_ns": seen_ns}
     return found
 
 

@@ -164,6 +164,23 @@ def test_a_service_that_is_not_well_is_not_hidden(tmp_path: Path, text: str | No
     assert differs(tmp_path / "records") == ([] if well else [f"probes {state}"])
 
 
+def test_what_the_probe_saw_before_the_token_is_no_news(tmp_path: Path) -> None:
+    """A run that follows at once finds the state that the probe wrote while the server was loading."""
+    state, loading = tmp_path / "state.json", '{"llm-vllm": {"kind": "loading"}}'
+    state.write_text(loading)
+    record(tmp_path / "records", {"probes": [str(state)]})
+    assert differs(tmp_path / "records") == []
+    # Two looks can fall into one tick of the file system's clock.
+    written_ns = state.stat().st_mtime_ns + 1
+    state.write_text(loading)
+    os.utime(state, ns=(written_ns, written_ns))
+    assert differs(tmp_path / "records") == [f"probes {state}"]
+    state.write_text('{"llm-vllm": {"kind": "serving"}}')
+    assert differs(tmp_path / "records") == []
+    state.unlink()
+    assert differs(tmp_path / "records") == [f"probes {state}"]
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"format": 2}', '{"format": 1}', '{"format": 1, "evidence": 3, "subjects": {}}']
 )
