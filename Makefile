@@ -10,6 +10,8 @@ MAIN_PYTHON := $(if $(filter file,$(origin PYTHON)),3.11,$(PYTHON))
 MAIN_OTHER := $(if $(filter file,$(origin PYTHON)),3.12,$(PYTHON))
 NEXT_PYTHON := 3.13
 NEXT_OTHER := 3.12
+# A whole run starts Python some thousand times: what it has compiled is kept, also where the environment says otherwise.
+unexport PYTHONDONTWRITEBYTECODE
 TOOLS := .tools
 VENV := .venv
 VENV_NEXT := .venv-next
