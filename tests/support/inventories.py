@@ -58,6 +58,7 @@ KNOWN: dict[str, dict[str, Any]] = {
         "options": {"name": {"type": "str", "required": True}, "model": {"type": "str", "required": True}},
     },
     "vllm_extra_volumes": {"type": "list", "elements": "str", "default": []},
+    "web_ui_image": {"type": "str", "default": "lab/page:0"},
     "vllm_api_key": {"type": "str", "no_log": True},
 }
 

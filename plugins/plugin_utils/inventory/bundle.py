@@ -14,6 +14,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIF
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems, planned_driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import stands_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import ADAPTERS, BY_NAME, needed_models
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, is_unresolved, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, shown
@@ -86,6 +87,28 @@ def bundle_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any
         elif directory not in said:
             said.add(directory)
             yield useless
+    yield from _page_problems(inventory, bundles)
+
+
+def _page_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any]]) -> Problems:
+    """Whether the host of the web page finds its image; a bundle that is of no use is said with the deployments."""
+    for host in inventory.members(GROUP):
+        directory = str(inventory.get(host, "llm_bundle_dir") or "")
+        bundle = bundles.get(directory, {})
+        known = not inventory.is_open(host, "llm_bundle_dir") and not inventory.is_open(host, "web_ui_image")
+        if not known or not is_true(inventory.get(host, "llm_offline")):
+            continue
+        if _directory_problem(inventory, host, directory, bundle) is not None:
+            continue
+        held = _Held(directory, mappings(bundle["manifest"].get("files")))
+        wanted = str(inventory.get(host, "web_ui_image"))
+        if not any(image.get("reference") == wanted for image in held.images):
+            yield inventory.problem(
+                "web_ui_not_bundled",
+                value=inventory.text(wanted),
+                where=inventory.where("web_ui_image", host),
+                path=held.directory,
+            )
 
 
 def _directory_problem(

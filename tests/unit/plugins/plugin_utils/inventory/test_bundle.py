@@ -62,6 +62,20 @@ def test_a_bundle_that_lacks_something(offline: Inventory, settings: dict[str, A
     assert offline.set("gpu03", llm_offline="no").problems() == []
 
 
+def test_the_image_of_the_web_page_is_in_the_bundle(offline: Inventory) -> None:
+    offline.groups |= {group: {"hosts": ["gpu03"]} for group in ("llm_gateway", "llm_web_ui")}
+    entry = offline.set("gpu03", web_ui_image="lab/page:1").only()
+    assert entry["code"] == "web_ui_not_bundled"
+    assert "lab/page:1" in entry["value"]
+    assert "/srv/bundle" in entry["allowed"]
+    assert offline.set("gpu03", web_ui_image="lab/vllm:1").problems() == []
+    assert offline.set("gpu03", web_ui_image="{{ of_the_vault }}").problems() == []
+    assert offline.set("gpu03", web_ui_image="lab/page:1").codes() == ["web_ui_not_bundled"]
+    assert offline.set("gpu03", llm_offline=False).problems() == []
+    # It is said once that there is no bundle.
+    assert offline.set("gpu03", llm_offline=True, llm_bundle_dir="/nowhere").codes() == ["bundle_missing"]
+
+
 @pytest.mark.parametrize(
     "bundle",
     [
