@@ -139,13 +139,14 @@ class Fleet:
 
     def close(self) -> None:
         """End all hosts, and remove what they leave."""
+        # While the hosts are there: the links of one that has ended vanish by themselves, at a moment of the kernel's choice.
+        for name in _links():
+            _ip("link", "delete", name)
         for process, _pid in self.running.values():
             process.send_signal(signal.SIGKILL)
         for process, _pid in self.running.values():
             process.wait()
         self.running = {}
-        for name in _links():
-            _ip("link", "delete", name)
 
 
 def remove_cgroups() -> None:
