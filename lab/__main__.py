@@ -5,16 +5,14 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import time
-from typing import IO, cast
 
 import docker
 
 from lab import artefacts, bundle, config, demo, engine, exits, hosts, images
 from lab.locks import claim, lock
-from lab.progress import LabError, say, step
+from lab.progress import LabError, say
 from lab.states import ROAD_GIB, STATES, States
 
 
@@ -53,17 +51,10 @@ def replace(client: docker.DockerClient, lab: config.Config, names: list[str]) -
         hosts.wait_for_ssh(lab.nodes[name])
 
 
-def web_ui(client: docker.DockerClient, lab: config.Config, name: str) -> None:
-    """The engine of a host has the image of Open WebUI. The bundle lacks it: only one scenario needs it, and every host would get it."""
+def web_ui(client: docker.DockerClient, lab: config.Config) -> None:
+    """This machine's engine has the image of Open WebUI, for the one scenario whose bundle holds it."""
     with lock("images"):
-        reference = images.web_ui_image(client, lab)
-    with step(f"loading the image of Open WebUI on {name}"):
-        command = ["ssh", "-F", str(config.STATE / "ssh/config"), name, "docker", "load", "--quiet"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as loading:
-            for chunk in client.images.get(reference).save(named=True):
-                cast(IO[bytes], loading.stdin).write(chunk)
-        if loading.returncode:
-            raise LabError(f"{' '.join(command)} failed: {loading.returncode}")
+        images.web_ui_image(client, lab)
 
 
 def state(client: docker.DockerClient, lab: config.Config, arguments: argparse.Namespace) -> None:
@@ -116,9 +107,7 @@ def parser(lab: config.Config) -> argparse.ArgumentParser:
     commands.add_parser(
         "driver-packages", help="fetch Debian's packages of the NVIDIA driver, for the scenarios that use them"
     )
-    commands.add_parser("web-ui", help="bring the image of Open WebUI to a host with an engine").add_argument(
-        "name", choices=list(lab.nodes)
-    )
+    commands.add_parser("web-ui", help="make the image of Open WebUI, for the scenario that uses it")
     commands.add_parser(
         "exits", help="print what hosts sent to somewhere outside of the lab since they were made; none is right"
     )
@@ -139,7 +128,7 @@ def run(client: docker.DockerClient, lab: config.Config, arguments: argparse.Nam
     elif arguments.command == "docker-packages":
         artefacts.ensure_docker_packages(client, lab, images.host_image(client, lab))
     elif arguments.command == "web-ui":
-        web_ui(client, lab, arguments.name)
+        web_ui(client, lab)
     elif arguments.command == "driver-packages":
         artefacts.ensure_driver_packages(client, lab, images.host_image(client, lab))
     else:

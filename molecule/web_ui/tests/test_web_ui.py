@@ -6,6 +6,7 @@ node1 and node2 serve the model tiny, node3 the model other; the gateway and the
 from __future__ import annotations
 
 import json
+import os
 import re
 import ssl
 import subprocess
@@ -19,6 +20,7 @@ import httpx2
 import openai
 import pytest
 import testinfra
+import yaml
 
 from lab.config import CHECKOUT, STATE, load
 from tests.support import clients
@@ -325,3 +327,29 @@ def test_without_one_replica_the_other_answers_and_a_model_without_another_is_aw
     effects.append(
         f"replica killed: {failed} of 20 requests failed, the other replica answered; the only server of a model killed: 503 for it, others answer"
     )
+
+
+def test_a_host_that_leaves_the_group_keeps_data_and_copies_only() -> None:
+    host = on("node1")
+    wait_for(works(lambda: chat("other").usage), 180)
+    inventory = CHECKOUT / "molecule/web_ui/inventory"
+    groups = yaml.safe_load((inventory / "hosts.yml").read_text())
+    del groups["all"]["children"]["llm_web_ui"]
+    # Beside the other file, for the sake of the folder's variables.
+    without = inventory / "without-page.yml"
+    without.write_text(yaml.safe_dump(groups))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
+    command = ["ansible-playbook", "-i", str(without), "playbooks/gateway.yml"]
+    try:
+        done = subprocess.run(command, cwd=CHECKOUT, env=kept, capture_output=True, text=True)
+    finally:
+        without.unlink()
+    assert done.returncode == 0, done.stdout[-3000:]
+    with trusting() as web, pytest.raises(httpx2.ConnectError):
+        web.get(f"{PAGE}/health")
+    assert "llm-web-ui" not in host.check_output("docker ps --all --format '{{.Names}}'")
+    assert host.check_output("systemctl list-unit-files 'llm-web-ui*' --no-legend || true") == ""
+    assert not any(host.file(path).exists for path in ("/etc/llm-web-ui", "/opt/llm/web-ui"))
+    assert host.file(f"{DATA}/webui.db").exists
+    assert host.check_output("ls /var/backups/llm-web-ui")
+    assert chat().usage
