@@ -250,11 +250,13 @@ ansible_facts:
       description:
         - The records below O(records_dir) by role, each with what it was made from (C(digest), C(collection)) and what of it C(differs) now,
           each as kind and subject. One that somebody else could have written, or that cannot be read, is not there.
+        - Only returned with O(records_dir).
       type: dict
       sample:
         docker: {"digest": "3a7b…", "collection": "91be…", "differs": ["paths /etc/systemd/system/docker.service"]}
     llm_lock:
-      description: Which run holds the host (M(baremetal.llm.host_lock)), or null, and how many runs have given it back.
+      description:
+        - Which run holds the host (M(baremetal.llm.host_lock)), or null, and how many runs have given it back. Only returned with O(lock_file).
       type: dict
       sample: {"format": 1, "given_back": 12, "holder": null}
     llm_secrets:
@@ -380,15 +382,22 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_engine": engine,
         "llm_probe": probe_state(options["probe_state"]),
-        "llm_lock": read_lock(options["lock_file"]) if options["lock_file"] else {},
-        "llm_records": records(options, Host(programs, gpu)),
+        **of_earlier_runs(options, Host(programs, gpu)),
     }
+
+
+def of_earlier_runs(options: dict[str, Any], host: Host) -> dict[str, Any]:
+    """What runs left on the host, as far as it is asked for: a later call that asks for less takes nothing back of what is known."""
+    found: dict[str, Any] = {}
+    if options["lock_file"]:
+        found["llm_lock"] = read_lock(options["lock_file"])
+    if options["records_dir"]:
+        found["llm_records"] = records(options, host)
+    return found
 
 
 def records(options: dict[str, Any], host: Host) -> dict[str, Any]:
     """The records of the machine, and of the deployment where they lie elsewhere."""
-    if not options["records_dir"]:
-        return {}
     found = verify_records(options["records_dir"], host)
     own = os.path.join(deployment_dir(options), "records")
     return found if own == options["records_dir"] else {**found, **verify_records(own, host)}

@@ -131,3 +131,10 @@ def test_processes_on_the_gpus(tmp_path: Path) -> None:
     program(tmp_path / "bin/nvidia-smi", 'case "$*" in *compute-apps*) echo "1, init, 500";; *) exit 9;; esac')
     found = facts(tmp_path)["llm_host"]["gpu_processes"]
     assert found == [{"pid": 1, "process": "init", "used_mib": 500, "container": ""}]
+
+
+def test_a_call_that_asks_for_less_takes_nothing_back(tmp_path: Path) -> None:
+    """The role network looks again in the middle of a run: what is known of other runs and of records has to stay known."""
+    assert not {"llm_lock", "llm_records"} & set(facts(tmp_path))
+    found = facts(tmp_path, lock_file=str(tmp_path / "lock.json"), records_dir=str(tmp_path / "records"))
+    assert (found["llm_lock"]["given_back"], found["llm_records"]) == (0, {})
