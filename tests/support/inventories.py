@@ -60,6 +60,11 @@ KNOWN: dict[str, dict[str, Any]] = {
     "vllm_extra_volumes": {"type": "list", "elements": "str", "default": []},
     "web_ui_image": {"type": "str", "default": "lab/page:0"},
     "vllm_api_key": {"type": "str", "no_log": True},
+    "monitoring_mode": {"type": "str", "choices": ["full", "rules_only"], "default": "full"},
+    "monitoring_grafana_image": {"type": "str", "default": ""},
+    "monitoring_exporter_enabled": {"type": "bool", "default": True},
+    "monitoring_gpu_exporter": {"type": "str", "choices": ["auto", "dcgm", "textfile"], "default": "auto"},
+    "monitoring_dcgm_image": {"type": "str", "default": ""},
 }
 
 

@@ -14,10 +14,12 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIF
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems, planned_driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import stands_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import ADAPTERS, BY_NAME, needed_models
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP as PAGE_GROUP
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import IMAGE, WISH
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, is_unresolved, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, shown
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import DCGM, gpu_exporter, refusal
 
 # A manifest of a thousand packages takes the loader in Python half a second.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -36,6 +38,10 @@ class _Held(NamedTuple):
     @property
     def images(self) -> list[Mapping[str, Any]]:
         return [image for file in self.files if file.get("kind") == "image" for image in mappings(file.get("images"))]
+
+    @property
+    def references(self) -> list[str]:
+        return [str(image.get("reference")) for image in self.images]
 
     @property
     def drivers(self) -> list[Any]:
@@ -87,28 +93,41 @@ def bundle_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any
         elif directory not in said:
             said.add(directory)
             yield useless
-    yield from _page_problems(inventory, bundles)
+    yield from _service_problems(inventory, bundles)
 
 
-def _page_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any]]) -> Problems:
-    """Whether the host of the web page finds its image; a bundle that is of no use is said with the deployments."""
-    for host in inventory.members(GROUP):
-        directory = str(inventory.get(host, "llm_bundle_dir") or "")
-        bundle = bundles.get(directory, {})
-        known = not inventory.is_open(host, "llm_bundle_dir") and not inventory.is_open(host, "web_ui_image")
-        if not known or not is_true(inventory.get(host, "llm_offline")):
-            continue
-        if _directory_problem(inventory, host, directory, bundle) is not None:
-            continue
-        held = _Held(directory, mappings(bundle["manifest"].get("files")))
-        wanted = str(inventory.get(host, "web_ui_image"))
-        if not any(image.get("reference") == wanted for image in held.images):
-            yield inventory.problem(
-                "web_ui_not_bundled",
-                value=inventory.text(wanted),
-                where=inventory.where("web_ui_image", host),
-                path=held.directory,
-            )
+def _service_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any]]) -> Problems:
+    """Whether services find their images; a bundle that is of no use is said with the deployments."""
+    watching = inventory.members("llm_monitoring")[:1]  # what the first says counts for all
+    full = [host for host in watching if inventory.get(host, "monitoring_mode") == "full"]
+    for code, variable, hosts in (
+        ("web_ui_not_bundled", "web_ui_image", inventory.members(PAGE_GROUP)),
+        ("grafana_not_bundled", "monitoring_grafana_image", full),
+    ):
+        for host in hosts:
+            held, wanted = _held_for(inventory, host, bundles), str(inventory.get(host, variable) or "")
+            if held and wanted and wanted not in held.references:
+                where = inventory.where(variable, host)
+                yield inventory.problem(code, value=inventory.text(wanted), where=where, path=held.directory)
+    members = dict.fromkeys(host for members in inventory.deployments.values() for host in members)
+    for host in members if watching else ():
+        said = {name: inventory.get(host, name) for name in (WISH, IMAGE)}
+        asked = said[WISH] == DCGM and said[IMAGE] and is_true(inventory.get(host, "monitoring_exporter_enabled"))
+        held = _held_for(inventory, host, bundles) if asked else None
+        if held and said[IMAGE] not in held.references:
+            found = gpu_exporter(host, said, held.references, inventory.lang)
+            yield {**refusal(host, found, inventory.lang), "where": inventory.where(WISH, host)}
+
+
+def _held_for(inventory: Inventory, host: str, bundles: Mapping[str, Mapping[str, Any]]) -> _Held | None:
+    """What a host that fetches nothing finds; None where there is nothing to compare with."""
+    directory = str(inventory.get(host, "llm_bundle_dir") or "")
+    bundle = bundles.get(directory, {})
+    if inventory.is_open(host, "llm_bundle_dir") or not is_true(inventory.get(host, "llm_offline")):
+        return None
+    if _directory_problem(inventory, host, directory, bundle) is not None:
+        return None
+    return _Held(directory, mappings(bundle["manifest"].get("files")))
 
 
 def _directory_problem(

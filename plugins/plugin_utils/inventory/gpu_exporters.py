@@ -12,7 +12,7 @@ WISH, IMAGE = "monitoring_gpu_exporter", "monitoring_dcgm_image"
 
 
 def gpu_exporter_problems(inventory: Inventory) -> Problems:
-    """By the image and the GPUs that are declared; driver and bundle are looked at later, before monitoring changes a host."""
+    """By the image and the GPUs that are declared. The bundle has a rule of its own; the driver is looked at before monitoring changes a host."""
     for host in dict.fromkeys(host for members in inventory.deployments.values() for host in members):
         said = {name: inventory.get(host, name) for name in (WISH, IMAGE)}
         if said[WISH] != DCGM or inventory.is_open(host, IMAGE):

@@ -76,6 +76,25 @@ def test_the_image_of_the_web_page_is_in_the_bundle(offline: Inventory) -> None:
     assert offline.set("gpu03", llm_offline=True, llm_bundle_dir="/nowhere").codes() == ["bundle_missing"]
 
 
+def test_the_images_of_monitoring_are_in_the_bundle(offline: Inventory) -> None:
+    offline.groups["llm_monitoring"] = {"hosts": ["gpu03"]}
+    assert offline.problems() == [], "none is asked for"
+    entry = offline.set("gpu03", monitoring_grafana_image="grafana/grafana:1").only()
+    assert entry["code"] == "grafana_not_bundled"
+    assert "grafana/grafana:1" in entry["value"]
+    assert offline.set("gpu03", monitoring_mode="rules_only").problems() == []
+    assert offline.set("gpu03", monitoring_grafana_image="lab/vllm:1", monitoring_mode="full").problems() == []
+    dcgm = {"monitoring_gpu_exporter": "dcgm", "monitoring_dcgm_image": "lab/dcgm:4.2.3-4.1.3-ubuntu22.04"}
+    entry = offline.set("gpu03", **dcgm).only()
+    assert entry["code"] == "gpu_exporter_refused"
+    assert "the bundle does not hold lab/dcgm" in entry["what"]
+    assert offline.set("gpu03", monitoring_exporter_enabled=False).problems() == []
+    assert offline.set("gpu03", monitoring_exporter_enabled=True, monitoring_gpu_exporter="auto").problems() == []
+    assert offline.set("gpu03", **dcgm, llm_offline=False).problems() == []
+    del offline.groups["llm_monitoring"]
+    assert offline.set("gpu03", llm_offline=True, monitoring_grafana_image="grafana/grafana:1").problems() == []
+
+
 @pytest.mark.parametrize(
     "bundle",
     [
