@@ -34,6 +34,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
     CODE,
     asked_by_decision,
+    bundled,
     code_digest,
     digest,
     left_out,
@@ -180,7 +181,9 @@ class ActionModule(ActionBase):
             records = (fleet[host].get("ansible_facts") or {}).get("llm_records") or {}
             if page:
                 mine = variables_of(fleet[host], role_options()["web_ui"])
-                section["asked"]["web_ui"] = digest([page, mine, certificate])
+                held = known_records(str(fleet[host].get("llm_bundle_dir") or ""), str(fleet[host]["llm_language"]))
+                image = bundled("images", held, (), [str(mine["web_ui_image"])])
+                section["asked"]["web_ui"] = digest([page, mine, certificate, image])
                 page["work"] = role_differs("web_ui", section["asked"], records)
                 page["needed"] = walk or bool(page["work"])
             section["work"] = role_differs("gateway", section["asked"], records)

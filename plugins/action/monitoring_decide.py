@@ -19,6 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.decide import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on, prepared_by_another
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+    bundled,
     code_digest,
     digest,
     variables_of,
@@ -115,12 +116,13 @@ class ActionModule(ActionBase):
             for host in mine
         }
         for host in exporters({host: one for host, one in gpus.items() if host in said}):
-            said[host] += [gpus[host]]
+            said[host] += [gpus[host], self._bundled(gpus[host]["container"], fleet[host], lang)]
         for host in mine:
             said[host] += [decided["shipping"][host]] if decided["shipping"][host] else []
         if journal.get("server") in said:
             said[journal["server"]] += [journal["senders"]]
-        wanted = asked(decided, collectors, said, settings, rules)
+        shown = self._bundled(decided["grafana"].get("container") or {}, watching, lang)
+        wanted = asked(decided, collectors, said, {**settings, "grafana": shown}, rules)
         records = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in wanted}
         walk = is_true(controller["llm_full_check"]) or not whole_run(task_vars)
         twice = prepared_by_another([host for host in wanted if host in fleet.selected], names)
@@ -134,6 +136,13 @@ class ActionModule(ActionBase):
         if refused:
             raise AnsibleActionFail(render(refused, lang))
         return found
+
+    def _bundled(self, container: Mapping[str, Any], variables: Mapping[str, Any], lang: str) -> list[Any]:
+        """The id of a container's image in the bundle: another one of the same name is another one."""
+        if not container or not is_true(variables.get("llm_offline", True)):
+            return []
+        records = known_records(str(variables.get("llm_bundle_dir") or ""), lang)
+        return bundled("images", records, (), [str(container["image"])])
 
     def _grafana(self, watching: Mapping[str, Any], fleet: Fleet, lang: str) -> dict[str, Any]:
         """Grafana's container, and the file with its password on the controller, made now if nobody set one."""

@@ -286,6 +286,23 @@ def test_the_page_has_secrets_of_its_own_and_a_record_beside_the_gateway_s(gated
     assert decided(gated)["gateways"]["gate"]["needed"]
 
 
+def test_another_image_of_the_page_in_the_bundle_is_something_to_do(gated: Variables, tmp_path: Path) -> None:
+    gated["gate"] |= {
+        "web_ui_admin_email": "admin@example.org",
+        "web_ui_image": "lab/page:1",
+        "llm_bundle_dir": str(tmp_path),
+    }
+    found = []
+    for number in (1, 2):
+        image = {"reference": "lab/page:1", "id": f"sha256:{number}"}
+        file = {"path": "images.tar", "kind": "image", "size": 1, "sha256": "0" * 64, "images": [image]}
+        (tmp_path / "manifest.yml").write_text(json.dumps({"schema": 1, "files": [file]}))
+        os.utime(tmp_path / "manifest.yml", (number, number))
+        found.append(decided(gated)["gateways"]["gate"]["asked"])
+    assert found[0]["web_ui"] != found[1]["web_ui"]
+    assert found[0]["gateway"] == found[1]["gateway"]
+
+
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_a_second_controller_makes_no_new_keys_of_a_gateway(gated: Variables, check_mode: bool) -> None:
     """The host holds only digests of them, so that nobody can adopt them; clients would be locked out."""

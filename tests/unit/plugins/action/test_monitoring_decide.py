@@ -184,6 +184,30 @@ def test_grafana_gets_a_password_that_the_controller_keeps(
     assert not kept.exists()
 
 
+def test_another_image_of_the_same_name_in_the_bundle_is_something_to_do(
+    variables: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    grafana = "grafana/grafana:12.0.2"
+    variables["localhost"]["llm_secrets_dir"] = str(tmp_path / "secrets")
+    variables["gpu2"] |= {"monitoring_dcgm_image": IMAGE, "llm_bundle_dir": str(tmp_path)}
+    more = {"monitoring_grafana_image": grafana, "monitoring_grafana_admin_password": "of the vault"}
+    variables["watch"] |= {**more, "llm_bundle_dir": str(tmp_path)}
+
+    def bundle(written: int, **ids: str) -> None:
+        images = [{"reference": name, "id": ids[key]} for key, name in (("dcgm", IMAGE), ("grafana", grafana))]
+        record = {"path": "images.tar", "kind": "image", "size": 1, "sha256": "0" * 64, "images": images}
+        (tmp_path / "manifest.yml").write_text(json.dumps({"schema": 1, "files": [record]}))
+        os.utime(tmp_path / "manifest.yml", (written, written))
+
+    bundle(1, dcgm="sha256:1", grafana="sha256:2")
+    keep_records(variables)
+    assert needed(variables) == {"gpu1": [], "gpu2": [], "watch": []}
+    bundle(2, dcgm="sha256:1", grafana="sha256:3")
+    assert needed(variables) == {"gpu1": [], "gpu2": [], "watch": ["monitoring"]}
+    bundle(3, dcgm="sha256:4", grafana="sha256:2")
+    assert needed(variables) == {"gpu1": [], "gpu2": ["monitoring_exporters"], "watch": []}
+
+
 def test_a_host_that_hands_its_logs_over_has_something_to_do(variables: dict[str, dict[str, Any]]) -> None:
     keep_records(variables)
     variables["gpu2"] |= {"monitoring_logs_kind": "loki", "monitoring_logs_url": "http://192.0.2.40:3100"}
