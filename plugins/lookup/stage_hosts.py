@@ -13,11 +13,12 @@ description:
   - Where a playbook sets C(llm_left_out) itself, that counts. An empty one leaves out nobody.
   - With C(llm_node), a stage that concerns each machine by itself runs on that host alone.
   - For V(gateway), V(monitoring) and V(web_ui) the hosts where they have something to do, by what was decided in this run. The groups have to be there.
+  - For V(web_ui_former) the hosts of deployments that are no gateway any more and have a record of the web page.
   - Where replicas of a model take turns, the hosts of the stage C(serve) come in that order (C(llm_rolling) of C(localhost)).
   - A machine that serves several deployments under a name for each is prepared under one of them.
 options:
   _terms:
-    description: The stage, such as V(prepare), V(serve), V(gateway), V(monitoring) or V(web_ui), or V(lock).
+    description: The stage, such as V(prepare), V(serve), V(gateway), V(monitoring), V(web_ui) or V(web_ui_former), or V(lock).
     type: list
     elements: str
     required: true
@@ -42,7 +43,13 @@ _raw:
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import service_hosts, stage_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+    former_hosts,
+    service_hosts,
+    stage_hosts,
+)
+
+WEB_UI_FORMER = "web_ui_former"
 
 
 class LookupModule(LookupBase):
@@ -50,7 +57,8 @@ class LookupModule(LookupBase):
 
     def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[str]:
         # A check of the syntax has no hostvars.
-        decided = variables["hostvars"]["localhost"] if "hostvars" in variables else {}
+        known = variables.get("hostvars", {})
+        decided = known["localhost"] if "hostvars" in variables else {}
         found = variables.get("llm_left_out", decided.get("llm_left_out"))
         left_out, node = (self._templar.template(value) for value in (found or {}, variables.get("llm_node") or ""))
         gateways = (decided.get("llm_decision") or {}).get("gateways") or {}
@@ -63,13 +71,21 @@ class LookupModule(LookupBase):
         names = (decided.get("llm_inventory") or {}).get("names") or {}
         sharing = list((names.get(node) or {}).get("sharing") or [])
         batches = (decided.get("llm_rolling") or {}).get("hosts", "")
-        return [
-            service_hosts(
-                stage,
-                variables.get("groups") or {},
-                {host: bool(each["needed"]) for host, each in services[stage].items()},
-            )
-            if stage in services
-            else stage_hosts(str(stage), left_out, str(node), sharing, str(batches))
-            for stage in terms
-        ]
+        groups = variables.get("groups") or {}
+
+        def pattern(stage: str) -> str:
+            if stage == WEB_UI_FORMER:
+                members = groups.get("llm_deployments") or []
+                records = {
+                    host: (known[host].get("ansible_facts") or {}).get("llm_records") or {}
+                    for host in members
+                    if host in known
+                }
+                return former_hosts("web_ui", members, groups.get("llm_gateway") or [], records, names)
+            if stage in services:
+                return service_hosts(
+                    stage, groups, {host: bool(each["needed"]) for host, each in services[stage].items()}
+                )
+            return stage_hosts(stage, left_out, str(node), sharing, str(batches))
+
+        return [pattern(str(stage)) for stage in terms]

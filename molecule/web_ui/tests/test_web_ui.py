@@ -329,27 +329,38 @@ def test_without_one_replica_the_other_answers_and_a_model_without_another_is_aw
     )
 
 
-def test_a_host_that_leaves_the_group_keeps_data_and_copies_only() -> None:
-    host = on("node1")
-    wait_for(works(lambda: chat("other").usage), 180)
+def play(name: str, **groups: str) -> None:
+    """A playbook with these groups of services, each of one host."""
     inventory = CHECKOUT / "molecule/web_ui/inventory"
-    groups = yaml.safe_load((inventory / "hosts.yml").read_text())
-    del groups["all"]["children"]["llm_web_ui"]
+    said = yaml.safe_load((inventory / "hosts.yml").read_text())
+    for group in ("llm_gateway", "llm_web_ui"):
+        del said["all"]["children"][group]
+    said["all"]["children"] |= {group: {"hosts": {host: None}} for group, host in groups.items()}
     # Beside the other file, for the sake of the folder's variables.
-    without = inventory / "without-page.yml"
-    without.write_text(yaml.safe_dump(groups))
+    other = inventory / "other.yml"
+    other.write_text(yaml.safe_dump(said))
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
-    command = ["ansible-playbook", "-i", str(without), "playbooks/gateway.yml"]
+    command = ["ansible-playbook", "-i", str(other), f"playbooks/{name}.yml"]
     try:
         done = subprocess.run(command, cwd=CHECKOUT, env=kept, capture_output=True, text=True)
     finally:
-        without.unlink()
+        other.unlink()
     assert done.returncode == 0, done.stdout[-3000:]
-    with trusting() as web, pytest.raises(httpx2.ConnectError):
-        web.get(f"{PAGE}/health")
+
+
+def only_data_and_copies_are_left() -> None:
+    host = on("node1")
     assert "llm-web-ui" not in host.check_output("docker ps --all --format '{{.Names}}'")
     assert host.check_output("systemctl list-unit-files 'llm-web-ui*' --no-legend || true") == ""
     assert not any(host.file(path).exists for path in ("/etc/llm-web-ui", "/opt/llm/web-ui"))
     assert host.file(f"{DATA}/webui.db").exists
     assert host.check_output("ls /var/backups/llm-web-ui")
+
+
+def test_a_host_that_leaves_the_group_keeps_data_and_copies_only() -> None:
+    wait_for(works(lambda: chat("other").usage), 180)
+    play("gateway", llm_gateway="node1")
+    with trusting() as web, pytest.raises(httpx2.ConnectError):
+        web.get(f"{PAGE}/health")
+    only_data_and_copies_are_left()
     assert chat().usage

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import prepared_by_another
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # The roles of each stage, and the stages after which it has to be run as well: on the same host, or for stages that concern a
@@ -314,6 +315,19 @@ def service_hosts(service: str, groups: Mapping[str, Sequence[str]], needed: Map
     members = [group for group in GROUPS_OF_SERVICES[service] if group in groups]
     hosts = [host for group in members for host in groups[group]]
     return ":".join(members) + without(dict.fromkeys(hosts), [host for host, is_needed in needed.items() if is_needed])
+
+
+def former_hosts(
+    role: str,
+    members: Sequence[str],
+    current: Collection[str],
+    records: Mapping[str, Mapping[str, Any]],
+    names: Mapping[str, Mapping[str, Any]],
+) -> str:
+    """The pattern of the hosts of deployments that have a record of a service and are none of its ``current`` hosts: each machine under one name."""
+    found = [host for host in members if host not in current and role in records.get(host, {})]
+    second = prepared_by_another(found, names)
+    return "llm_deployments" + without(members, [host for host in found if host not in second])
 
 
 def without(hosts: Iterable[str], busy: Iterable[str]) -> str:

@@ -101,3 +101,33 @@ def test_the_stage_serve_goes_by_batches_and_knows_who_failed(tmp_path: Path) ->
     assert re.findall(r'"hosts ([^."]*)\."', output("-e", "fails=gpu3")) == ["gpu3"]
     # Of the others it is known who failed.
     assert re.findall(r'"failed ([^."]*)\."', output("-e", "fails=gpu1", "-e", '{"llm_left_out": {}}'))[-1] == "gpu1"
+
+
+FORMER = """
+- name: Look at the hosts
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Remember what was found
+      ansible.builtin.set_fact:
+        llm_records: "{{ {'web_ui': {}} if inventory_hostname in ['gpu1', 'gpu3'] else {} }}"
+        cacheable: true
+
+- name: Remove it
+  hosts: "{{ lookup('baremetal.llm.stage_hosts', 'web_ui_former') }}"
+  gather_facts: false
+  tasks:
+    - name: Say who takes part
+      ansible.builtin.debug:
+        msg: "hosts {{ ansible_play_hosts | join(' ') }}."
+      run_once: true
+"""
+
+
+def test_a_host_that_is_no_gateway_any_more_is_found_by_its_record(tmp_path: Path) -> None:
+    (tmp_path / "playbook.yml").write_text(FORMER)
+    (tmp_path / "hosts").write_text("[llm_deployments]\ngpu1\ngpu2\ngpu3\n[llm_gateway]\ngpu3\n")
+    called = playbook("-i", tmp_path / "hosts", tmp_path / "playbook.yml")
+    assert called.returncode == 0, called.stdout + called.stderr
+    assert re.findall(r'"hosts ([^."]*)\."', called.stdout) == ["gpu1"]
+    assert playbook("-i", tmp_path / "hosts", "--syntax-check", tmp_path / "playbook.yml").returncode == 0

@@ -245,6 +245,20 @@ def test_the_digest_of_the_collection_is_that_of_its_roles_and_plugins(tmp_path:
     assert work.code_digest(tmp_path) != found
 
 
+def test_hosts_that_a_service_has_left() -> None:
+    records: dict[str, dict[str, Any]] = {
+        "h1": {"web_ui": {}},
+        "h2": {"web_ui": {}},
+        "h3": {"docker": {}},
+        "h4": {"web_ui": {}},
+    }
+    members = ["h1", "h2", "h3", "h4", "h5"]
+    assert work.former_hosts("web_ui", members, ["h1"], records, {}) == "llm_deployments:!h1:!h3:!h5"
+    names = {host: {"sharing": ["h2", "h4"]} for host in ("h2", "h4")}
+    assert work.former_hosts("web_ui", members, ["h1"], records, names) == "llm_deployments:!h1:!h3:!h4:!h5"
+    assert work.former_hosts("web_ui", ["h3"], [], records, {}) == "llm_deployments:!h3"
+
+
 @pytest.mark.parametrize(
     ("service", "groups", "needed", "pattern"),
     [
