@@ -11,6 +11,8 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 LOG_LINES = 8
+# The status of timeout(1) where what it started did not end by itself.
+TIMED_OUT = 124
 
 
 def cluster_problems(found: Mapping[str, Any], language: str = "en") -> list[str]:
@@ -74,6 +76,7 @@ def _why_absent(values: dict[str, Any], results: Mapping[str, Mapping[str, Any]]
     # The first that is true is the cause; those below it would only follow from it. A connection that failed has a message.
     causes: list[tuple[str, bool]] = [
         ("absent_unreachable", bool(results["states"].get("unreachable"))),
+        ("absent_silent", results["states"].get("rc") == TIMED_OUT),
         ("absent_no_container", not state),
         ("absent_version", bool(mismatch)),
         ("absent_token", any(re.search("authenticat|InvalidAuthToken", line, re.IGNORECASE) for line in lines)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -35,3 +36,12 @@ def test_one_who_can_is_not_mentioned(tmp_path: Path) -> None:
 def test_root_is_not_tried(tmp_path: Path) -> None:
     status, said, calls = verify(tmp_path, "exit 1", vllm_version="0.8.5")
     assert (status, calls) == (0, []), said
+
+
+def test_one_whose_container_hangs_is_told_in_time(tmp_path: Path) -> None:
+    """The stand-in of timeout waits one second."""
+    (tmp_path / "timeout").write_text(f'#!/bin/sh\nshift; exec {shutil.which("timeout")} 1 "$@"\n')
+    (tmp_path / "timeout").chmod(0o755)
+    status, said, calls = verify(tmp_path, "exec sleep 600", vllm_version="0.32.0")
+    assert (status, set(calls)) == (2, {"run"})
+    assert "no answer within 300 s. Nothing was started" in said

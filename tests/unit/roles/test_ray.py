@@ -53,6 +53,15 @@ def test_the_missing_host_is_told_with_the_state_and_the_log_of_its_container(tm
     assert calls[-2:] == ["logs", "inspect"]
 
 
+def test_an_engine_that_hangs_is_what_is_told(tmp_path: Path) -> None:
+    """The stand-in of timeout waits one second."""
+    (tmp_path / "timeout").write_text(f'#!/bin/sh\nshift; exec {shutil.which("timeout")} 1 "$@"\n')
+    (tmp_path / "timeout").chmod(0o755)
+    said, calls = wait(tmp_path, f"echo '{JOINED}'; exit 0 ;;\nlogs | inspect) exec sleep 600", 0.1)
+    assert calls[-2:] == ["logs", "inspect"]
+    assert "the Docker Engine of b does not answer" in said
+
+
 def test_asking_slowly_does_not_make_the_wait_longer(tmp_path: Path) -> None:
     """Ray may take a minute to say that it does not answer."""
     said, calls = wait(tmp_path, "sleep 1.5; echo no cluster >&2; exit 1", 1, "zh")

@@ -37,7 +37,8 @@ def test_who_joined_as_planned_is_no_problem() -> None:
     ("changes", "said"),
     [
         ({"states": [{"item": "b", "unreachable": True}]}, "does not answer the controller"),
-        ({"states": [{"item": "b", "stdout": ""}]}, "no container llm-ray"),
+        ({"states": [{"item": "b", "stdout": "", "rc": 1}]}, "no container llm-ray"),
+        ({"states": [{"item": "b", "stdout": "", "rc": 124}]}, "the Docker Engine of b does not answer"),
         ({"logs": [{"item": "b", "stderr": "RuntimeError: Version mismatch: Ray: 2.59.0"}]}, "another release of Ray"),
         ({"logs": [{"item": "b", "stdout": "AuthenticationError: no token"}]}, "another Ray token"),
         ({"forth": [TIMEOUT], "back": [TIMEOUT]}, "does not reach the head's port 10.0.0.1:6379"),
