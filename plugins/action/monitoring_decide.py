@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +95,7 @@ class ActionModule(ActionBase):
                 host: shipping(host, of_host.get(host, ""), fleet[host])
                 for host in dict.fromkeys([*members, *collectors])
             },
-            "grafana": self._grafana(watching, fleet, lang),
+            "grafana": self._grafana(watching, fleet, lang, self._on_host(collectors, fleet)),
             "receivers": endpoints(watching["monitoring_receivers"]),
         }
         settings = variables_of(watching, role_options()["monitoring"])
@@ -144,8 +145,18 @@ class ActionModule(ActionBase):
         records = known_records(str(variables.get("llm_bundle_dir") or ""), lang)
         return bundled("images", records, (), [str(container["image"])])
 
-    def _grafana(self, watching: Mapping[str, Any], fleet: Fleet, lang: str) -> dict[str, Any]:
-        """Grafana's container, and the file with its password on the controller, made now if nobody set one."""
+    def _on_host(self, collectors: Sequence[str], fleet: Fleet) -> str | None:
+        """The password with which Grafana was set up on the host that watches, read because the controller has none. None if it was not looked for."""
+        found = fleet[collectors[0]] if collectors else {}
+        if "__monitoring_grafana_there" not in found:
+            return None
+        content = (found.get("__monitoring_grafana_password") or {}).get("content") or ""
+        return base64.b64decode(content).decode(errors="replace").strip()
+
+    def _grafana(
+        self, watching: Mapping[str, Any], fleet: Fleet, lang: str, on_host: str | None = None
+    ) -> dict[str, Any]:
+        """Grafana's container, and the file with its password on the controller, which is adopted from the host or made now if nobody set one."""
         made = grafana(watching)
         if not made:
             return {}
@@ -154,8 +165,12 @@ class ActionModule(ActionBase):
             if made["image"] not in [image["reference"] for image in held_images(records)]:
                 values = {"value": made["image"], "where": "monitoring_grafana_image"}
                 raise AnsibleActionFail(render([problem("grafana_not_bundled", lang, **values)], lang))
-        if not watching.get("monitoring_grafana_admin_password"):
-            self._shelf(fleet).secret(GRAFANA_PASSWORD)
+        # What is made before the host was looked at is not kept, since another controller may have set it up.
+        if not watching.get("monitoring_grafana_admin_password") and on_host is not None:
+            shelf = self._shelf(fleet)
+            if on_host and not shelf.kept(GRAFANA_PASSWORD):
+                shelf.keep(GRAFANA_PASSWORD, on_host + "\n")
+            shelf.secret(GRAFANA_PASSWORD)
         own = endpoint(str(watching["monitoring_listen_address"]), 9090)
         read = provisioning(str(watching["monitoring_dir"]), own, int(watching["monitoring_interval_seconds"]))
         password = self._secrets(fleet) / GRAFANA_PASSWORD

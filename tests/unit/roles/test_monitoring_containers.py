@@ -73,3 +73,22 @@ def test_nvidias_exporter_listens_where_it_is_asked(tmp_path: Path) -> None:
     variables = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
     assert volume.split(":")[0] == variables["_monitoring_dcgm_counters"]
     assert found["name"] == variables["_monitoring_dcgm_container"]
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["a second controller", "the first controller"])
+def test_the_password_of_grafana_is_read_only_where_the_controller_has_none(tmp_path: Path, known: bool) -> None:
+    (tmp_path / "admin_password").write_text("0123456789")
+    (tmp_path / "secrets").mkdir()
+    if known:
+        (tmp_path / "secrets/grafana_admin_password").touch()
+    looks = list(tasks_of(ROLE / "tasks/grafana_password.yml"))
+    variables = yaml.safe_load((ROLE / "vars/main.yml").read_text(encoding="utf-8"))
+    variables |= {"_monitoring_grafana_dir": str(tmp_path), "llm_secrets_dir": str(tmp_path / "secrets")}
+    variables |= {"monitoring_grafana_image": GRAFANA, "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    said = "{{ __monitoring_grafana_password.content | default('') | b64decode }}"
+    write = {"ansible.builtin.copy": {"content": said, "dest": str(tmp_path / "read")}}
+    play = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [*looks, write]}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    done = playbook(tmp_path / "play.yml", "-i", "localhost,", "-c", "local")
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "read").read_text() == ("" if known else "0123456789")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from pathlib import Path
@@ -167,7 +168,7 @@ def test_grafana_gets_a_password_that_the_controller_keeps(
     variables: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
     assert decided(variables)["grafana"] == {}
-    variables["watch"] |= {"monitoring_grafana_image": "grafana/grafana:12.0.2"}
+    variables["watch"] |= {"monitoring_grafana_image": "grafana/grafana:12.0.2", "__monitoring_grafana_there": {}}
     variables["localhost"]["llm_secrets_dir"] = str(tmp_path / "secrets")
     with pytest.raises(AnsibleError, match="does not hold the image of Grafana"):
         decided(variables)
@@ -182,6 +183,22 @@ def test_grafana_gets_a_password_that_the_controller_keeps(
     variables["watch"]["monitoring_grafana_admin_password"] = "of the vault"
     assert decided(variables)["grafana"]["container"]["image"] == "grafana/grafana:12.0.2"
     assert not kept.exists()
+
+
+def test_a_second_controller_adopts_the_password_with_which_grafana_was_set_up(
+    variables: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    """Grafana keeps that of its first start: one that is made now would open nothing."""
+    variables["watch"] |= {"monitoring_grafana_image": "grafana/grafana:12.0.2", "llm_offline": False}
+    variables["localhost"]["llm_secrets_dir"] = str(tmp_path)
+    kept = tmp_path / "grafana_admin_password"
+    decided(variables)
+    assert not kept.exists(), "nobody looked at the host that watches"
+    for password, known in ((b"of the first\n", "of the first\n"), (b"another", "of the first\n")):
+        read = {"content": base64.b64encode(password).decode()}
+        variables["watch"] |= {"__monitoring_grafana_there": {}, "__monitoring_grafana_password": read}
+        decided(variables)
+        assert kept.read_text() == known
 
 
 def test_another_image_of_the_same_name_in_the_bundle_is_something_to_do(
