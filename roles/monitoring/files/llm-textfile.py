@@ -8,6 +8,7 @@ both. What a card does not report is left out. nvidia-smi costs most of a run, s
 """
 
 import argparse
+import fnmatch
 import glob
 import json
 import os
@@ -16,6 +17,8 @@ import sys
 import time
 
 GPU_FILE, PROBE_FILE = "llm-gpu.prom", "llm-probe.prom"
+# As docs/guides/monitoring.md names it.
+BACKUP = "metrics*.tar.gz"
 NVIDIA_SMI_SECONDS = 20
 JOURNAL_SECONDS = 5
 # As the driver logs it, and journalctl shows it: 1700000000.123456 gpu01 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=...
@@ -186,11 +189,12 @@ def add_journals(page, senders):
 
 
 def add_backup(page, folder):
-    """When the newest file of a folder was written; of an empty one since when it waits for one."""
+    """When the newest backup in a folder was written; of a folder without one since when it waits for one, which other files do not change."""
     try:
         with os.scandir(folder) as entries:
-            times = [entry.stat().st_mtime for entry in entries if entry.is_file()]
-        newest = max(times) if times else os.path.getmtime(folder)
+            files = [(entry.name, entry.stat().st_mtime) for entry in entries if entry.is_file()]
+        backups = [written for name, written in files if fnmatch.fnmatch(name, BACKUP)]
+        newest = max(backups) if backups else min([os.path.getmtime(folder)] + [written for dummy, written in files])
     except OSError:
         newest = 0
     page.add("llm_backup_written_timestamp_seconds", "When the last backup was written", newest)

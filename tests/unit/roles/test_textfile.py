@@ -224,13 +224,18 @@ def page_with(tmp_path: Path, *options: str) -> dict[str, list[tuple[dict[str, s
     return samples((tmp_path / "llm-probe.prom").read_text())
 
 
-def test_a_backup_is_as_old_as_the_newest_file(tmp_path: Path) -> None:
+def test_a_backup_is_as_old_as_the_newest_one(tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     assert page_with(tmp_path, "--backup", str(folder))["llm_backup_written_timestamp_seconds"] == [({}, 0)]
     folder.mkdir()
     os.utime(folder, (1.6e9, 1.6e9))
     assert page_with(tmp_path, "--backup", str(folder))["llm_backup_written_timestamp_seconds"] == [({}, 1.6e9)]
-    for name, at in (("monday.tar.gz", 1.5e9), ("tuesday.tar.gz", 1.55e9)):
+    for name, at in (("metrics.tar.gz.part", 1.61e9), ("notes.txt", 1.62e9), ("etc.tar.gz", 1.65e9)):
+        (folder / name).touch()
+        os.utime(folder / name, (at, at))
+    waits = page_with(tmp_path, "--backup", str(folder))["llm_backup_written_timestamp_seconds"]
+    assert waits == [({}, 1.61e9)], "whatever others write there"
+    for name, at in (("metrics.tar.gz", 1.5e9), ("metrics-tuesday.tar.gz", 1.55e9)):
         (folder / name).touch()
         os.utime(folder / name, (at, at))
     assert page_with(tmp_path, "--backup", str(folder))["llm_backup_written_timestamp_seconds"] == [({}, 1.55e9)]
