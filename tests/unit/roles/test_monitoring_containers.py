@@ -92,3 +92,34 @@ def test_the_password_of_grafana_is_read_only_where_the_controller_has_none(tmp_
     done = playbook(tmp_path / "play.yml", "-i", "localhost,", "-c", "local")
     assert done.returncode == 0, done.stdout
     assert (tmp_path / "read").read_text() == ("" if known else "0123456789")
+
+
+@pytest.mark.parametrize(("address", "there"), [("127.0.0.1", "127.0.0.1"), ("fd00::5", "[fd00::5]")])
+def test_an_address_stands_before_a_port_as_it_has_to(tmp_path: Path, address: str, there: str) -> None:
+    """Where programs are asked, and where they are told to listen."""
+    files = [ROLE / "defaults/main.yml", ROLE / "vars/main.yml"]
+    variables = {key: value for file in files for key, value in yaml.safe_load(file.read_text()).items()}
+    variables |= {"monitoring_listen_address": address, "monitoring_address": "192.0.2.1"}
+    module = "ansible.builtin.uri"
+    tasks = [task for file in ("main.yml", "grafana.yml") for task in tasks_of(ROLE / "tasks" / file)]
+    asked = [task[module]["url"] for task in tasks if module in task]
+    texts = {"urls": "\n".join(asked)}
+    for name in ("prometheus", "prometheus-alertmanager"):
+        texts[name] = (
+            (ROLE / f"templates/{name}.conf.j2").read_text(encoding="utf-8").replace("# {{ ansible_managed }}", "")
+        )
+    writes = [
+        {"ansible.builtin.template": {"src": str(tmp_path / f"{name}.j2"), "dest": str(tmp_path / name)}}
+        for name in texts
+    ]
+    for name, text in texts.items():
+        (tmp_path / f"{name}.j2").write_text(text)
+    variables["ansible_python_interpreter"] = "{{ ansible_playbook_python }}"
+    play = {"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": writes}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    done = playbook(tmp_path / "play.yml", "-i", "localhost,", "-c", "local")
+    assert done.returncode == 0, done.stdout
+    urls = (tmp_path / "urls").read_text().splitlines()
+    assert urls == [f"http://{there}:9090/-/ready", f"http://{there}:3000/api/health"]
+    assert f"--web.listen-address={there}:9090 " in (tmp_path / "prometheus").read_text()
+    assert f"--web.listen-address={there}:9093 " in (tmp_path / "prometheus-alertmanager").read_text()
