@@ -21,6 +21,8 @@ import time
 LOOPBACK = "127.0.0.1"
 # What comes all the time is not written all the time.
 WRITE_SECONDS = 5
+# Where the program behind takes a connection and ends it at once, what a host says on one after the other arrives nowhere.
+SETTLED_SECONDS = 10
 
 
 class Senders:
@@ -86,10 +88,16 @@ async def serve(reader, writer, port, senders):
     # A host that has lost its power says nothing.
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     ways, inner = [], None
+    began = time.monotonic()
+
+    def note():
+        if time.monotonic() - began >= SETTLED_SECONDS:
+            senders.sent(name)
+
     try:
         inner_reader, inner = await asyncio.open_connection(LOOPBACK, port)
         ways = [
-            asyncio.ensure_future(pass_on(reader, inner, lambda: senders.sent(name))),
+            asyncio.ensure_future(pass_on(reader, inner, note)),
             asyncio.ensure_future(pass_on(inner_reader, writer)),
         ]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)

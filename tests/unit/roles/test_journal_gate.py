@@ -39,7 +39,7 @@ def test_what_a_host_sends_is_passed_on_and_noted(gate: Any, certificates: Path)
     state, got = certificates / "senders.json", bytearray()
     began = time.time()
     state.write_text(json.dumps({"gpu01": 1.0, "gpu02": 2.0, "gone": 3.0}))
-    gate.WRITE_SECONDS = 0
+    gate.WRITE_SECONDS = gate.SETTLED_SECONDS = 0
     senders = gate.Senders(str(state), ["gpu01", "gpu02", "new"])
     first = json.loads(state.read_text())
     assert set(first) == {"gpu01", "gpu02", "new"}, "who is no longer expected is forgotten"
@@ -79,6 +79,42 @@ def test_what_a_host_sends_is_passed_on_and_noted(gate: Any, certificates: Path)
     assert found["gpu01"] >= began
     assert found["gpu02"] == 2.0
     assert state.stat().st_mode & 0o777 == 0o644, "the program that writes figures is another user"
+
+
+def test_what_a_program_that_ends_each_connection_gets_is_not_noted(gate: Any, certificates: Path) -> None:
+    state, taken = certificates / "senders.json", 0
+    state.write_text(json.dumps({"gpu01": 1.0}))
+    gate.WRITE_SECONDS = 0
+    senders = gate.Senders(str(state), ["gpu01"])
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal taken
+        taken += len(await reader.read(1))
+        writer.close()
+
+    async def main() -> None:
+        inner = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        port = inner.sockets[0].getsockname()[1]
+        outer = await asyncio.start_server(
+            lambda reader, writer: gate.serve(reader, writer, port, senders),
+            "127.0.0.1",
+            0,
+            ssl=gate.context(str(certificates)),
+        )
+        mine = ssl.create_default_context(cafile=str(certificates / "authority.pem"))
+        mine.load_cert_chain(certificates / "gpu01.pem", certificates / "gpu01.key")
+        for _try in range(3):
+            reader, writer = await asyncio.open_connection("127.0.0.1", outer.sockets[0].getsockname()[1], ssl=mine)
+            writer.write(b"POST /upload HTTP/1.1\r\n")
+            await writer.drain()
+            assert await asyncio.wait_for(reader.read(), 10) == b"", "it is ended"
+            writer.close()
+        outer.close()
+        inner.close()
+
+    asyncio.run(main())
+    assert taken == 3
+    assert json.loads(state.read_text()) == {"gpu01": 1.0}
 
 
 def test_the_file_is_written_every_few_seconds_only(gate: Any, tmp_path: Path) -> None:
