@@ -96,7 +96,7 @@ def test_the_password_of_grafana_is_read_only_where_the_controller_has_none(tmp_
 
 @pytest.mark.parametrize(("address", "there"), [("127.0.0.1", "127.0.0.1"), ("fd00::5", "[fd00::5]")])
 def test_an_address_stands_before_a_port_as_it_has_to(tmp_path: Path, address: str, there: str) -> None:
-    """Where programs are asked, and where they are told to listen."""
+    """In the addresses that tasks ask, and in the options that say where a program listens."""
     files = [ROLE / "defaults/main.yml", ROLE / "vars/main.yml"]
     variables = {key: value for file in files for key, value in yaml.safe_load(file.read_text()).items()}
     variables |= {"monitoring_listen_address": address, "monitoring_address": "192.0.2.1"}
