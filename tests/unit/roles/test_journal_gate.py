@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import json
 import ssl
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,24 @@ def certificates(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@contextlib.asynccontextmanager
+async def gate_before(program: Any, gate: Any, certificates: Path, senders: Any) -> AsyncIterator[Any]:
+    """A gate before a program that collects; what connects to the gate as the host gpu01."""
+    inner = await asyncio.start_server(program, "127.0.0.1", 0)
+    port = inner.sockets[0].getsockname()[1]
+    outer = await asyncio.start_server(
+        lambda reader, writer: gate.serve(reader, writer, port, senders),
+        "127.0.0.1",
+        0,
+        ssl=gate.context(str(certificates)),
+    )
+    mine = ssl.create_default_context(cafile=str(certificates / "authority.pem"))
+    mine.load_cert_chain(certificates / "gpu01.pem", certificates / "gpu01.key")
+    yield lambda: asyncio.open_connection("127.0.0.1", outer.sockets[0].getsockname()[1], ssl=mine)
+    outer.close()
+    inner.close()
+
+
 def test_what_a_host_sends_is_passed_on_and_noted(gate: Any, certificates: Path) -> None:
     state, got = certificates / "senders.json", bytearray()
     began = time.time()
@@ -51,27 +71,16 @@ def test_what_a_host_sends_is_passed_on_and_noted(gate: Any, certificates: Path)
         writer.close()
 
     async def main() -> None:
-        inner = await asyncio.start_server(collect, "127.0.0.1", 0)
-        port = inner.sockets[0].getsockname()[1]
-        outer = await asyncio.start_server(
-            lambda reader, writer: gate.serve(reader, writer, port, senders),
-            "127.0.0.1",
-            0,
-            ssl=gate.context(str(certificates)),
-        )
-        mine = ssl.create_default_context(cafile=str(certificates / "authority.pem"))
-        mine.load_cert_chain(certificates / "gpu01.pem", certificates / "gpu01.key")
-        _reader, writer = await asyncio.open_connection("127.0.0.1", outer.sockets[0].getsockname()[1], ssl=mine)
-        writer.write(b"a line")
-        await writer.drain()
-        for _try in range(100):
-            if json.loads(state.read_text())["gpu01"] >= began:
-                break
-            await asyncio.sleep(0.05)
-        writer.close()
-        await asyncio.sleep(0.1)
-        outer.close()
-        inner.close()
+        async with gate_before(collect, gate, certificates, senders) as connect:
+            _reader, writer = await connect()
+            writer.write(b"a line")
+            await writer.drain()
+            for _try in range(100):
+                if json.loads(state.read_text())["gpu01"] >= began:
+                    break
+                await asyncio.sleep(0.05)
+            writer.close()
+            await asyncio.sleep(0.1)
 
     asyncio.run(main())
     assert bytes(got) == b"a line"
@@ -93,24 +102,13 @@ def test_what_a_program_that_ends_each_connection_gets_is_not_noted(gate: Any, c
         writer.close()
 
     async def main() -> None:
-        inner = await asyncio.start_server(refuse, "127.0.0.1", 0)
-        port = inner.sockets[0].getsockname()[1]
-        outer = await asyncio.start_server(
-            lambda reader, writer: gate.serve(reader, writer, port, senders),
-            "127.0.0.1",
-            0,
-            ssl=gate.context(str(certificates)),
-        )
-        mine = ssl.create_default_context(cafile=str(certificates / "authority.pem"))
-        mine.load_cert_chain(certificates / "gpu01.pem", certificates / "gpu01.key")
-        for _try in range(3):
-            reader, writer = await asyncio.open_connection("127.0.0.1", outer.sockets[0].getsockname()[1], ssl=mine)
-            writer.write(b"POST /upload HTTP/1.1\r\n")
-            await writer.drain()
-            assert await asyncio.wait_for(reader.read(), 10) == b"", "it is ended"
-            writer.close()
-        outer.close()
-        inner.close()
+        async with gate_before(refuse, gate, certificates, senders) as connect:
+            for _try in range(3):
+                reader, writer = await connect()
+                writer.write(b"POST /upload HTTP/1.1\r\n")
+                await writer.drain()
+                assert await asyncio.wait_for(reader.read(), 10) == b"", "it is ended"
+                writer.close()
 
     asyncio.run(main())
     assert taken == 3
