@@ -155,7 +155,7 @@ class ActionModule(ActionBase):
         found = to_do(deployments, asked, records, lost)
         options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
         twice = prepared_by_another(hosts, fleet["localhost"]["llm_inventory"].get("names") or {})
-        idle = left_out(hosts, found, options_of_run, twice=twice)
+        idle = left_out(hosts, found, options_of_run, twice=twice, asked=asked)
         heads = {name: members[name]["head"] for name in deployments}
         order = rolling(
             deployments,

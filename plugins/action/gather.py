@@ -15,6 +15,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_offset
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.disks import disk_needs
 
+# What of the bundle a host without an engine does without.
+OF_AN_ENGINE = ("docker", "image", "nvidia_container_toolkit")
+
 
 class ActionModule(ActionBase):
     """The module, between two looks at the clock."""
@@ -24,7 +27,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         challenge = secrets.token_hex(16) if self._task.args.get("secrets_dir") else None
-        arguments = {**self._task.args, "needs": self.needs(), "challenge": challenge}
+        arguments = {**self._task.args, "needs": self.needs(task_vars), "challenge": challenge}
         before = time.time()
         result.update(
             self._execute_module(module_name="baremetal.llm.gather", module_args=arguments, task_vars=task_vars)
@@ -56,11 +59,15 @@ class ActionModule(ActionBase):
                 found[file] = standing(seals[file], challenge, own, others)
         return found
 
-    def needs(self) -> list[dict[str, Any]]:
+    def needs(self, task_vars: Any) -> list[dict[str, Any]]:
         """What the bundle puts on the host's disks; nothing without a bundle."""
         options = self._task.args
         bundle = str(options.get("bundle") or "")
         if not bundle:
             return []
         records = load_records(bundle, options.get("language", "en"))
+        known = task_vars["hostvars"]["localhost"].get("llm_inventory") or {}
+        mine = (known.get("names") or {}).get(task_vars["inventory_hostname"]) or {}
+        if not mine.get("engine", True):
+            records = [record for record in records if record["kind"] not in OF_AN_ENGINE]
         return disk_needs(records, options.get("models") or [], str(options.get("host_dir") or "/opt/llm"))

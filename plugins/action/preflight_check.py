@@ -79,14 +79,18 @@ class ActionModule(ActionBase):
             sharing = names[host]["sharing"]
             if len(sharing) > 1:
                 images[host] = list(dict.fromkeys(image_to_run(fleet[each], records) for each in sharing))
-            machine = {"images": images.get(host) or [], "models": names[host]["models"]}
+            machine = {
+                "images": images.get(host) or [],
+                "models": names[host]["models"],
+                "engine": names[host].get("engine", True),
+            }
             image = image_to_run(fleet[host], records)
             asked[host] = {CODE: code, **asked_by_variables(fleet[host], options, records, image, machine)}
         records_of = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in hosts}
         found = to_do({"": hosts}, asked, records_of)
         options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
         twice = prepared_by_another(hosts, names)
-        return asked, left_out(hosts, found, options_of_run, EARLY_STAGES, twice), images
+        return asked, left_out(hosts, found, options_of_run, EARLY_STAGES, twice, asked), images
 
     def check(self, task_vars: Mapping[str, Any], lang: str) -> dict[str, Any]:
         """All that is wrong with the hosts of the deployments that this run is about."""

@@ -19,6 +19,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     listening_sockets,
     process_ids,
     read,
+    server_unit,
     socket_owners,
 )
 
@@ -76,9 +77,10 @@ class Processes:
         return " ".join(read(self.root, str(pid), "cmdline").split("\0")).strip()
 
     def container(self, pid: int) -> str:
-        """The innermost container of a process that the engine knows; nothing for a process of the host."""
+        """The innermost container of a process that the engine knows, or the unit of ours; nothing for another process of the host."""
         found = reversed(container_ids(self.root, pid))
-        return next((self.containers[container] for container in found if container in self.containers), "")
+        known = next((self.containers[container] for container in found if container in self.containers), "")
+        return known or server_unit(self.root, pid)
 
     def described(self, pid: int) -> dict[str, Any]:
         name = read(self.root, str(pid), "comm").strip()

@@ -17,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     listening_sockets,
     process_ids,
     read,
+    server_unit,
     socket_owners,
 )
 
@@ -71,7 +72,7 @@ def foreign_ports(first: int, last: int, proc: str = "/proc", engine: str = "/ru
     sockets = [(port, inode) for port, inode in _outer_sockets(proc) if first <= port <= last]
     checks = _check_sockets(proc) if sockets else []
     owners = socket_owners(proc, process_ids(proc), [*(inode for _port, inode in sockets), *checks])
-    ours = {pid for pid in set(owners.values()) if container_deployment(pid, proc, engine)}
+    ours = {pid for pid in set(owners.values()) if server_unit(proc, pid) or container_deployment(pid, proc, engine)}
     ours |= {owners[inode] for inode in checks if inode in owners}
     foreign = [(port, inode) for port, inode in sockets if owners.get(inode) not in ours]
     nameless = {inode for _port, inode in foreign if not read(proc, str(owners.get(inode)), "comm")}

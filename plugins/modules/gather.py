@@ -51,6 +51,9 @@ options:
   docker_root:
     description: The engine's data root. Left out or empty, the host's C(daemon.json) says it, else it is C(/var/lib/docker).
     type: path
+  vllm_python:
+    description: The interpreter of a Python environment from which the host serves. Left out or empty, none is looked at.
+    type: path
   secrets_dir:
     description:
       - Folder on the controller for secrets. With it RV(ansible_facts.llm_secrets) says which of those of the host the controller knows.
@@ -265,6 +268,16 @@ ansible_facts:
           V(elsewhere) where the controller has it for another deployment, V(unknown) where the controller has none. Never a value.
       type: dict
       sample: {"ray_token": "same"}
+    llm_environment:
+      description:
+        - The C(version) of vLLM in the environment of O(vllm_python), or the C(error) with which that could not be read. Empty where none is looked at.
+      type: dict
+      sample: {"version": "0.11.0"}
+    llm_server_units:
+      description: The names of the units that run vLLM without a container.
+      type: list
+      elements: str
+      sample: [llm-vllm]
     llm_engine:
       description:
         - The engine's C(containers), each with C(id), C(name), C(image) and C(state), and C(images), each with C(id) and C(tags).
@@ -272,6 +285,7 @@ ansible_facts:
       type: dict
 """
 
+import glob
 import json
 import os
 import re
@@ -301,6 +315,7 @@ MINIMAL_SUBSET = frozenset(
         *("platform", "python", "selinux", "service_mgr", "ssh_pub_keys", "user"),
     )
 )
+VERSION_PROGRAM = "import importlib.metadata as found; print(found.version('vllm'))"
 GPU_PROCESSES = ["--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader,nounits"]
 
 
@@ -355,6 +370,27 @@ def probe_state(path: str) -> dict[str, Any]:
         return {}
 
 
+def environment(python: str, programs: Programs) -> dict[str, str]:
+    """The release of vLLM in an environment, from its metadata: to import it takes seconds."""
+    if not python:
+        return {}
+    if not os.access(python, os.X_OK):
+        return {"error": "no such program"}
+    status, out, err = programs.run([python, "-I", "-c", VERSION_PROGRAM])
+    said = out.strip()
+    if status or not said:
+        lines = (err or out).strip().splitlines() or ["it ends with status {0}".format(status)]
+        return {"error": lines[-1]}
+    program = os.path.join(os.path.dirname(python), "vllm")
+    return {"version": said} if os.access(program, os.X_OK) else {"error": "no program {0}".format(program)}
+
+
+def server_units(folder: str = "/etc/systemd/system") -> list[str]:
+    """Those that run vLLM without a container, without their .service."""
+    found = glob.glob(os.path.join(folder, "llm-vllm*.service"))
+    return sorted(os.path.basename(path)[: -len(".service")] for path in found)
+
+
 def gather(module: AnsibleModule) -> dict[str, Any]:
     """All of it."""
     options = module.params
@@ -381,6 +417,8 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_firewall": firewalls,
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_engine": engine,
+        "llm_environment": environment(options["vllm_python"] or "", programs),
+        "llm_server_units": server_units(),
         "llm_probe": probe_state(options["probe_state"]),
         **of_earlier_runs(options, Host(programs, gpu)),
     }
@@ -423,6 +461,7 @@ def main() -> None:
             "deployment_dir": {"type": "path"},
             "probe_state": {"type": "path", "default": "/run/llm-probe/state.json"},
             "docker_root": {"type": "path"},
+            "vllm_python": {"type": "path"},
             "secrets_dir": {"type": "path"},
             "challenge": {"type": "str", "no_log": True},
             "needs": {

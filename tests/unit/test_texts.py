@@ -40,6 +40,9 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/bundle/packages.py", r"^\^Acquire|^dnf |^keys=|^Types: deb|^main restricted universe$"),
     ("plugins/plugin_utils/bundle/signature.py", r"^\(ssh-"),
     ("plugins/plugin_utils/deployment/container_user.py", r"^import "),
+    ("plugins/plugin_utils/deployment/unit.py", r"^NoNewPrivileges=|^# Made by |^RestrictAddress|^After=|^Wants="),
+    ("plugins/modules/gather.py", r"^import "),
+    ("plugins/plugin_utils/deployment/runtime.py", r"^exec "),
     # Expressions of Prometheus and of its templates, and HTML around texts of the catalogue.
     ("plugins/plugin_utils/monitoring/rules.py", r" by \("),
     ("plugins/plugin_utils/monitoring/consoles.py", r"^body\{|^<|^\{\{ if "),
@@ -51,6 +54,7 @@ EXCEPTIONS = (
         r"list of cards|not in the table|no details of|not seen by nvidia-smi|is installed$",
     ),
     ("plugins/module_utils/_programs.py", r"^no answer within "),
+    ("plugins/modules/gather.py", r"^no such program$|^it ends with status "),
     # What nft prints.
     ("plugins/module_utils/_evidence.py", r"^counter packets "),
     ("plugins/module_utils/_engine.py", r"^the engine answers "),

@@ -139,7 +139,7 @@ def _images(
     found = [dict(image) for image in images]
     for head in heads:
         reference = image_reference(head)
-        if reference not in [image["reference"] for image in found]:
+        if reference and reference not in [image["reference"] for image in found]:
             found.append({"reference": reference, "vllm_version": str(head.get("vllm_version") or "")})
     there = [image["reference"] for image in found]
     return [*found, *({"reference": reference} for reference in beside if reference not in there)]

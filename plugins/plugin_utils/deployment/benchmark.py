@@ -10,6 +10,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import model_volumes, secrets_volume
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import RUNTIME, is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import pools
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
@@ -50,6 +51,8 @@ def _problem(member: Member, tokens: int) -> str:
     """Why the benchmark cannot run, or nothing."""
     lang, version = language(member.variables["llm_language"]), member.deployment.vllm_version
     where = message("where_group", lang, group=member.deployment.name)
+    if is_venv(member.variables):
+        return error_text("benchmark_venv", lang, f"{RUNTIME}: {member.variables[RUNTIME]}", where)
     if release_key(version) < release_key(changes.BENCHMARK_SINCE):
         return error_text("benchmark_release", lang, version, where, since=changes.BENCHMARK_SINCE)
     if pools(member.variables.get("vllm_options") or {}):

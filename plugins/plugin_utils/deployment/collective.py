@@ -14,6 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container
     ulimits,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 
 
 def collective_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -21,7 +22,7 @@ def collective_section(member: Member, environment: Mapping[str, Any]) -> dict[s
     nodes = member.deployment.plan["nodes"]
     ranks: list[int] = next((node["ranks"] for node in nodes if node["host"] == member.host), [])
     count = sum(member.deployment.gpus.values())
-    if not member.enabled("vllm_collective_enabled") or count < 2 or not ranks:
+    if is_venv(member.variables) or not member.enabled("vllm_collective_enabled") or count < 2 or not ranks:
         return {"possible": False}
     program = f"{member.folder}/collective.py"
     where = [member.deployment.address(member.deployment.head), str(member.variables["vllm_collective_port"])]

@@ -53,7 +53,12 @@ for name in ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm"):
             sys.exit("/dev/{0}: Permission denied".format(os.path.basename(path)))
 if importlib.util.find_spec("vllm") is None:
     sys.exit("python3 of the image finds no vllm")
-""".replace("DEVICES", DEVICES)
+"""
+
+
+def program(devices: str) -> str:
+    """The same for a program that sees the host's devices in this folder."""
+    return PROGRAM.replace("DEVICES", devices)
 
 
 def container_uid(head: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]) -> int:
@@ -106,5 +111,5 @@ def check_command(uid: int, image: str, folders: Sequence[str]) -> list[str]:
         *("--cap-drop=ALL", "--security-opt=no-new-privileges"),
         *(f"--volume={folder}:{folder}:ro" for folder in folders),
         f"--volume=/dev:{DEVICES}:ro",
-        *("--entrypoint=python3", image, "-c", PROGRAM, *folders),
+        *("--entrypoint=python3", image, "-c", program(DEVICES), *folders),
     ]

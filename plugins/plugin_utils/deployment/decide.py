@@ -26,7 +26,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import former, names_on
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SCRIPTS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv, scripts_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
@@ -101,9 +101,10 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
         else:
             errors += _narrow(name, plan, variables[head], question.language)
             errors += _ray_open(name, asked, plan, variables, records, question.language)
-            errors += user_problems(
-                name, variables[head], {host: variables[host] for host in asked["hosts"]}, question.language
-            )
+            if not is_venv(variables[head]):
+                errors += user_problems(
+                    name, variables[head], {host: variables[host] for host in asked["hosts"]}, question.language
+                )
         decided["plans"][name] = plan
         image = image_to_run(variables[head], records)
         if not plan["ok"]:
@@ -158,7 +159,9 @@ def _named(question: Question, host: str) -> dict[str, Any]:
     """What things are called on a host, and what they were called when its machine had more or fewer deployments."""
     mine = names_on(host, question.names)
     host_dir = str(question.variables[host]["llm_host_dir"])
-    containers = ((question.variables[host].get("ansible_facts") or {}).get("llm_engine") or {}).get("containers") or []
+    facts = question.variables[host].get("ansible_facts") or {}
+    units = [{"name": name} for name in facts.get("llm_server_units") or ()]
+    containers = [*((facts.get("llm_engine") or {}).get("containers") or []), *units]
     current = [names_on(each, question.names) for each in mine["sharing"]]
     return {"names": {**mine, "folder": host_dir + mine["folder"]}, "former": former(containers, current, host_dir)}
 
@@ -198,7 +201,8 @@ def _plan(
     inputs = plan_inputs(asked, question.variables, {"files": records})
     path = str(inputs["config"])
     config = sources.config(path if path.startswith("/") else f"{bundle}/{path}")
-    request = {**inputs["request"], **serving.settings(f"{SCRIPTS}/{FOLDER}")}
+    folder = scripts_folder(question.variables[str(asked["head"])])
+    request = {**inputs["request"], **serving.settings(f"{folder}/{FOLDER}")}
     if question.observations:
         request["observations"] = list(question.observations)
     plan = {**plan_deployment(config, inputs["nodes"], request, question.language), "model": config}

@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import held
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, FREE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import CAPABILITIES, is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.version_changes import RAY_IN_IMAGE_LAST
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.environment import PREFIXES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
@@ -39,7 +40,9 @@ FOUND, DECLARED = "llm_gpus_found", "llm_gpus"
 
 
 def image_reference(variables: Mapping[str, Any]) -> str:
-    """The container image of a deployment: vllm_image, else the official one of its release."""
+    """The container image of a deployment: vllm_image, else the official one of its release; empty where it runs in no container."""
+    if is_venv(variables):
+        return ""
     return str(variables.get("vllm_image") or "vllm/vllm-openai:v{0}".format(variables["vllm_version"]))
 
 
@@ -112,6 +115,8 @@ def plan_inputs(
         request["cuda_code"] = code
     if image.get("compute_capabilities"):
         request["compute_capabilities"] = image["compute_capabilities"]
+    if is_venv(head) and head.get(CAPABILITIES):
+        request["compute_capabilities"] = [str(each) for each in head[CAPABILITIES]]
     free = [float(hostvars[host][FREE]) for host in order if hostvars[host].get(FREE) is not None]
     if free:
         request["free_memory_mib"] = min(free) - CONTEXT_MIB

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user, unit
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.benchmark import benchmark_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.collective import collective_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import container_environment
@@ -19,6 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.ray import ray_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import USER, is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server import server_section
 
 
@@ -33,11 +34,7 @@ def host_sections(member: Member) -> dict[str, Any]:
         "server": names_on(member.deployment.head, member.deployment.names)["vllm"],
         "interface": interface.get("interface"),
         "address": member.address,
-        "tmp": {"path": tmp_folder(member), "uid": member.deployment.uid},
-        "cache": cache_folder(member),
-        "user_check": container_user.check_command(
-            member.deployment.uid, member.deployment.image, model_folders(member)
-        ),
+        **_for_user(member),
         "ray": ray_section(member, environment),
         "vllm": {
             **server_section(member, environment),
@@ -45,4 +42,19 @@ def host_sections(member: Member) -> dict[str, Any]:
             "collective": collective_section(member, environment),
             "benchmark": benchmark_section(member),
         },
+    }
+
+
+def _for_user(member: Member) -> dict[str, Any]:
+    """The folders that the server writes to, as whom, and a command that says whether that user can serve."""
+    if is_venv(member.variables):
+        cache = unit.cache_folder(member)
+        # systemd gives it a /tmp of its own.
+        return {"tmp": {"path": cache, "uid": USER}, "cache": cache, "user_check": []}
+    return {
+        "tmp": {"path": tmp_folder(member), "uid": member.deployment.uid},
+        "cache": cache_folder(member),
+        "user_check": container_user.check_command(
+            member.deployment.uid, member.deployment.image, model_folders(member)
+        ),
     }

@@ -13,7 +13,8 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CONFIG_FILE, SCRIPTS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CONFIG_FILE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import scripts_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import answers_with
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import hosts_of, p2p_missing
@@ -106,7 +107,7 @@ class Deployment:
             "master_port": mine["vllm_master_port"],
             "addresses": {host: self.address(host) for host in self.planned},
             "ray_address": self.ray_address,
-            "config_file": f"{SCRIPTS}/{CONFIG_FILE}",
+            "config_file": f"{scripts_folder(mine)}/{CONFIG_FILE}",
         }
         return launch(settings, mine["vllm_version"], self.plan["executor"], self.plan["nodes"], service)
 

@@ -87,7 +87,8 @@ def prepared_by_another(hosts: Sequence[str], known: Mapping[str, Mapping[str, A
 def former(
     containers: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]], host_dir: str
 ) -> list[dict[str, Any]]:
-    """The names under which a machine served before it had more or fewer deployments: those of its containers that no deployment has now.
+    """The names under which a machine served before it had more or fewer deployments: those of its containers and units that no
+    deployment has now.
 
     Each with the ``paths`` of its units, its firewall and its secrets.
     """
@@ -99,7 +100,7 @@ def former(
 
 def _paths(mine: Mapping[str, Any], host_dir: str) -> list[str]:
     probe, firewall = mine["probe"], mine["firewall"]
-    units = [f"{probe}.service", f"{probe}.timer", f"{firewall}.service"]
+    units = [f"{mine['vllm']}.service", f"{probe}.service", f"{probe}.timer", f"{firewall}.service"]
     drop_ins = [f"{unit}.service.d/{firewall}.conf" for unit in ("docker", "nftables")]
     systemd = [f"/etc/systemd/system/{name}" for name in (*units, *drop_ins)]
     return [*systemd, f"/etc/{firewall}.nft", f"{host_dir}{mine['folder']}/secrets"]

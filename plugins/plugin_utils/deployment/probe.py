@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 
 
 def probe_section(member: Member) -> dict[str, Any]:
@@ -37,6 +38,8 @@ def probe_section(member: Member) -> dict[str, Any]:
 
 def _of_server(member: Member) -> list[str]:
     command = ["--url", member.url, "--model", member.served_model_name]
+    if is_venv(member.variables):
+        command += ["--unit", f"{member.names['vllm']}.service"]
     if member.kind != "token":
         command += ["--kind", member.kind]
     if member.enabled("vllm_api_key_enabled"):

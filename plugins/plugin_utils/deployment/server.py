@@ -12,7 +12,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CONFIG_FILE, SCRIPTS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv, runtime_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FILES, FOLDER
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import unit_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import digest
 
 # What a server offers outside of /v1 that answers with this: its clients need it, as the probe does.
@@ -22,13 +24,17 @@ KIND_PATHS = {"class": ("/classify",), "pooled": ("/pooling",)}
 def server_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
     started = member.deployment.launch.get(member.host)
     files = _files(member)
+    # Of all that the server reads when it starts: where it is another one, the container or the unit is another one.
+    reads = digest([(started or {}).get("config"), files])
+    venv = is_venv(member.variables)
     return {
         "needed": started is not None,
-        "container": _container(member, environment, started) if started else {},
+        "runtime": runtime_section(member.variables, member.names["vllm"]),
+        "container": _container(member, environment, started) if started and not venv else {},
+        "unit": unit_section(member, environment, started, _api_paths(member), reads) if started and venv else {},
         "config": _config_file(member, started or {}),
         "files": files,
-        # Of all that the server reads when it starts: where it is another one, the container is another one.
-        "reads": digest([(started or {}).get("config"), files]),
+        "reads": reads,
         "url": member.url,
         "ask": [
             *("/usr/bin/env", "python3", f"{member.folder}/scripts/ask.py"),
@@ -53,13 +59,17 @@ def _container(member: Member, environment: Mapping[str, Any], started: Mapping[
     made = container(member, environment, entrypoint, command, server_volumes(member))
     made["environment"] |= started["environment"]
     if member.is_head:
-        paths = [*map(str, member.variables["vllm_api_paths"]), *KIND_PATHS.get(member.kind, ())]
-        made["environment"]["LLM_API_PATHS"] = " ".join(dict.fromkeys(paths))
+        made["environment"]["LLM_API_PATHS"] = " ".join(_api_paths(member))
     if int(member.variables["vllm_port"]) < container_user.FIRST_FREE_PORT and member.is_head:
         made["capabilities"] = sorted({*capabilities(member), "NET_BIND_SERVICE"})
     # With Ray, its node of this host and vLLM find each other through shared memory and the process list.
     made["pid_mode"] = "host" if member.deployment.by_ray else ""
     return made
+
+
+def _api_paths(member: Member) -> list[str]:
+    paths = [*map(str, member.variables["vllm_api_paths"]), *KIND_PATHS.get(member.kind, ())]
+    return list(dict.fromkeys(paths))
 
 
 def _files(member: Member) -> list[dict[str, str]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import prepared_by_another
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # The roles of each stage, and the stages after which it has to be run as well: on the same host, or for stages that concern a
@@ -40,6 +41,10 @@ GROUPS_OF_SERVICES = {
 LOCK = "lock"
 # However many replicas a model has, they start anew in at most so many batches.
 MOST_BATCHES = 4
+# In place of what a role is asked for that has nothing to do on a host, whatever its record says.
+UNUSED = "unused"
+# What a machine without containers does without.
+OF_AN_ENGINE = ("docker", "nvidia_container_toolkit")
 # Beside what each role is asked for: the digest of the code that does it.
 CODE = "collection"
 # Roles whose variables say all that they are asked for. The others are asked by the decision.
@@ -127,18 +132,21 @@ def asked_by_variables(
     options: Mapping[str, Iterable[str]],
     records: Sequence[Mapping[str, Any]],
     image: str,
-    machine: Mapping[str, Sequence[str]] | None = None,
+    machine: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:
     """The digest of what each role of ``BY_VARIABLES`` is asked for on one host.
 
-    ``machine`` has the ``images`` and ``models`` of a machine with several deployments, so that each of its names asks for the same.
+    ``machine`` has the ``images`` and ``models`` of a machine with several deployments, so that each of its names asks for the same, and says
+    whether anything there needs an ``engine``.
     """
     facts = variables.get("ansible_facts") or {}
     system = {name: facts.get(name) for name in SYSTEM_FACTS}
     shared = machine or {}
     models = shared.get("models") or needed_models(variables)
     images = sorted(shared.get("images") or [image])
-    return {
+    unused = [] if shared.get("engine", True) else [*OF_AN_ENGINE]
+    unused += [] if any(images) else ["images"]
+    return dict.fromkeys(unused, UNUSED) | {
         role: digest(
             [
                 *(system, variables_of(variables, options[role]), bundled(role, records, models, images)),
@@ -146,6 +154,7 @@ def asked_by_variables(
             ]
         )
         for role in BY_VARIABLES
+        if role not in unused
     }
 
 
@@ -161,16 +170,21 @@ def asked_by_decision(
         "ray": section.get("ray"),
         "vllm": _without_report(section.get("vllm") or {}),
     }
-    return {
+    asked = {
         role: digest([shared, variables_of(variables, options[role]), parts[role]])
         for role in BY_DECISION
         if parts[role]
     }
+    # Without containers there is no Ray.
+    return {**asked, "ray": UNUSED} if is_venv(variables) else asked
 
 
 def with_secrets(asked: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
     """The same with the secrets that the roles write. They are agreed on before this is asked."""
-    return {role: digest([found, secrets]) if role in OF_SECRETS else found for role, found in asked.items()}
+    return {
+        role: digest([found, secrets]) if role in OF_SECRETS and found != UNUSED else found
+        for role, found in asked.items()
+    }
 
 
 def _without_report(section: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,6 +203,8 @@ def role_differs(role: str, asked: Mapping[str, str], records: Mapping[str, Mapp
     """The same for one role."""
     record = records.get(role)
     code = ""
+    if asked.get(role) == UNUSED:
+        return []
     if record is None or role not in asked:
         code = "work_no_record"
     elif record["collection"] != asked.get(CODE):
@@ -222,12 +238,17 @@ def to_do(
             mine = {
                 host: reasons[host]
                 for host in members
-                if reasons[host] or any(host in found[earlier] for earlier in after)
+                if reasons[host] or (used(asked.get(host) or {}, stage) and any(host in found[each] for each in after))
             }
             if mine and stage in OF_A_DEPLOYMENT:
                 mine = reasons
             found[stage] |= mine
     return found
+
+
+def used(asked: Mapping[str, str], stage: str) -> bool:
+    """Whether a stage has a role that may have something to do on a host."""
+    return any(asked.get(role) != UNUSED for role in STAGES[stage][0])
 
 
 def left_out(
@@ -236,11 +257,14 @@ def left_out(
     variables: Mapping[str, Any],
     known: Iterable[str] = (*STAGES,),
     twice: Collection[str] = (),
+    asked: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, str]:
     """For each stage the end of its play's pattern: the hosts where there is nothing to do. No host is left out of a run that is to
     walk everything (``llm_full_check``), or that has tags. Other runs are kept away from hosts where one of the stages has something to do of
-    which it is ``known``. ``twice`` are the hosts whose machine is in this run under another name, under which it is prepared."""
-    again = {stage: without(twice, ()) for stage in OF_A_MACHINE}
+    which it is ``known``. ``twice`` are the hosts whose machine is in this run under another name, under which it is prepared. A stage
+    that a host does not use, by what its roles are ``asked`` there, is left out of every run."""
+    idle = {stage: [host for host in hosts if not used((asked or {}).get(host) or {}, stage)] for stage in OF_A_MACHINE}
+    again = {stage: without(dict.fromkeys([*twice, *idle[stage]]), ()) for stage in OF_A_MACHINE}
     if is_true(variables.get("llm_full_check")) or not whole_run(variables):
         return {**dict.fromkeys([*STAGES, LOCK], ""), **again}
     busy = {host for stage in known for host in found[stage]}

@@ -14,6 +14,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIF
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems, planned_driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import stands_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import ADAPTERS, BY_NAME, needed_models
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import RUNTIME, VENV
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP as PAGE_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import IMAGE, WISH
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
@@ -89,7 +90,8 @@ def bundle_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any
         if not useless:
             held = _Held(directory, mappings(bundle["manifest"].get("files")))
             yield from _model_problems(inventory, deployment, head, held)
-            yield from _image_problems(inventory, deployment, head, held)
+            if inventory.get(head, RUNTIME) != VENV:
+                yield from _image_problems(inventory, deployment, head, held)
         elif directory not in said:
             said.add(directory)
             yield useless

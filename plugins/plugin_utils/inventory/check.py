@@ -26,6 +26,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.network import network_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.receivers import receiver_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.runtime import runtime_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import setting_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.variables import variable_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.web_ui import web_ui_problems
@@ -35,6 +36,7 @@ RULES = (
     group_problems,
     sharing_problems,
     setting_problems,
+    runtime_problems,
     variable_problems,
     gpu_problems,
     served_name_problems,

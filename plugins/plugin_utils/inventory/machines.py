@@ -14,7 +14,8 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import devices
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import ADAPTERS, BY_NAME, needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import machines, names, names_of_all
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import RUNTIME, VENV
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import SERVICE_GROUPS, Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import PORTS, Port, clashes, deployment_ports
@@ -52,7 +53,21 @@ def machine_names(inventory: Inventory) -> dict[str, dict[str, Any]]:
     for each in found.values():
         models = [model for host in each["sharing"] for model in _models(inventory, host)]
         each["models"] = list(dict.fromkeys(models)) if len(each["sharing"]) > 1 else []
+    for each in found.values():
+        each["engine"] = _needs_engine(inventory, each["sharing"])
+        each["venv"] = all(inventory.get(host, RUNTIME) == VENV for host in each["sharing"])
     return found
+
+
+def _needs_engine(inventory: Inventory, sharing: Sequence[str]) -> bool:
+    """Whether something on a machine runs in a container: a deployment, the web page, or what monitoring brings in one."""
+    services = {host for group in SERVICE_GROUPS for host in inventory.members(group)}
+    return any(
+        host in services
+        or inventory.get(host, RUNTIME) != VENV
+        or inventory.get(host, "monitoring_gpu_exporter") == "dcgm"
+        for host in sharing
+    )
 
 
 def _models(inventory: Inventory, host: str) -> list[str]:

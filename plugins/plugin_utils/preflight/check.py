@@ -18,6 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.driver imp
     image_findings,
     same_driver_findings,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.environment import environment_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.gpus import (
     declaration_findings,
     health_findings,
@@ -58,7 +59,7 @@ def severity_findings(hosts: Hosts, everybody: Sequence[str]) -> Findings:
 
 # In the order in which they are printed: of all hosts together, then for each deployment.
 RULES = (severity_findings, system_findings, clock_findings)
-HOST_RULES = (setting_findings, declaration_findings, driver_findings, health_findings)
+HOST_RULES = (setting_findings, environment_findings, declaration_findings, driver_findings, health_findings)
 DEPLOYMENT_RULES = (parallelism_findings, same_driver_findings, image_findings)
 LATER_HOST_RULES = (name_findings, disk_findings, memory_findings, port_findings, process_findings, crash_findings)
 

@@ -13,6 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.ray import object_store_gib
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 Records = Sequence[Mapping[str, Any]]
@@ -67,7 +68,7 @@ def check_arguments(
         if host in selected:
             bundle = bundle_of(variables, role)
             settings[host] |= _wanted(variables, read_bundle(bundle) if bundle else ())
-            settings[host] |= {key: facts[host].get(f"llm_{key}") for key in ("disks", "gpu", "host")}
+            settings[host] |= {key: facts[host].get(f"llm_{key}") for key in ("disks", "gpu", "host", "environment")}
     limits = {name: role[f"preflight_{name}"] for name in LIMITS}
     return {"deployments": concerned, "facts": facts, "settings": settings, "limits": limits}
 
@@ -89,6 +90,8 @@ def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
     options = variables.get("vllm_options") or {}
     return {
         "executor": variables["vllm_executor"],
+        "python": variables.get(PYTHON) if is_venv(variables) else None,
+        "vllm_version": variables["vllm_version"],
         "cpu_offload_gib": options.get("cpu_offload_gb") or 0,
         "swap_space_gib": options.get("swap_space") or 0,
         "object_store_gib": object_store_gib(variables),

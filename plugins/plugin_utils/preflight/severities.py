@@ -66,6 +66,9 @@ CHECKS: dict[str, Check] = {
     "mtu_differs": Check(WARNING),
     "host_name_unknown": Check(WARNING),
     "host_name_elsewhere": Check(WARNING),
+    # The environment of vllm_python
+    "venv_unusable": Check(ERROR, "vllm_python"),
+    "venv_other_release": Check(ERROR, "vllm_version"),
     # Others on the host
     "port_taken": Check(ERROR),
     "service_foreign": Check(ERROR),

@@ -61,6 +61,8 @@ FORM = 2
 STOP_SECONDS = 2
 # Where start-vllm.sh counts, in the container.
 STARTS = "/var/tmp/llm-vllm.starts"
+# The same of a unit, in its RuntimeDirectory.
+UNIT_STARTS = "/run/{0}/starts"
 # What computes, below the main process of a container, and wakes up by itself: vLLM's engine core and workers (set_process_title in
 # vllm/utils/system_utils.py), and those that Ray starts for it (RayWorkerWrapper, RayWorkerProc).
 RANKS = ("VLLM::", "ray::RayWorker")
@@ -85,6 +87,8 @@ Limits = collections.namedtuple("Limits", "failures grace silence gap")
 # Of an engine: running (when it started, as text; "" if it does not run), pid, born (the process's start, in ticks since boot).
 Container = collections.namedtuple("Container", "running pid born image", defaults=("",))
 STOPPED = Container("", 0, 0)
+# Of a server that is a unit of systemd.
+UNIT = ".service"
 
 
 # -- what is decided: pure --------------------------------------------------------------------------------------------
@@ -380,9 +384,14 @@ def gone(before, now):
 
 def docker(*arguments, seconds=None):
     """Exit status (None if it did not end in time) and output of a docker command."""
+    return program("docker", *arguments, seconds=seconds)
+
+
+def program(*command, seconds=None):
+    """The same of any command."""
     try:
         done = subprocess.run(
-            ["docker", *arguments],
+            command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=seconds or DOCKER_SECONDS,
@@ -395,12 +404,28 @@ def docker(*arguments, seconds=None):
 
 def container(name):
     """One that runs or is paused, STOPPED, or None if Docker does not answer."""
+    if name.endswith(UNIT):
+        return unit(name)
     form = "{{.State.Status}} {{.State.Pid}} {{.State.StartedAt}} {{.Image}}"
     status, said = docker("container", "inspect", "--format", form, name)
     if status == 0 and len(said.split()) == 4:
         state, pid, started, image = said.split()
         return Container(started, int(pid), born(int(pid)), image) if state in ("running", "paused") else STOPPED
     return STOPPED if "no such container" in said.lower() else None
+
+
+def unit(name):
+    """The same of a unit, which starts another time with another invocation."""
+    status, said = program("systemctl", "show", "--property=ActiveState,MainPID,InvocationID", "--", name)
+    found = dict(line.partition("=")[::2] for line in said.splitlines())
+    if status != 0 or "MainPID" not in found:
+        return None
+    pid = int(found["MainPID"])
+    return (
+        Container(found.get("InvocationID", ""), pid, born(pid))
+        if found["ActiveState"] == "active" and pid
+        else STOPPED
+    )
 
 
 def known(name, state):
@@ -459,7 +484,10 @@ def _ancestors(pid, parents):
 
 def causes(server):
     """Lines of the log that may say why the run before ended, the last one last."""
-    _status, log = docker("logs", "--tail", "400", server)
+    if server.endswith(UNIT):
+        _status, log = program("journalctl", "--no-pager", "--output=cat", "--lines=400", "--unit=" + server)
+    else:
+        _status, log = docker("logs", "--tail", "400", server)
     lines = [line.strip()[:CAUSE_LENGTH] for line in log.splitlines() if CAUSE.search(line)]
     return [line for line in lines if not NO_CAUSE.search(line)][-CAUSES:]
 
@@ -493,14 +521,14 @@ def load(path):
 def look(options, state, limits):
     """What `decide` has to know, the container, and who is connected."""
     began = clock()
-    running, found = known("llm-vllm" + options.suffix, state)
+    running, found = known(options.server, state)
     seen = {"container": running, "causes": [], "lost": "", "counters": None, "answer": "error", "detail": ""}
     members = connections(options.meeting_port) if options.followers else {}
     if state.get("served"):
         seen["lost"] = ", ".join(gone(state.get("members") or {}, members))
     if found.running:
         if state.get("container") and running not in (None, state["container"]):
-            seen["causes"] = causes("llm-vllm" + options.suffix)
+            seen["causes"] = causes(options.server)
         timeout = options.timeout
         if state.get("failures"):
             # A request that is taken back loses its place in the queue, so the next ones wait longer: until there is something to decide.
@@ -522,6 +550,11 @@ def look(options, state, limits):
 def restart(found, names):
     """Restart these containers. Where Docker does not do it in time, the main process of the one that was found dead is ended."""
     print("restarting {0}".format(" and ".join(names)), flush=True)
+    if names[-1].endswith(UNIT):
+        # What counts as dead is not waited for; systemd takes the rest of its processes with the main one.
+        end(names[-1], found)
+        program("systemctl", "restart", "--", names[-1], seconds=RESTART_SECONDS)
+        return
     status, said = docker("restart", "-t", str(STOP_SECONDS), *names, seconds=RESTART_SECONDS)
     if status == 0:
         return
@@ -534,7 +567,12 @@ def end(name, found):
     # The number may be another process's by now.
     if not (found.pid and found.born and born(found.pid) == found.born):
         return False
-    print("ending process {0}; Docker starts {1} anew".format(found.pid, name), flush=True)
+    print(
+        "ending process {0}; {1} starts {2} anew".format(
+            found.pid, "systemd" if name.endswith(UNIT) else "Docker", name
+        ),
+        flush=True,
+    )
     os.kill(found.pid, signal.SIGKILL)
     return True
 
@@ -582,14 +620,23 @@ def serve_step(options, before):
         state["members"] = members
         if not before.get("served") or before.get("container") != state["container"]:
             # A start that led to a token is none of those in a row for which start-vllm.sh pauses.
-            docker("exec", "llm-vllm" + options.suffix, "rm", "-f", STARTS)
+            forget_starts(options.server)
     tell(before, state, "llm-vllm", line)
     if action == "restart":
         # What lies below it every second time, when the server alone did not help.
         below = [options.below] if options.below and state["restarts"] % 2 == 0 else []
-        restart(found, [name + options.suffix for name in (*below, "llm-vllm")])
+        restart(found, [*(name + options.suffix for name in below), options.server])
         state["members"] = {}
     return state
+
+
+def forget_starts(server):
+    """Those that start-vllm.sh counts."""
+    if server.endswith(UNIT):
+        with contextlib.suppress(OSError):
+            os.remove(UNIT_STARTS.format(server[: -len(UNIT)]))
+    else:
+        docker("exec", server, "rm", "-f", STARTS)
 
 
 def kinds_of(states):
@@ -614,6 +661,7 @@ def main():
     )
     parser.add_argument("--start-seconds", type=float, help="instead of the computed time")
     parser.add_argument("--suffix", default="", help="of the containers' names; the state has them without it")
+    parser.add_argument("--unit", default="", help="of systemd, which runs the server in place of a container")
     parser.add_argument("--state", default="/run/llm-probe/state.json", help="file, on a tmpfs")
     parser.add_argument(
         "--watch",
@@ -634,6 +682,7 @@ def main():
     parser.add_argument("--timeout", type=float, default=ASK_SECONDS, help="seconds of the first request")
     parser.add_argument("--below", help="container below the server's, restarted with it when that alone did not help")
     options = parser.parse_args()
+    options.server = options.unit or "llm-vllm" + options.suffix
     states = load(options.state)
     if states.get("form") != FORM:
         states = {}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starts the API server, as the container's only task: start-vllm.sh GPUS COMMAND...
+# Starts the API server, as the only task of a container or of a unit: start-vllm.sh GPUS COMMAND...
 # With GPUS above 0 it first waits until the Ray cluster at RAY_ADDRESS has that many free; a host that is missing may come
 # back at any time. As long as this program's name is that of the process, the probe takes it for one that waits: waiting is not loading.
 set -euo pipefail
@@ -12,7 +12,7 @@ mkdir -p ~ || true # a full disk prevents no start
 
 # A server that ends again and again soon after it began starts later each time. Docker's own pauses begin anew once a container has run for
 # 10 s, and loading a model takes longer. The file is the container's: a new one, with other settings, starts at once, and so does one that
-# somebody restarts during the pause.
+# somebody restarts during the pause. A unit has another file, which says LLM_STARTS_FILE, and which a restart keeps.
 soon_seconds=600 free_starts=3 most_seconds=300
 starts=${LLM_STARTS_FILE:-/var/tmp/llm-vllm.starts}
 now=$(cut -d. -f1 /proc/uptime) # neither set nor stopped as the time of day is
@@ -64,5 +64,6 @@ if [ -f "$key" ]; then
   export VLLM_API_KEY
 fi
 # llm_api_paths.py, which vLLM loads by name.
-export PYTHONPATH=/llm/middleware${PYTHONPATH:+:$PYTHONPATH}
+PYTHONPATH=$(dirname "${BASH_SOURCE[0]}")/middleware${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH
 exec "$@"

@@ -14,6 +14,8 @@ FILES = sorted([*ROLES.glob("*/tasks/*.yml"), *ROLES.glob("*/handlers/*.yml")])
 UNITS = sorted(path for path in ROLES.glob("*/templates/*.service.j2"))
 # As its publisher has it: an engine with many containers may take long, and systemd tells when it is up.
 WITHOUT_LIMIT = {"docker.service.j2"}
+# What the decision has as a whole command of docker.
+QUESTIONS = ("_llm.user_check", "_llm.vllm.runtime.log", "_llm.vllm.runtime.log_of_start")
 
 
 def commands(task: dict[str, Any]) -> list[list[Any]]:
@@ -22,8 +24,9 @@ def commands(task: dict[str, Any]) -> list[list[Any]]:
     argv = command.get("argv") or str(command.get("cmd", "")).split()
     if isinstance(argv, list):
         return [argv]
-    limit = re.fullmatch(r"{{ \['timeout', '(\d+)'\] \+ (item|_llm\.user_check) }}", argv)
-    rest = task["loop"] if "item" in argv and "loop" in task else [["docker"]] if "_llm.user_check" in argv else []
+    limit = re.match(r"{{ \['timeout', '(\d+)'\] \+ ", argv)
+    decided = any(f"{name} }}}}" in argv for name in QUESTIONS)
+    rest = task["loop"] if "item" in argv and "loop" in task else [["docker"]] if decided else []
     return [[*(("timeout", limit[1]) if limit else ()), *words] for words in rest if isinstance(words, list)]
 
 

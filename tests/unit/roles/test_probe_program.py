@@ -600,3 +600,66 @@ def test_the_last_word_on_a_container_that_left_the_plan_is_dropped(host: Host) 
     state = json.loads(host.state.read_text())
     assert sorted(state) == ["form", "llm-vllm", "measured"]
     assert state["llm-vllm"]["kind"] == "serving"
+
+
+# -- a unit in place of a container -----------------------------------------------------------------------------------
+SYSTEMCTL = """#!/bin/sh
+cd {folder}
+echo "$@" >>calls
+[ "$1" = show ] && echo "MainPID=$(cat pid)" && cat unit
+exit 0
+"""
+
+
+@pytest.fixture
+def unit(host: Host) -> Host:
+    """The same host, whose server is a unit: no Docker is there."""
+    for name, text in (("systemctl", SYSTEMCTL), ("journalctl", "#!/bin/sh\ncat {folder}/logs\n")):
+        (host.folder / name).write_text(text.format(folder=host.folder))
+        (host.folder / name).chmod(0o755)
+    (host.folder / "docker").write_text("#!/bin/sh\nexit 1\n")
+    (host.folder / "unit").write_text("InvocationID=first\nActiveState=active\n")
+    return host
+
+
+def of_unit(url: str, *more: str) -> list[str]:
+    return [*server(url), "--unit", "llm-vllm.service", *more]
+
+
+def test_a_unit_that_generates_a_token_serves_and_its_starts_are_forgotten(unit: Host) -> None:
+    starts = unit.folder / "llm-vllm-starts"
+    starts.touch()
+    with serving(TOKEN) as (url, _asked):
+        said = unit.hears(url, "--unit", "llm-vllm.service", UNIT_STARTS=str(unit.folder / "{0}-starts"))
+    assert said == "llm-vllm: serving, 0 s after the start\n"
+    assert not starts.exists()
+    state = json.loads(unit.state.read_text())["llm-vllm"]
+    assert (state["kind"], state["pid"], state["container"]) == ("serving", unit.main.pid, "first")
+    assert unit.calls("restart") == []
+
+
+def test_a_unit_that_hangs_is_ended_and_restarted(unit: Host) -> None:
+    unit.keeps(born="")
+    with serving(hangs) as (url, _asked):
+        said = unit.says_until(lambda: unit.calls("restart"), *of_unit(url, "--failures", "2", "--interval", "1"))
+    assert unit.calls("restart")[0] == "restart -- llm-vllm.service"
+    assert unit.main.wait(timeout=10) == -signal.SIGKILL
+    assert "systemd starts llm-vllm.service anew" in said
+
+
+def test_a_unit_that_somebody_stopped_is_left_alone(unit: Host) -> None:
+    (unit.folder / "unit").write_text("InvocationID=\nActiveState=inactive\n")
+    unit.keeps()
+    with serving(hangs) as (url, _asked):
+        said = unit.runs(*of_unit(url), RUN_SECONDS=0)
+    assert "stopped" in said
+    assert unit.calls("restart") == []
+    assert unit.main.poll() is None
+
+
+def test_a_unit_that_crashes_is_told_with_its_cause(unit: Host) -> None:
+    (unit.folder / "logs").write_text("INFO begins\nValueError: no such model\n")
+    unit.keeps(container="before", served=False, starts=2)
+    with serving(says("", 503), says("", 503)) as (url, _asked):
+        said = unit.runs(*of_unit(url), RUN_SECONDS=0)
+    assert "crashing: 3 starts without a token; last: ValueError: no such model" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ WRITTEN = {
         "web_ui_admin_password",
         {"_web_ui_password": SECRET, "_web_ui_secrets": []},
     ),
+    "vllm/tasks/unit.yml": ("Unit | Write its environment", "llm-vllm.env", {}),
     "gateway/tasks/head.yml": ("Head | Let the gateway in", "vllm_api_key.gateway", {}),
 }
 
@@ -39,11 +41,16 @@ def write(folder: Path, file: str) -> tuple[int, str]:
     task = {key: value for key, value in task.items() if key not in ("when", "notify")}
     (folder / "of_gateway").write_text(SECRET)
     place = folder / "secrets" / written
+    unit = {"environment_file": str(place), "environment": {"HF_TOKEN": SECRET}}
+    templates = (ROLES / file).parents[1] / "templates"
+    if templates.is_dir():
+        shutil.copytree(templates, folder / "templates", dirs_exist_ok=True)
     variables: dict[str, Any] = {
         **known,
         "llm_host_dir": str(folder),
-        "_llm": {"vllm": {"key_file": str(place)}, "names": {"folder": str(folder)}},
+        "_llm": {"vllm": {"key_file": str(place), "unit": unit}, "names": {"folder": str(folder)}},
         "_gateway_head_key_file": str(place),
+        "_gateway_head_group": str(os.getgid()),
         "_gateway_replica_key_file": str(folder / "of_gateway"),
         "_monitoring_grafana_dir": str(place.parent),
         "_web_ui_dir": str(folder),
@@ -55,6 +62,11 @@ def write(folder: Path, file: str) -> tuple[int, str]:
     )
     done = playbook(folder / "play.yml", "-i", "localhost,", "-c", "local", "-vvv", "--diff")
     return done.returncode, done.stdout + done.stderr
+
+
+def written_for_root(file: str) -> bool:
+    """systemd reads it, before it becomes the server's user."""
+    return file == "vllm/tasks/unit.yml"
 
 
 @pytest.mark.parametrize("file", sorted(WRITTEN))
@@ -75,13 +87,17 @@ def test_a_secret_that_is_another_one_is_not_shown(tmp_path: Path, file: str) ->
     assert "changed=1" in said
     assert SECRET not in said
     assert "the-former-one" not in said
-    assert (place.read_text().strip(), place.stat().st_mode & 0o777) == (SECRET, 0o640)
+    # Of an environment it is one of several lines.
+    assert SECRET in place.read_text().strip().strip('"').rpartition('="')[2]
+    assert place.stat().st_mode & 0o777 == (0o600 if written_for_root(file) else 0o640)
 
 
 def test_a_head_waits_for_a_key_of_the_gateway_that_is_not_made_yet(tmp_path: Path) -> None:
     """A run with --limit to a deployment may come before the first one that reaches a gateway."""
     variables = {
         "_gateway_head_key_file": str(tmp_path / "secrets/vllm_api_key.gateway"),
+        "_gateway_head_group": str(os.getgid()),
+        "_gateway_head_folder_mode": "0750",
         "_gateway_replica_key_file": str(tmp_path / "gateway_replica_key"),
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
     }

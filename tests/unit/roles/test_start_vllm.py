@@ -41,13 +41,13 @@ def test_workers_keep_their_own_names_of_interfaces(
     assert sorted(json.loads(written.read_text())) == names
 
 
-@pytest.mark.parametrize(("before", "after"), [("", "/llm/middleware"), ("/mine", "/llm/middleware:/mine")])
+@pytest.mark.parametrize(("before", "after"), [("", "{files}/middleware"), ("/mine", "{files}/middleware:/mine")])
 def test_vllm_finds_the_middleware(tmp_path: Path, before: str, after: str) -> None:
     environment = {"HOME": "/nonexistent", "PATH": os.environ["PATH"], **({"PYTHONPATH": before} if before else {})}
     environment["LLM_STARTS_FILE"] = str(tmp_path / "starts")
     command = ["bash", str(FILE), "0", "sh", "-c", "echo $PYTHONPATH"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == after
+    assert done.stdout.strip() == after.format(files=FILE.parent)
 
 
 @pytest.mark.parametrize(

@@ -129,9 +129,10 @@ async def respond(send: Any, status: int, content: Mapping[str, Any]) -> None:
 class ApiPaths:
     """An application of ASGI around vLLM's. LLM_API_PATHS names further paths, for which it asks for the key."""
 
-    def __init__(self, app: Any, secrets: str = "/run/secrets", probe: str = "/run/llm-probe") -> None:
+    def __init__(self, app: Any, secrets: str = "", probe: str = "/run/llm-probe") -> None:
         self.app = app
-        self.secrets = Path(secrets)
+        # Where it runs in no container, the environment says where they are.
+        self.secrets = Path(secrets or os.environ.get("LLM_SECRETS_DIR") or "/run/secrets")
         self.probe = Path(probe)
         self.paths = [*KEYED, *(path.rstrip("/") for path in os.environ.get("LLM_API_PATHS", "").split())]
         self.key = os.environ.get("VLLM_API_KEY", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils import _proc as proc
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,3 +30,20 @@ def test_a_host_that_shows_nothing(tmp_path: Path) -> None:
     nowhere = str(tmp_path / "no")
     assert proc.listening_sockets(nowhere) == proc.process_ids(nowhere) == proc.container_ids(nowhere, 1) == []
     assert proc.socket_owners(nowhere, [1], ["99"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [
+        ("0::/system.slice/llm-vllm.service\n", "llm-vllm"),
+        ("0::/docker/abc/system.slice/llm-vllm.service\n", "llm-vllm"),
+        ("1:cpu:/\n0::/system.slice/llm-vllm.service/worker\n", "llm-vllm"),
+        ("0::/system.slice/my-llm-vllm.service\n", ""),
+        ("0::/user.slice/llm-vllm.service\n", ""),
+        ("0::/system.slice/llm-probe.service\n", ""),
+    ],
+)
+def test_processes_of_the_server_without_a_container_are_ours(tmp_path: Path, group: str, name: str) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/cgroup").write_text(group)
+    assert proc.server_unit(str(tmp_path), 7) == name

@@ -138,3 +138,31 @@ def test_a_call_that_asks_for_less_takes_nothing_back(tmp_path: Path) -> None:
     assert not {"llm_lock", "llm_records"} & set(facts(tmp_path))
     found = facts(tmp_path, lock_file=str(tmp_path / "lock.json"), records_dir=str(tmp_path / "records"))
     assert (found["llm_lock"]["given_back"], found["llm_records"]) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "beside", "expected"),
+    [
+        ("echo 0.11.0", True, {"version": "0.11.0"}),
+        ("echo 0.11.0", False, {"error": "no program {folder}/env/vllm"}),
+        ("echo 'PackageNotFoundError: vllm' >&2; exit 1", True, {"error": "PackageNotFoundError: vllm"}),
+        ("exit 3", True, {"error": "it ends with status 3"}),
+    ],
+)
+def test_the_release_of_an_environment(tmp_path: Path, text: str, beside: bool, expected: dict[str, str]) -> None:
+    program(tmp_path / "env/python3", text)
+    if beside:
+        program(tmp_path / "env/vllm", "")
+    found = facts(tmp_path, vllm_python=str(tmp_path / "env/python3"))["llm_environment"]
+    assert found == {name: said.format(folder=tmp_path) for name, said in expected.items()}
+
+
+def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
+    assert facts(tmp_path)["llm_environment"] == {}
+    assert facts(tmp_path, vllm_python="/nonexistent/python3")["llm_environment"] == {"error": "no such program"}
+
+
+def test_units_that_run_the_server_are_found(tmp_path: Path) -> None:
+    for name in ("llm-vllm.service", "llm-vllm-one.service", "llm-probe.service"):
+        (tmp_path / name).touch()
+    assert gather.server_units(str(tmp_path)) == ["llm-vllm", "llm-vllm-one"]

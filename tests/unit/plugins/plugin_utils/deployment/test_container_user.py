@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container_user import (
-    PROGRAM,
     check_command,
     container_uid,
+    program,
     user_problems,
 )
 
@@ -72,7 +72,7 @@ def test_what_is_tried_has_the_rights_of_the_container() -> None:
     command = check_command(70000, "image:1", ["/models/a"])
     assert {"--user=70000:0", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--network=none"} <= set(command)
     assert {"--volume=/models/a:/models/a:ro", "--volume=/dev:/llm/dev:ro"} <= set(command)
-    assert command[-4:] == ["image:1", "-c", PROGRAM, "/models/a"]
+    assert command[-4:] == ["image:1", "-c", program("/llm/dev"), "/models/a"]
 
 
 def tried(folder: Path, *models: Path) -> tuple[int, str]:
@@ -89,7 +89,7 @@ def tried(folder: Path, *models: Path) -> tuple[int, str]:
         os.setuid(70000)
         status = 0
         try:
-            exec(PROGRAM.replace("/llm/dev", str(folder / "dev")), {})
+            exec(program(str(folder / "dev")), {})
         except SystemExit as ended:
             status = 1
             print(ended.code, file=sys.stderr)

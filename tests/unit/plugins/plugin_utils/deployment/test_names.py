@@ -77,3 +77,8 @@ def test_what_they_left_is_named_with_them() -> None:
     paths = former([{"name": "llm-ray-one"}], [names()], "/opt/llm")[0]["paths"]
     assert "/etc/llm-firewall-one.nft" in paths
     assert "/opt/llm/deployments/one/secrets" in paths
+
+
+def test_a_server_without_a_container_leaves_its_unit() -> None:
+    paths = former([{"name": "llm-vllm"}], [names("one"), names("two")], "/opt/llm")[0]["paths"]
+    assert "/etc/systemd/system/llm-vllm.service" in paths

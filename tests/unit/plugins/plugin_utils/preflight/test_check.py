@@ -462,3 +462,22 @@ def test_a_crash_loop_is_told_with_its_last_cause_and_what_to_change() -> None:
     (odd,) = look(probe={**CRASHING, "causes": ["OddError: never seen"]})["warnings"]
     assert "OddError: never seen" in odd["allowed"]
     assert look(probe={**CRASHING, "kind": "loading"})["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        ({"version": "0.20.0"}, ""),
+        ({"version": "0.20.0+cpu"}, ""),
+        ({"version": "0.20.1"}, "venv_other_release"),
+        ({"version": "unknown"}, "venv_other_release"),
+        ({"error": "no such program"}, "venv_unusable"),
+    ],
+)
+def test_the_environment_of_a_host_holds_the_release_of_the_plan(found: dict[str, str], code: str) -> None:
+    result = check(python="/opt/vllm/bin/python3", vllm_version="0.20.0", environment=found)
+    assert set(codes(result)) == ({code} if code else set())
+
+
+def test_no_environment_is_asked_for_where_a_container_serves() -> None:
+    assert codes(check(python=None, vllm_version="0.20.0", environment={})) == []
