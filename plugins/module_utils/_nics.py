@@ -25,7 +25,7 @@ _ATTRIBUTE = struct.Struct("=HH")
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_FLAGS = 1, 2, 8
 # An address that is not ours yet or no more: duplicate found, or still being looked for.
 _UNUSABLE_FLAGS = 0x08 | 0x40
-_LAST_RESORT_DYNAMIC = (32768, 60999)  # the kernel's default, Documentation/networking/ip-sysctl.rst
+DEFAULT_DYNAMIC = (32768, 60999)  # the kernel's default, Documentation/networking/ip-sysctl.rst
 
 
 def _read(*parts: str) -> str | None:
@@ -173,7 +173,7 @@ def dynamic_ports(proc: str) -> tuple[int, int]:
     numbers = [_number(part) for part in (_read(proc, "sys/net/ipv4/ip_local_port_range") or "").split()]
     if len(numbers) == 2 and numbers[0] and numbers[1]:
         return numbers[0], numbers[1]
-    return _LAST_RESORT_DYNAMIC
+    return DEFAULT_DYNAMIC
 
 
 def parse_addresses(data: bytes) -> tuple[dict[int, list[str]], bool]:

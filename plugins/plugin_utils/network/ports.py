@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every port that a deployment uses: who listens there, who may connect, and which variable moves it.
 
-The one truth for the firewall, the connectivity check, the check for clashes and the table in docs/reference/network.md.
+The one truth for the firewall, the connectivity check, the check for clashes and the table in docs/reference/network.md. Each lies below
+the ports that the kernel hands out, which any program may have before the one that is meant: Ray's own 44217 and 44227 do not.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ PORTS = (
     Port("agent_grpc", "ray_dashboard_agent_grpc_port", "", 6383, 6383, "ray", False, MEMBERS),
     Port("agent_http", "ray_dashboard_agent_listen_port", "", 6384, 6384, "ray", False, MEMBERS),
     Port("metrics", "ray_metrics_export_port", "", 6385, 6385, "ray", False, COLLECTORS),
+    # Ray gives its monitor and its dashboard, which runs in part without being asked for, a port each on every address.
+    Port("monitor_metrics", "ray_monitor_metrics_port", "", 6386, 6386, "ray", True, ITSELF),
+    Port("dashboard_metrics", "ray_dashboard_metrics_port", "", 6387, 6387, "ray", True, ITSELF),
     # Only where somebody asks for it, and then on the loopback interface unless somebody asks for more.
     Port("dashboard", "ray_dashboard_port", "", 8265, 8265, "ray", True, ITSELF),
-    # Ray gives its monitor and its dashboard, which runs in part without being asked for, a port each on every address.
-    Port("monitor_metrics", "ray_monitor_metrics_port", "", 44217, 44217, "ray", True, ITSELF),
-    Port("dashboard_metrics", "ray_dashboard_metrics_port", "", 44227, 44227, "ray", True, ITSELF),
     Port("client", "ray_client_port", "", 10001, 10001, "ray", True, MEMBERS),
     Port("workers", "ray_min_worker_port", "ray_max_worker_port", 10002, 10999, "ray", False, MEMBERS),
     # Without llm_monitoring an exporter on this port is somebody else's.

@@ -23,7 +23,7 @@ CANNOT = why_not("nft")
 pytestmark = pytest.mark.skipif(bool(CANNOT), reason=CANNOT)
 
 SSH, API, EXPORTER, GCS, METRICS = 22, 8000, 9100, 6379, 6385
-MONITOR, DASHBOARD, STORE, BRICK = 44217, 44227, 43411, 49152
+MONITOR, DASHBOARD, STORE, BRICK = 6386, 6387, 43411, 49152
 # The store is a rank's TCPStore, which listens on every address; the brick is of a GlusterFS that was there before.
 PORTS = (SSH, API, EXPORTER, GCS, METRICS, MONITOR, DASHBOARD, STORE, BRICK)
 MANAGED, MANAGED6, CLUSTER, CLUSTER6 = "192.0.2.1", "2001:db8:2::1", "198.51.100.1", "2001:db8:51::1"

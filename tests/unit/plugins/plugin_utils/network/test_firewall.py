@@ -217,7 +217,7 @@ def test_sources_never_overlap(sources: list[str]) -> None:
 def test_ufw_lets_in_first_and_closes_last() -> None:
     found = ufw_rules(rules(llm_firewall_api_sources=["10.0.0.0/24"]))
     assert {"rule": "allow", "from": "10.0.0.0/24", "ports": "8000"} in found
-    assert {"rule": "deny", "from": "any", "ports": "6379-6385"} in found
+    assert {"rule": "deny", "from": "any", "ports": "6379-6387"} in found
     assert {"rule": "deny", "from": "any", "ports": "8265"} in found  # the dashboard, wherever it listens
     kinds = [entry["rule"] for entry in found]
     assert kinds == sorted(kinds)  # allow before deny

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.baremetal.llm.plugins.module_utils._nics import DEFAULT_DYNAMIC
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import (
     CLIENTS,
     COLLECTORS,
@@ -31,6 +32,11 @@ DEFAULTS = {
 
 def test_defaults_do_not_clash_with_each_other_or_with_ssh() -> None:
     assert clashes(PORTS, [("sshd", 22)]) == []
+
+
+@pytest.mark.parametrize("port", PORTS, ids=lambda port: port.variable)
+def test_the_kernel_hands_out_none_of_them(port: Port) -> None:
+    assert port.last < DEFAULT_DYNAMIC[0]
 
 
 @pytest.mark.parametrize("port", PORTS, ids=lambda port: port.variable)
