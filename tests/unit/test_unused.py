@@ -28,6 +28,7 @@ CALLED_BY_OTHERS = {
     "_requires_connection",
     "_supports_async",
     "_supports_check_mode",
+    "check_and_update_config",
     "do_POST",
     "get_device_communicator_cls",
     "device_control_env_var",
