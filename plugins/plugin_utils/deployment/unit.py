@@ -23,7 +23,7 @@ _OF_CONTAINERS = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 _OF_RAY = ("RAY_",)
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Where NVIDIA's kernel modules make devices: under their names in /proc/devices (which one a driver has depends on its branch), and under their
-# paths. systemd skips what is not there.
+# paths. systemd ignores a device that the host does not have.
 _DEVICE_GROUPS = ("nvidia", "nvidia-frontend", "nvidia-caps", "nvidia-uvm")
 _DEVICES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 _LISTEN_LOW = "CAP_NET_BIND_SERVICE"

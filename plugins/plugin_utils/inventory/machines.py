@@ -53,7 +53,6 @@ def machine_names(inventory: Inventory) -> dict[str, dict[str, Any]]:
     for each in found.values():
         models = [model for host in each["sharing"] for model in _models(inventory, host)]
         each["models"] = list(dict.fromkeys(models)) if len(each["sharing"]) > 1 else []
-    for each in found.values():
         each["engine"] = _needs_engine(inventory, each["sharing"])
         each["venv"] = all(inventory.get(host, RUNTIME) == VENV for host in each["sharing"])
     return found

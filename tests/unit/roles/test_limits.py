@@ -16,6 +16,8 @@ UNITS = sorted(path for path in ROLES.glob("*/templates/*.service.j2"))
 WITHOUT_LIMIT = {"docker.service.j2"}
 # What the decision has as a whole command of docker.
 QUESTIONS = ("_llm.user_check", "_llm.vllm.runtime.log", "_llm.vllm.runtime.log_of_start")
+# A template of a whole list, after the limit that the task puts before it.
+ONE_LIST = re.compile(rf"{{{{ \['timeout', '(\d+)'\] \+ (item|{'|'.join(map(re.escape, QUESTIONS))}) }}}}")
 
 
 def commands(task: dict[str, Any]) -> list[list[Any]]:
@@ -24,8 +26,8 @@ def commands(task: dict[str, Any]) -> list[list[Any]]:
     argv = command.get("argv") or str(command.get("cmd", "")).split()
     if isinstance(argv, list):
         return [argv]
-    limit = re.match(r"{{ \['timeout', '(\d+)'\] \+ ", argv)
-    decided = any(f"{name} }}}}" in argv for name in QUESTIONS)
+    limit = ONE_LIST.fullmatch(argv)
+    decided = any(name in argv for name in QUESTIONS)
     rest = task["loop"] if "item" in argv and "loop" in task else [["docker"]] if decided else []
     return [[*(("timeout", limit[1]) if limit else ()), *words] for words in rest if isinstance(words, list)]
 
