@@ -101,6 +101,9 @@ def parser(lab: config.Config) -> argparse.ArgumentParser:
     commands.add_parser("replace", help="replace hosts by bare ones").add_argument(
         "names", nargs="+", choices=list(lab.nodes)
     )
+    gpus = commands.add_parser("gpus", help="switch a host off, insert GPUs until it has so many, and switch it on")
+    gpus.add_argument("node", choices=list(lab.nodes))
+    gpus.add_argument("count", type=int)
     commands.add_parser(
         "docker-packages", help="fetch Debian's packages of Docker Engine, for the scenarios that use them"
     )
@@ -137,6 +140,8 @@ def run(client: docker.DockerClient, lab: config.Config, arguments: argparse.Nam
             down(client, lab)
         elif arguments.command == "replace":
             replace(client, lab, arguments.names)
+        elif arguments.command == "gpus":
+            hosts.insert_gpus(client, lab, lab.nodes[arguments.node], arguments.count)
         else:
             up(client, lab)
             if arguments.command == "demo":

@@ -11,8 +11,11 @@ import socket
 import subprocess
 import tarfile
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import docker
@@ -28,6 +31,8 @@ SSH = STATE / "ssh"
 KEY, KNOWN_HOSTS = SSH / "id_ed25519", SSH / "known_hosts"
 # On a machine that does much else besides, a minute is not enough.
 BOOT_SECONDS = 180
+# A host that shuts down ends what it runs first.
+STOP_SECONDS = 60
 # Names an interface at boot, as the firmware's numbering does on a real host.
 NAME_UNIT = """[Unit]
 DefaultDependencies=no
@@ -109,6 +114,20 @@ def create_host(
         client.networks.get(f"{config.name}-data").connect(container, ipv4_address=node.data)
         container.put_archive("/", _files(node))
         container.start()
+
+
+def insert_gpus(client: docker.DockerClient, config: Config, node: Node, count: int) -> None:
+    """The host is switched off, gets cards of its kind until it has so many, and has booted again."""
+    if count < node.gpus:
+        raise LabError(f"{node.name} has {node.gpus} GPUs: give that number or a higher one, not {count}.")
+    container = find(client, config, node)
+    if not container:
+        raise LabError(f"{node.name} does not run: 'python -m lab up' makes the hosts.")
+    with step(f"{node.name}: {count} x {node.gpu}"):
+        container.stop(timeout=STOP_SECONDS)
+        container.put_archive("/", _archive(_gpu_files(replace(node, gpus=count))))
+        container.start()
+        wait_for_boot(client, config, node)
 
 
 def remove_host(client: docker.DockerClient, config: Config, node: Node) -> None:
@@ -208,27 +227,40 @@ def _files(node: Node) -> bytes:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     _keygen(folder / "ssh_host_ed25519_key", f"root@{node.name}")
-    gpus = hardware_of(node)
     files = {
         "root/.ssh/authorized_keys": (KEY.with_suffix(".pub").read_bytes(), 0o600),
         "etc/ssh/ssh_host_ed25519_key": ((folder / "ssh_host_ed25519_key").read_bytes(), 0o600),
         "etc/ssh/ssh_host_ed25519_key.pub": ((folder / "ssh_host_ed25519_key.pub").read_bytes(), 0o644),
-        "etc/lab/hardware.json": (json.dumps(gpus, indent=2).encode(), 0o644),
+        **_gpu_files(node),
     }
-    if node.data_interface:
-        unit = NAME_UNIT.format(address=node.data, name=node.data_interface).encode()
-        files[f"{UNITS}/lab-interface.service"] = (unit, 0o644)
-    files |= {f"etc/lab/{path.lstrip('/')}": (content.encode(), 0o644) for path, content in pci_tree(gpus).items()}
+    if not node.data_interface:
+        return _archive(files)
+    unit = NAME_UNIT.format(address=node.data, name=node.data_interface).encode()
+    files[f"{UNITS}/lab-interface.service"] = (unit, 0o644)
+    return _archive(files, {f"{UNITS}/sysinit.target.wants/lab-interface.service": "../lab-interface.service"})
+
+
+def _gpu_files(node: Node) -> dict[str, tuple[bytes, int]]:
+    """What the simulated driver and sysfs read of the host's GPUs: path: content and mode."""
+    gpus = hardware_of(node)
+    return {
+        "etc/lab/hardware.json": (json.dumps(gpus, indent=2).encode(), 0o644),
+        **{f"etc/lab/{path.lstrip('/')}": (content.encode(), 0o644) for path, content in pci_tree(gpus).items()},
+    }
+
+
+def _archive(files: dict[str, tuple[bytes, int]], links: Mapping[str, str] = MappingProxyType({})) -> bytes:
+    """A tar archive of files (path: content and mode) and symbolic links (path: target)."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         for path, (content, mode) in files.items():
             info = tarfile.TarInfo(path)
             info.size, info.mode, info.mtime = len(content), mode, int(time.time())
             tar.addfile(info, io.BytesIO(content))
-        if node.data_interface:
-            enabled = tarfile.TarInfo(f"{UNITS}/sysinit.target.wants/lab-interface.service")
-            enabled.type, enabled.linkname = tarfile.SYMTYPE, "../lab-interface.service"
-            tar.addfile(enabled)
+        for path, target in links.items():
+            info = tarfile.TarInfo(path)
+            info.type, info.linkname = tarfile.SYMTYPE, target
+            tar.addfile(info)
     return archive.getvalue()
 
 

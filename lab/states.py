@@ -30,7 +30,6 @@ from lab.progress import LabError, say, step
 GIB = 2**30
 KEPT = CACHE / "states"
 COPY = LAB / "files" / "copy_disk.py"
-STOP_SECONDS = 60
 # This much of the disk stays free, whatever there is to keep.
 RESERVE_GIB = float(os.environ.get("LLM_LAB_RESERVE_GIB") or 5)
 # What bare hosts take on the disk until they serve, with the bundle; measured, rounded up.
@@ -270,7 +269,7 @@ class States:
 
         def host(node: Node) -> None:
             container = self.client.containers.get(hosts.container_name(self.config, node))
-            container.stop(timeout=STOP_SECONDS)
+            container.stop(timeout=hosts.STOP_SECONDS)
             container.commit(*snapshot.image(node).split(":"))
             self.client.volumes.create(snapshot.volume(node))
             self._copy(hosts.volume(self.config, node), snapshot.volume(node))
