@@ -13,12 +13,12 @@ description:
   - Where a playbook sets C(llm_left_out) itself, that counts. An empty one leaves out nobody.
   - With C(llm_node), a stage that concerns each machine by itself runs on that host alone.
   - For V(gateway), V(monitoring) and V(web_ui) the hosts where they have something to do, by what was decided in this run. The groups have to be there.
-  - For V(web_ui_former) the hosts of deployments that are no gateway any more and have a record of the web page.
+  - For V(gateway_former) and V(web_ui_former) the hosts of deployments that are no gateway any more and have a record of the gateway or the web page.
   - Where replicas of a model take turns, the hosts of the stage C(serve) come in that order (C(llm_rolling) of C(localhost)).
   - A machine that serves several deployments under a name for each is prepared under one of them.
 options:
   _terms:
-    description: The stage, such as V(prepare), V(serve), V(gateway), V(monitoring), V(web_ui) or V(web_ui_former), or V(lock).
+    description: The stage, such as V(prepare), V(serve), V(gateway), V(gateway_former), V(monitoring), V(web_ui) or V(web_ui_former), or V(lock).
     type: list
     elements: str
     required: true
@@ -49,7 +49,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work impo
     stage_hosts,
 )
 
-WEB_UI_FORMER = "web_ui_former"
+# What looks for hosts that a service has left, and the service. A web page is on a gateway only.
+FORMER = {"gateway_former": "gateway", "web_ui_former": "web_ui"}
 
 
 class LookupModule(LookupBase):
@@ -74,14 +75,14 @@ class LookupModule(LookupBase):
         groups = variables.get("groups") or {}
 
         def pattern(stage: str) -> str:
-            if stage == WEB_UI_FORMER:
+            if stage in FORMER:
                 members = groups.get("llm_deployments") or []
                 records = {
                     host: (known[host].get("ansible_facts") or {}).get("llm_records") or {}
                     for host in members
                     if host in known
                 }
-                return former_hosts("web_ui", members, groups.get("llm_gateway") or [], records, names)
+                return former_hosts(FORMER[stage], members, groups.get("llm_gateway") or [], records, names)
             if stage in services:
                 return service_hosts(
                     stage, groups, {host: bool(each["needed"]) for host, each in services[stage].items()}

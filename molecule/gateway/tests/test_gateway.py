@@ -31,6 +31,7 @@ import httpx2
 import openai
 import pytest
 import testinfra
+import yaml
 
 from lab.config import STATE, load
 from tests.support import clients
@@ -139,7 +140,7 @@ def under_load(clients: int = 4, address: str = GATEWAY, seconds: int = 30) -> I
             thread.join()
 
 
-def playbook(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def playbook(name: str, *arguments: str, inventory: Path = INVENTORY) -> subprocess.CompletedProcess[str]:
     command = [
         sys.executable,
         "-m",
@@ -147,7 +148,7 @@ def playbook(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         "playbook",
         str(CHECKOUT / f"playbooks/{name}.yml"),
         "-i",
-        str(INVENTORY),
+        str(inventory),
     ]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MOLECULE_", "PYTEST_"))}
     environment = {**kept, "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
@@ -597,3 +598,26 @@ def test_no_key_and_no_prompt_is_left_on_the_gateway() -> None:
         "stat --format '%a %U' /etc/llm-gateway /etc/llm-gateway/keys.map /etc/llm-gateway/tls/gateway.pem"
     ) == ("700 root\n600 root\n600 root")
     assert node.check_output("ps -o user= -C haproxy | sort -u").split() == ["haproxy", "root"]
+
+
+# -- the end of a gateway ---------------------------------------------------------------------------------------------
+def test_a_host_that_leaves_the_group_is_no_gateway_any_more() -> None:
+    said = yaml.safe_load((INVENTORY / "hosts.yml").read_text())
+    del said["all"]["children"]["llm_gateway"]["hosts"]["node3"]
+    # Beside the other file, for the sake of the folder's variables.
+    other = INVENTORY / "one-gateway.yml"
+    other.write_text(yaml.safe_dump(said))
+    try:
+        done = playbook("gateway", "-e", "gateway_virtual_address=", inventory=other)
+    finally:
+        other.unlink()
+    assert done.returncode == 0, done.stdout[-3000:]
+    left = on("node3")
+    assert left.check_output("systemctl list-unit-files 'llm-gateway*' --no-legend || true") == ""
+    assert not any(left.file(path).exists for path in ("/etc/llm-gateway", "/opt/llm/gateway"))
+    assert left.run("ps -C haproxy,keepalived").rc != 0
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((LAB.nodes["node3"].mgmt, 443), timeout=10).close()
+    # The counts are what a bill is made of.
+    assert left.file("/var/lib/llm-gateway").listdir()
+    assert curl_works(GATEWAY)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.support.playbooks import playbook
 
 PLAYBOOK = """
@@ -110,11 +112,11 @@ FORMER = """
   tasks:
     - name: Remember what was found
       ansible.builtin.set_fact:
-        llm_records: "{{ {'web_ui': {}} if inventory_hostname in ['gpu1', 'gpu3'] else {} }}"
+        llm_records: "{{ {former: {}} if inventory_hostname in ['gpu1', 'gpu3'] else {} }}"
         cacheable: true
 
 - name: Remove it
-  hosts: "{{ lookup('baremetal.llm.stage_hosts', 'web_ui_former') }}"
+  hosts: "{{ lookup('baremetal.llm.stage_hosts', former ~ '_former') }}"
   gather_facts: false
   tasks:
     - name: Say who takes part
@@ -124,10 +126,12 @@ FORMER = """
 """
 
 
-def test_a_host_that_is_no_gateway_any_more_is_found_by_its_record(tmp_path: Path) -> None:
+@pytest.mark.parametrize("former", ["gateway", "web_ui"])
+def test_a_host_that_is_no_gateway_any_more_is_found_by_its_record(tmp_path: Path, former: str) -> None:
     (tmp_path / "playbook.yml").write_text(FORMER)
     (tmp_path / "hosts").write_text("[llm_deployments]\ngpu1\ngpu2\ngpu3\n[llm_gateway]\ngpu3\n")
-    called = playbook("-i", tmp_path / "hosts", tmp_path / "playbook.yml")
+    arguments = ("-i", tmp_path / "hosts", "-e", f"former={former}", tmp_path / "playbook.yml")
+    called = playbook(*arguments)
     assert called.returncode == 0, called.stdout + called.stderr
     assert re.findall(r'"hosts ([^."]*)\."', called.stdout) == ["gpu1"]
-    assert playbook("-i", tmp_path / "hosts", "--syntax-check", tmp_path / "playbook.yml").returncode == 0
+    assert playbook("--syntax-check", *arguments).returncode == 0
