@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container_user import user_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import own_gpus, with_own_gpus
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import environment_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
     gpus_of,
     gpus_of_machine,
@@ -26,7 +27,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import former, names_on
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv, scripts_folder
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, is_venv, scripts_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
@@ -129,8 +130,16 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
         )
         if network.connectivity:
             decided["networks"][name] = network.connectivity
+        environments = {host: environment_section(variables[host], records) for host in asked["hosts"]}
         agreed = {
-            host: ChainMap({"llm_interface": network.interfaces.get(host)}, cast(Any, variables[host]))
+            host: ChainMap(
+                {
+                    "llm_interface": network.interfaces.get(host),
+                    # The rest asks which one, and not whose.
+                    PYTHON: environments[host].get("python"),
+                },
+                cast(Any, variables[host]),
+            )
             for host in asked["hosts"]
         }
         deployment = Deployment(name, head, asked["hosts"], plan, image, agreed, serving.files(), question.names)
@@ -140,7 +149,7 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
         sections = network.sections()
         for host in members:
             section = {"deployment": name, "head": head, "planned": deployment.planned, "unknown": unknown}
-            section |= _named(question, host)
+            section |= {**_named(question, host), "environment": environments[host]}
             roles = {} if unknown else host_sections(deployment.of(host))
             decided["hosts"][host] = {**section, "network": sections[host], **roles}
     return decided

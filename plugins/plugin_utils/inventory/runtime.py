@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import machines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
+    BASE_PYTHON,
     CAPABILITIES,
     PYTHON,
     RUNTIME,
@@ -16,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import machine_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # What says something about a container and nothing else.
 _OF_CONTAINERS = ("vllm_image", "vllm_extra_volumes", "llm_container_uid", "ray_memory_limit_gib")
@@ -23,7 +25,7 @@ _OF_ENVIRONMENTS = (PYTHON, CAPABILITIES)
 # What a service with ProtectHome and PrivateTmp does not see (systemd.exec(5)).
 _HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 # Where the server reads. What lies in the folder of the models is as visible as the folder.
-_READ = (PYTHON, "llm_host_dir", "models_dir", "vllm_model", "vllm_tokenizer", "vllm_speculative_model")
+_READ = (PYTHON, BASE_PYTHON, "llm_host_dir", "models_dir", "vllm_model", "vllm_tokenizer", "vllm_speculative_model")
 
 
 def runtime_problems(inventory: Inventory) -> Problems:
@@ -52,11 +54,12 @@ def runtime_problems(inventory: Inventory) -> Problems:
 
 def _of_host(inventory: Inventory, deployment: str, host: str) -> Problems:
     python = inventory.get(host, PYTHON)
-    if not inventory.is_open(host, PYTHON):
-        if python in (None, ""):
-            yield _problem(inventory, "venv_without_python", deployment, host, PYTHON)
-        elif not posixpath.isabs(str(python)):
-            yield _problem(inventory, "venv_python_relative", deployment, host, PYTHON)
+    if python in (None, "") and not inventory.is_open(host, PYTHON) and not is_true(inventory.get(host, "llm_offline")):
+        yield _problem(inventory, "venv_without_python", deployment, host, PYTHON)
+    for name in (PYTHON, BASE_PYTHON):
+        path = inventory.get(host, name)
+        if path not in (None, "") and not inventory.is_open(host, name) and not posixpath.isabs(str(path)):
+            yield _problem(inventory, "venv_python_relative", deployment, host, name)
     for name in _hidden(inventory, host):
         yield _problem(inventory, "venv_path_hidden", deployment, host, name, folders=inventory.names(_HIDDEN))
     for name in _OF_CONTAINERS:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, own_gpus
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import candidates
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of_machine, image_to_run
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.ray import object_store_gib
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import BASE_PYTHON, PYTHON, is_made, is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 Records = Sequence[Mapping[str, Any]]
@@ -36,6 +37,8 @@ SHARED = {
     "tensor_parallel_size": "vllm_tensor_parallel_size",
     "pipeline_parallel_size": "vllm_pipeline_parallel_size",
 }
+# What was found on a host, as facts with llm_ before their names.
+FOUND = ("disks", "gpu", "host", "environment", "base_python")
 _PORT = re.compile(r"(vllm|ray)_(.*_)?port")
 
 
@@ -68,7 +71,7 @@ def check_arguments(
         if host in selected:
             bundle = bundle_of(variables, role)
             settings[host] |= _wanted(variables, read_bundle(bundle) if bundle else ())
-            settings[host] |= {key: facts[host].get(f"llm_{key}") for key in ("disks", "gpu", "host", "environment")}
+            settings[host] |= {key: facts[host].get(f"llm_{key}") for key in FOUND}
     limits = {name: role[f"preflight_{name}"] for name in LIMITS}
     return {"deployments": concerned, "facts": facts, "settings": settings, "limits": limits}
 
@@ -91,6 +94,8 @@ def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
     return {
         "executor": variables["vllm_executor"],
         "python": variables.get(PYTHON) if is_venv(variables) else None,
+        "base": variables.get(BASE_PYTHON) if is_made(variables) else None,
+        "environments": _environments(variables, records),
         "vllm_version": variables["vllm_version"],
         "cpu_offload_gib": options.get("cpu_offload_gb") or 0,
         "swap_space_gib": options.get("swap_space") or 0,
@@ -106,6 +111,15 @@ def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
 
 def _is_of_model(record: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
     return bool(record["kind"] == "model" and record.get("model") in needed_models(variables))
+
+
+def _environments(variables: Mapping[str, Any], records: Records) -> list[dict[str, Any]]:
+    """What the bundle holds wheels for, and whether they fit the Python that was found on the host."""
+    found = _gathered(variables).get("llm_base_python") or {}
+    return [
+        {"python": each.python, "glibc": each.glibc, "fits": each.fits(found)}
+        for each in candidates(variables, records)
+    ]
 
 
 def _image(variables: Mapping[str, Any], records: Records) -> Mapping[str, Any]:
