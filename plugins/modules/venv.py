@@ -150,6 +150,9 @@ def make(module: AnsibleModule) -> None:
             if os.path.lexists(os.path.join(new, left)):
                 os.unlink(os.path.join(new, left))
         for_everybody(new)
+    except (CodedError, OSError):
+        shutil.rmtree(new, ignore_errors=True)
+        raise
     finally:
         shutil.rmtree(work, ignore_errors=True)
     write_note(new, options["made_from"])
