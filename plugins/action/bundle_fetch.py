@@ -71,7 +71,11 @@ class ActionModule(ActionBase):
         # On a machine that only writes lists nothing is kept.
         built = "" if options["lists"] else os.path.join(os.path.realpath(options["bundle"]), STATE_DIR, "built")
         return Settings(
-            opener=make_opener(proxy), proxy=proxy, tokens=tokens, built=built, **{name: options[name] for name in names}
+            opener=make_opener(proxy),
+            proxy=proxy,
+            tokens=tokens,
+            built=built,
+            **{name: options[name] for name in names},
         )
 
     def _secret(self, task_vars: Mapping[str, Any], name: str) -> Any:

@@ -73,7 +73,9 @@ class ActionModule(ActionBase):
         if not mine.get("engine", True):
             records = [record for record in records if record["kind"] not in OF_AN_ENGINE]
         host_dir = str(options.get("host_dir") or "/opt/llm")
-        return disk_needs(records, options.get("models") or [], host_dir, self.environment(records, host_dir, task_vars))
+        return disk_needs(
+            records, options.get("models") or [], host_dir, self.environment(records, host_dir, task_vars)
+        )
 
     def environment(self, records: Any, host_dir: str, task_vars: Any) -> dict[str, Any] | None:
         """The largest of the Python environments that may be the host's: which one is, its Python will tell."""

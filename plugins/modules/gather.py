@@ -414,10 +414,14 @@ def base_python(python: str, programs: Programs) -> dict[str, str]:
         return {"error": "no such program"}
     status, out, err = programs.run([python, "-I", "-c", BASE_PROGRAM])
     try:
-        found: dict[str, str] = json.loads(out) if status == 0 else {}
+        found = json.loads(out) if status == 0 else None
     except ValueError:
-        found = {}
-    return found or {"error": ((err or out).strip().splitlines() or ["it ends with status {0}".format(status)])[-1]}
+        found = None
+    return (
+        found
+        if isinstance(found, dict)
+        else {"error": ((err or out).strip().splitlines() or ["it ends with status {0}".format(status)])[-1]}
+    )
 
 
 def server_units(folder: str = "/etc/systemd/system") -> list[str]:

@@ -117,7 +117,9 @@ def run(module: AnsibleModule, command: list[str], work: str) -> None:
         [limit, "-k", "5", str(LIMIT_SECONDS), *command], environ_update=environment, cwd=work
     )
     if status:
-        raise CodedError("venv_not_made", program=" ".join(command[1:3]), status=status, said=(err or out).strip()[-2000:])
+        raise CodedError(
+            "venv_not_made", program=" ".join(command[1:3]), status=status, said=(err or out).strip()[-2000:]
+        )
 
 
 def for_everybody(top: str) -> None:
@@ -144,7 +146,14 @@ def make(module: AnsibleModule) -> None:
         # Relocatable: its programs find their interpreter beside themselves, wherever it is moved.
         run(module, [uv, "venv", "--no-project", "--relocatable", "--python", options["python"], new], work)
         install = [uv, "pip", "install", "--python", os.path.join(new, "bin", "python3"), "--no-index", "--no-deps"]
-        install += ["--require-hashes", "--only-binary", ":all:", "--compile-bytecode", "--find-links", options["wheels"]]
+        install += [
+            "--require-hashes",
+            "--only-binary",
+            ":all:",
+            "--compile-bytecode",
+            "--find-links",
+            options["wheels"],
+        ]
         run(module, [*install, "--requirements", os.path.join(options["wheels"], LOCK)], work)
         for left in OF_UV:
             if os.path.lexists(os.path.join(new, left)):

@@ -11,7 +11,9 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 
-def wheel(folder: Path, name: str, version: str, tag: str = "py3-none-any", needs: Sequence[str] = (), text: str = "") -> Path:
+def wheel(
+    folder: Path, name: str, version: str, tag: str = "py3-none-any", needs: Sequence[str] = (), text: str = ""
+) -> Path:
     """A wheel with one module and a program, which prints the package's name."""
     module, info = name.replace("-", "_"), f"{name.replace('-', '_')}-{version}.dist-info"
     files = {

@@ -302,9 +302,7 @@ def _build(names: Sequence[str], item: Mapping[str, Any], settings: Settings) ->
             os.replace(os.path.join(folder, name), os.path.join(settings.built, name))
 
 
-def _started(
-    command: Sequence[str], environment: Mapping[str, str], text: str
-) -> subprocess.CompletedProcess[str]:
+def _started(command: Sequence[str], environment: Mapping[str, str], text: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, env=dict(environment), input=text, capture_output=True, text=True, errors="replace", check=False
     )

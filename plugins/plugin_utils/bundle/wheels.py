@@ -14,7 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._environment import LOCK
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS, PackageError, check_requirements
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import (
+    SYSTEMS,
+    PackageError,
+    check_requirements,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_made
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, reason
 
@@ -26,7 +30,7 @@ FOLDER = "python/venvs"
 BUILT = ("quantile-python",)
 _PYTHON, _GLIBC = re.compile(r"3\.\d+"), re.compile(r"2\.\d+")
 # What uv says of a package of which it found no wheel.
-_NO_WHEELS = re.compile(r"Wheels are required for `([^`]+)`|Because (\S+) has no (?:usable )?wheels")
+_NO_WHEELS = re.compile(r"required\s+for\s+`([^`]+)`|(\S+)\s+has\s+no\s+(?:usable\s+)?wheels")
 
 
 class WheelError(Refused):
@@ -61,7 +65,11 @@ def items(
         except PackageError as error:
             problems.append(reason(error, lang))
         if not _PYTHON.fullmatch(fields["environment_python"]) or not _GLIBC.fullmatch(fields["glibc"]):
-            values = {"version": fields["vllm_version"], "python": fields["environment_python"], "glibc": fields["glibc"]}
+            values = {
+                "version": fields["vllm_version"],
+                "python": fields["environment_python"],
+                "glibc": fields["glibc"],
+            }
             problems.append(message("wanted_environment_numbers", lang, **values))
         elif found.setdefault(item["path"], item) != item:
             problems.append(message("wanted_environment_twice", lang, value=fields["environment"]))
@@ -119,7 +127,10 @@ def chosen(pylock: Mapping[str, Any], item: Mapping[str, Any]) -> list[dict[str,
     major, minor = (int(number) for number in fields["environment_python"].split("."))
     platforms = _platforms(int(fields["glibc"].split(".")[1]))
     order: dict[Tag, int] = {}
-    for tag in (*cpython_tags((major, minor), platforms=platforms), *compatible_tags((major, minor), platforms=platforms)):
+    for tag in (
+        *cpython_tags((major, minor), platforms=platforms),
+        *compatible_tags((major, minor), platforms=platforms),
+    ):
         order.setdefault(tag, len(order))
     found, lacking = [], []
     for package in pylock.get("packages") or []:
@@ -137,7 +148,9 @@ def chosen(pylock: Mapping[str, Any], item: Mapping[str, Any]) -> list[dict[str,
         else:
             found.append(best[1])
     if lacking:
-        raise WheelError("source_no_wheel", source=item["source"], names=", ".join(sorted(lacking)), said="", **_about(item))
+        raise WheelError(
+            "source_no_wheel", source=item["source"], names=", ".join(sorted(lacking)), said="", **_about(item)
+        )
     return found
 
 
@@ -156,12 +169,19 @@ def lock_text(wheels: Iterable[Mapping[str, Any]]) -> str:
     return "".join(f"{each['name']}=={each['version']} --hash=sha256:{each['sha256']}\n" for each in wheels)
 
 
-def files_of(item: Mapping[str, Any], wheels: Sequence[Mapping[str, Any]], uv: Mapping[str, Any]) -> list[dict[str, Any]]:
+def files_of(
+    item: Mapping[str, Any], wheels: Sequence[Mapping[str, Any]], uv: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """What the bundle holds of an environment: its wheels, uv's, and the lock."""
     return [
         {"path": f"{item['path']}/{LOCK}", "content": lock_text(wheels)},
         *(
-            {"path": f"{item['path']}/{each['file']}", "urls": [each["url"]], "size": each["size"], "sha256": each["sha256"]}
+            {
+                "path": f"{item['path']}/{each['file']}",
+                "urls": [each["url"]],
+                "size": each["size"],
+                "sha256": each["sha256"],
+            }
             for each in (*wheels, uv)
         ),
     ]

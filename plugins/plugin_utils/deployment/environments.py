@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._environment import LOCK, NOTE, WHEELS
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import BASE_PYTHON, PYTHON, is_made, is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
+    BASE_PYTHON,
+    PYTHON,
+    is_made,
+    is_venv,
+)
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -59,7 +64,7 @@ def held(records: Records) -> list[Environment]:
     """The environments of which the bundle holds everything."""
     files: dict[str, dict[str, Mapping[str, Any]]] = {}
     for record in records:
-        if record["kind"] == "python" and record.get("environment"):
+        if record.get("kind") == "python" and record.get("environment"):
             files.setdefault(str(record["environment"]), {})[posixpath.basename(record["path"])] = record
     found = []
     for name, mine in files.items():

@@ -36,7 +36,13 @@ class Place:
         lock(self.wheels, *self.packages)
 
     def make(self, check_mode: bool = False, **other: Any) -> dict[str, Any]:
-        own = {"path": str(self.path), "python": BASE, "wheels": str(self.wheels), "uv": str(self.uv), "made_from": "abc"}
+        own = {
+            "path": str(self.path),
+            "python": BASE,
+            "wheels": str(self.wheels),
+            "uv": str(self.uv),
+            "made_from": "abc",
+        }
         return answer_of("venv", {**own, **other}, check_mode, programs())
 
     def says(self, program: str = "lab-two") -> str:
@@ -82,19 +88,37 @@ DAMAGE: dict[str, Callable[[Path], Any]] = {
     "a file was written to": lambda top: next(top.rglob("lab_one.py")).write_text("raise SystemExit(1)\n"),
     "a file is everybody's": lambda top: next(top.rglob("lab_one.py")).chmod(0o666),
     "a file was added": lambda top: (top / "bin/evil").touch(),
-    "the interpreter is another": lambda top: ((top / "bin/python").unlink(), (top / "bin/python").symlink_to(sys.executable)),
+    "the interpreter is another": lambda top: (
+        (top / "bin/python").unlink(),
+        (top / "bin/python").symlink_to(sys.executable),
+    ),
     "the interpreter is gone": lambda top: ((top / "bin/python").unlink(), (top / "bin/python").symlink_to("/nowhere")),
     "it says nothing of itself": lambda top: (top / environment.NOTE).unlink(),
     "what it says is cut off": lambda top: (top / environment.NOTE).write_text('{"tree": '),
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_what_is_damaged_is_noticed_and_mended(place: Place, damage: Callable[[Path], Any]) -> None:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, uv: Path) -> Path:
+    """An environment of which each test takes a copy."""
+    place = Place(tmp_path_factory.mktemp("made"), uv)
     place.make()
-    assert environment.is_whole(str(place.path))
-    damage(place.path)
-    assert not environment.is_whole(str(place.path))
+    return place.path
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_damage_is_noticed(made: Path, tmp_path: Path, damage: Callable[[Path], Any]) -> None:
+    top = tmp_path / "copy"
+    shutil.copytree(made, top, symlinks=True)
+    assert environment.is_whole(str(top), "abc")
+    damage(top)
+    assert not environment.is_whole(str(top), "abc")
+
+
+def test_what_is_damaged_is_mended(place: Place, made: Path) -> None:
+    shutil.copytree(made, place.path, symlinks=True)
+    assert place.make()["changed"] is False
+    next(place.path.rglob("lab_one.py")).write_text("raise SystemExit(1)\n")
     assert place.make(check_mode=True)["changed"] is True
     assert place.make()["changed"] is True
     assert place.says() == "lab-two 2.0"
