@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import subprocess
+import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,12 +37,13 @@ def wheel(
     return path
 
 
-def uv_wheel(folder: Path, program: Path) -> Path:
-    """uv as a wheel, with nothing in it but the program."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "uv-0.0.1-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.write(program, "uv-0.0.1.data/scripts/uv")
+def uv_wheel(folder: Path) -> Path:
+    """The uv of this Python as a wheel, as far as it matters."""
+    program = Path(sys.executable).parent / "uv"
+    version = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
+    path = wheel(folder, "uv", version, tag="py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.write(program, f"uv-{version}.data/scripts/uv")
     return path
 
 

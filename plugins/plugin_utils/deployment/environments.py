@@ -71,8 +71,11 @@ def held(records: Records) -> list[Environment]:
         uv = next((file for file in mine if file.startswith("uv-")), "")
         lock = mine.get(LOCK)
         if lock and uv:
-            of_lock = [str(lock[key]) for key in ("vllm_version", "environment_python", "glibc", "sha256")]
-            found.append(Environment(name, *of_lock, uv, sum(int(record["size"]) for record in mine.values())))
+            version, python, glibc, sha256 = (
+                str(lock[key]) for key in ("vllm_version", "environment_python", "glibc", "sha256")
+            )
+            size = sum(int(record["size"]) for record in mine.values())
+            found.append(Environment(name, version, python, glibc, sha256, uv, size))
     return found
 
 

@@ -55,7 +55,7 @@ class Place:
 @pytest.fixture(scope="module")
 def uv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """40 MB."""
-    return uv_wheel(tmp_path_factory.mktemp("uv"), Path(sys.executable).parent / "uv")
+    return uv_wheel(tmp_path_factory.mktemp("uv"))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tarfile
 from io import BytesIO
@@ -11,14 +12,17 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import sources, wheels
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import make_opener
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import fetch
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import environments
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.tags import sys_tags
 
-from tests.support.wheels import index, wheel
+from tests.support.modules import answer_of
+from tests.support.wheels import index, uv_wheel, wheel
 
+BASE = "/usr/bin/python3"
 VENV = {"vllm_runtime": "venv", "vllm_version": "0.3.0"}
 ENTRY = {"vllm_version": "0.3.0", "python": "3.10", "glibc": "2.31"}
 
@@ -185,26 +189,37 @@ def test_what_has_no_wheel_is_named(lang: str) -> None:
 # From here on uv resolves, from an index on this machine.
 
 
-def resolve(tmp_path: Path, *packages: Path, built: str = "", **entry: Any) -> dict[str, Any]:
-    uv = wheel(tmp_path / "files", "uv", own_uv(), tag="py3-none-manylinux_2_17_x86_64")
-    address = index(tmp_path / "simple", uv, *packages)
-    [item], problems = items(entries=[{**ENTRY, "index_urls": [address], **entry}])
-    assert problems == []
-    return sources.resolve(item, sources.Settings(opener=make_opener(), built=built))
+@pytest.fixture(scope="module")
+def uv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 MB."""
+    return uv_wheel(tmp_path_factory.mktemp("uv"))
 
 
-def own_uv() -> str:
-    import subprocess
+class Index:
+    """A package index in a folder."""
 
-    said = subprocess.run([Path(sys.executable).parent / "uv", "--version"], check=True, capture_output=True, text=True)
-    return said.stdout.split()[1]
+    def __init__(self, root: Path, uv: Path) -> None:
+        self.root, self.files, self.uv = root, root / "files", uv
+
+    def item(self, *packages: Path, **entry: Any) -> dict[str, Any]:
+        address = index(self.root / "simple", self.uv, *packages)
+        [item], problems = items(entries=[{**ENTRY, "index_urls": [address], **entry}])
+        assert problems == []
+        return item
+
+    def resolve(self, *packages: Path, **entry: Any) -> dict[str, Any]:
+        return sources.resolve(self.item(*packages, **entry), sources.Settings(opener=make_opener()))
 
 
-def test_uv_resolves_with_all_that_is_needed(tmp_path: Path) -> None:
-    files = tmp_path / "files"
+@pytest.fixture
+def place(tmp_path: Path, uv: Path) -> Index:
+    return Index(tmp_path, uv)
+
+
+def test_uv_resolves_with_all_that_is_needed(place: Index) -> None:
+    files = place.files
     vllm = wheel(files, "vllm", "0.3.0", needs=["lab-one", "lab-two>=1"])
-    found = resolve(
-        tmp_path,
+    found = place.resolve(
         *(vllm, wheel(files, "lab-one", "1.0"), wheel(files, "lab-two", "1.0"), wheel(files, "lab-two", "2.0")),
         requirements=["lab-two<2"],
     )
@@ -222,11 +237,11 @@ def test_uv_resolves_with_all_that_is_needed(tmp_path: Path) -> None:
     assert found["fields"] == {"packages": ["vllm==0.3.0", "lab-two<2"]}
 
 
-def test_a_package_without_a_wheel_for_the_hosts_is_refused(tmp_path: Path) -> None:
-    files = tmp_path / "files"
+def test_a_package_without_a_wheel_for_the_hosts_is_refused(place: Index) -> None:
+    files = place.files
     vllm = wheel(files, "vllm", "0.3.0", needs=["lab-one"])
     with pytest.raises(wheels.WheelError, match="lab-one"):
-        resolve(tmp_path, vllm, wheel(files, "lab-one", "1.0", tag="cp310-cp310-manylinux_2_34_x86_64"))
+        place.resolve(vllm, wheel(files, "lab-one", "1.0", tag="cp310-cp310-manylinux_2_34_x86_64"))
 
 
 def sdist(folder: Path, name: str, version: str) -> Path:
@@ -245,11 +260,11 @@ def sdist(folder: Path, name: str, version: str) -> Path:
     return path
 
 
-def test_a_source_that_is_to_be_built_is_refused_where_nothing_can_be(tmp_path: Path) -> None:
-    files = tmp_path / "files"
+def test_a_source_that_is_to_be_built_is_refused_where_nothing_can_be(place: Index) -> None:
+    files = place.files
     vllm = wheel(files, "vllm", "0.3.0", needs=["quantile-python"])
     with pytest.raises((sources.SourceError, wheels.WheelError), match="quantile-python"):
-        resolve(tmp_path, vllm, sdist(files, "quantile-python", "1.1"))
+        place.resolve(vllm, sdist(files, "quantile-python", "1.1"))
 
 
 def test_no_address_is_plain_http() -> None:
@@ -258,8 +273,8 @@ def test_no_address_is_plain_http() -> None:
         sources.resolve(item, sources.Settings(opener=make_opener()))
 
 
-def test_what_was_resolved_is_found_again_in_the_manifest(tmp_path: Path) -> None:
-    found = resolve(tmp_path, wheel(tmp_path / "files", "vllm", "0.3.0"))
+def test_what_was_resolved_is_found_again_in_the_manifest(place: Index) -> None:
+    found = place.resolve(wheel(place.files, "vllm", "0.3.0"))
     [item], _problems = items(entries=[ENTRY])
     records = [
         {**item["fields"], "kind": "python", "path": file["path"], "size": file.get("size") or 1, "sha256": "ab" * 32}
@@ -272,3 +287,39 @@ def test_what_was_resolved_is_found_again_in_the_manifest(tmp_path: Path) -> Non
     )
     assert held.uv.startswith("uv-")
     assert environments.held(records[1:]) == environments.held(records[:-1]) == []
+
+
+def test_a_host_makes_an_environment_of_what_is_bundled(place: Index, tmp_path: Path) -> None:
+    python = subprocess.run(
+        [BASE, "-c", "import sys; print('%s.%s' % sys.version_info[:2])"], capture_output=True, text=True
+    )
+    vllm = wheel(place.files, "vllm", "0.3.0", needs=["lab-one"])
+    item = place.item(vllm, wheel(place.files, "lab-one", "1.0"), python=python.stdout.strip())
+    bundle = tmp_path / "bundle"
+    bundle.mkdir()
+    options: dict[str, Any] = {
+        "bundle": str(bundle),
+        "checks": str(tmp_path / "checks.json"),
+        "items": [item],
+        "images": [],
+        "update": False,
+        "registry_mirrors": {},
+        "hosts": 1,
+        "network_gbit_per_second": 10,
+        "language": "en",
+    }
+    settings = sources.Settings(opener=make_opener())
+    first, second = (fetch(options, settings, {}, lambda line: None, False) for _run in range(2))
+    assert first["changed"]
+    assert not second["changed"]
+    assert first["artefacts"] == second["artefacts"]
+    records = [
+        {**one["fields"], "kind": one["kind"], "path": one["path"], "size": 1, "sha256": "ab" * 32}
+        for one in first["artefacts"]
+    ]
+    [held] = environments.held(records)
+    wheels_dir = bundle / item["path"]
+    made = tmp_path / "made"
+    arguments = {"path": str(made), "python": BASE, "wheels": str(wheels_dir), "uv": str(wheels_dir / held.uv)}
+    assert answer_of("venv", {**arguments, "made_from": "abc"})["changed"] is True
+    assert subprocess.run([made / "bin/vllm"], check=True, capture_output=True, text=True).stdout == "vllm 0.3.0\n"
