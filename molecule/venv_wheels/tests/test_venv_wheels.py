@@ -35,7 +35,7 @@ def test_openai_client_gets_tokens() -> None:
 
 
 def test_there_is_no_engine_and_no_compiler(host: Any) -> None:
-    for program in ("docker", "dockerd", "gcc", "cc", "c++", "nvcc", "pip", "uv"):
+    for program in ("docker", "dockerd", "gcc", "cc", "c++", "nvcc", "uv"):
         assert host.run(f"command -v {program}").rc != 0
 
 

@@ -17,7 +17,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import machine_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # What says something about a container and nothing else.
 _OF_CONTAINERS = ("vllm_image", "vllm_extra_volumes", "llm_container_uid", "ray_memory_limit_gib")
@@ -53,8 +52,7 @@ def runtime_problems(inventory: Inventory) -> Problems:
 
 
 def _of_host(inventory: Inventory, deployment: str, host: str) -> Problems:
-    python = inventory.get(host, PYTHON)
-    if python in (None, "") and not inventory.is_open(host, PYTHON) and not is_true(inventory.get(host, "llm_offline")):
+    if not any(inventory.get(host, name) or inventory.is_open(host, name) for name in (PYTHON, "llm_bundle_dir")):
         yield _problem(inventory, "venv_without_python", deployment, host, PYTHON)
     for name in (PYTHON, BASE_PYTHON):
         path = inventory.get(host, name)

@@ -76,6 +76,7 @@ def check_arguments(
         if host in selected:
             bundle = bundle_of(variables, role)
             settings[host] |= _wanted(variables, read_bundle(bundle) if bundle else ())
+            settings[host] |= _made(variables, role, read_bundle)
             settings[host] |= {key: facts[host].get(f"llm_{key}") for key in FOUND}
     limits = {name: role[f"preflight_{name}"] for name in LIMITS}
     return {"deployments": concerned, "facts": facts, "settings": settings, "limits": limits}
@@ -99,8 +100,6 @@ def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
     return {
         "executor": variables["vllm_executor"],
         "python": variables.get(PYTHON) if is_venv(variables) else None,
-        "base": variables.get(BASE_PYTHON) if is_made(variables) else None,
-        "environments": _environments(variables, records),
         "vllm_version": variables["vllm_version"],
         "cpu_offload_gib": options.get("cpu_offload_gb") or 0,
         "swap_space_gib": options.get("swap_space") or 0,
@@ -118,13 +117,19 @@ def _is_of_model(record: Mapping[str, Any], variables: Mapping[str, Any]) -> boo
     return bool(record["kind"] == "model" and record.get("model") in needed_models(variables))
 
 
-def _environments(variables: Mapping[str, Any], records: Records) -> list[dict[str, Any]]:
-    """What the bundle holds wheels for, and whether they fit the Python that was found on the host."""
+def _made(
+    variables: Mapping[str, Any], role: Mapping[str, Any], read_bundle: Callable[[str], Records]
+) -> dict[str, Any]:
+    """Where the host makes an environment: on which Python, what the bundle holds wheels for, and whether they fit what was found.
+
+    The wheels come from the bundle also where other things do not.
+    """
+    if not is_made(variables) or not is_true(role["preflight_bundle_required"]):
+        return {}
     found = _gathered(variables).get("llm_base_python") or {}
-    return [
-        {"python": each.python, "glibc": each.glibc, "fits": each.fits(found)}
-        for each in candidates(variables, records)
-    ]
+    held = candidates(variables, read_bundle(str(variables["llm_bundle_dir"])))
+    environments = [{"python": each.python, "glibc": each.glibc, "fits": each.fits(found)} for each in held]
+    return {"base": variables[BASE_PYTHON], "environments": environments}
 
 
 def _image(variables: Mapping[str, Any], records: Records) -> Mapping[str, Any]:

@@ -60,7 +60,7 @@ def test_all_that_is_known_of_a_host() -> None:
         "model_bytes": 42, "drivers": ["570.195.03"], "image": {"reference": "vllm:1"},
         "disks": [], "gpu": FACTS["llm_gpu"], "host": FACTS["llm_host"],
             "python": None, "vllm_version": "0.8.5", "environment": None,
-            "base": None, "environments": [], "base_python": None,
+            "base_python": None,
     }  # fmt: skip
     assert passed["limits"] == {name: f"the {name}" for name in LIMITS}
 
@@ -119,7 +119,12 @@ def test_of_an_environment_that_is_to_be_made_what_the_bundle_holds_and_the_host
     ]
     for glibc, fits in (("2.31", True), ("2.28", False)):
         facts = {**FACTS, "llm_base_python": {"python": "3.10", "glibc": glibc}}
-        said = {"vllm_runtime": "venv", "vllm_base_python": "/usr/bin/python3", "ansible_facts": facts}
+        said = {
+            "vllm_runtime": "venv",
+            "vllm_base_python": "/usr/bin/python3",
+            "ansible_facts": facts,
+            "llm_offline": False,
+        }
         fleet = {"gpu01": variables(**said), "gpu02": variables(), "gpu03": variables()}
         passed = check_arguments(DEPLOYMENTS, fleet, ["gpu01"], ROLE, {"/bundle": [*RECORDS, *files]}.__getitem__)
         mine = passed["settings"]["gpu01"]
