@@ -11,6 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import STATE_DIR
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import make_opener
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import fetch, write_lists
@@ -67,8 +68,14 @@ class ActionModule(ActionBase):
             os.environ.update(http_proxy=proxy, https_proxy=proxy, HTTP_PROXY=proxy, HTTPS_PROXY=proxy)
         tokens = {hub: self._secret(task_vars, f"bundle_{hub}_token") for hub in ("huggingface", "modelscope")}
         names = ("url_mirrors", "os_mirrors", "os_keyrings", "huggingface_endpoint", "modelscope_endpoint")
+        # On a machine that only writes lists nothing is kept.
+        built = "" if options["lists"] else os.path.join(os.path.realpath(options["bundle"]), STATE_DIR, "built")
         return Settings(
-            opener=make_opener(proxy), proxy=proxy, tokens=tokens, **{name: options[name] for name in names}
+            opener=make_opener(proxy),
+            proxy=proxy,
+            tokens=tokens,
+            built=built,
+            **{name: options[name] for name in names},
         )
 
     def _secret(self, task_vars: Mapping[str, Any], name: str) -> Any:

@@ -11,6 +11,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import candidates
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import BASE_PYTHON, RUNTIME, VENV
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import SECRETS, kept, standing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_offset
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.disks import disk_needs
@@ -70,4 +72,17 @@ class ActionModule(ActionBase):
         mine = (known.get("names") or {}).get(task_vars["inventory_hostname"]) or {}
         if not mine.get("engine", True):
             records = [record for record in records if record["kind"] not in OF_AN_ENGINE]
-        return disk_needs(records, options.get("models") or [], str(options.get("host_dir") or "/opt/llm"))
+        host_dir = str(options.get("host_dir") or "/opt/llm")
+        return disk_needs(
+            records, options.get("models") or [], host_dir, self.environment(records, host_dir, task_vars)
+        )
+
+    def environment(self, records: Any, host_dir: str, task_vars: Any) -> dict[str, Any] | None:
+        """The largest of the Python environments that may be the host's: which one is, its Python will tell."""
+        base = self._task.args.get("base_python")
+        if not base:
+            return None
+        version = self._templar.template(task_vars.get("vllm_version"))
+        variables = {RUNTIME: VENV, BASE_PYTHON: base, "vllm_version": version, "llm_host_dir": host_dir}
+        found = candidates(variables, records)
+        return max(found, key=lambda each: each.wheel_bytes).disk_need(variables) if found else None

@@ -23,6 +23,7 @@ from typing import Any, Callable, Mapping, Sequence
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import is_driver_package, list_packages
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._environment import is_whole
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
@@ -99,6 +100,11 @@ def trees(subjects: Sequence[str], _host: Host, known: Mapping[str, Any]) -> dic
                 path = os.path.join(folder, name)
                 found[path] = describe(path, known.get(path))
     return found
+
+
+def environments(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+    """Python environments that were made here: whether each is as it was made."""
+    return {path: {"whole": is_whole(path)} for path in subjects}
 
 
 def links(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
@@ -298,6 +304,7 @@ def probes(subjects: Sequence[str], _host: Host, known: Mapping[str, Any]) -> di
 KINDS: dict[str, Callable[[Any, Host, Mapping[str, Any]], dict[str, Any]]] = {
     "paths": paths,
     "trees": trees,
+    "environments": environments,
     "links": links,
     "settings": settings,
     "distrusted": distrusted,

@@ -54,6 +54,9 @@ options:
   vllm_python:
     description: The interpreter of a Python environment from which the host serves. Left out or empty, none is looked at.
     type: path
+  base_python:
+    description: The interpreter on which the host's own Python environment is made. Left out or empty, none is looked at.
+    type: path
   secrets_dir:
     description:
       - Folder on the controller for secrets. With it RV(ansible_facts.llm_secrets) says which of those of the host the controller knows.
@@ -270,9 +273,23 @@ ansible_facts:
       sample: {"ray_token": "same"}
     llm_environment:
       description:
-        - The C(version) of vLLM in the environment of O(vllm_python), or the C(error) with which that could not be read. Empty where none is looked at.
+        - The C(version) of vLLM in the environment of O(vllm_python), or the C(error) with which that could not be read. Only returned with
+          O(vllm_python).
       type: dict
       sample: {"version": "0.11.0"}
+    llm_base_python:
+      description:
+        - The C(python) of O(base_python), as in 3.10, and the C(glibc) of the host, or the C(error) with which that could not be read. Only returned
+          with O(base_python).
+      type: dict
+      sample: {"python": "3.10", "glibc": "2.35"}
+    llm_made_environments:
+      description:
+        - What lies in the folder C(venvs) of O(host_dir), that is environments that M(baremetal.llm.venv) made, their wheels, and what runs left
+          unfinished. Only returned with O(records_dir).
+      type: list
+      elements: str
+      sample: [0.3.0-1f2e3d4c5b6a, 0.3.0-1f2e3d4c5b6a.wheels]
     llm_server_units:
       description: The names of the units that run vLLM without a container.
       type: list
@@ -298,6 +315,7 @@ from ansible.module_utils.facts.ansible_collector import get_ansible_collector
 from ansible.module_utils.facts.namespace import PrefixFactNamespace
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._environment import environments
 from ansible_collections.baremetal.llm.plugins.module_utils._evidence import Host, firewalld, verify_records
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, read_gpus
 from ansible_collections.baremetal.llm.plugins.module_utils._host import host_facts, parse_gpu_processes
@@ -316,6 +334,13 @@ MINIMAL_SUBSET = frozenset(
     )
 )
 VERSION_PROGRAM = "import importlib.metadata as found; print(found.version('vllm'))"
+# Wheels with compiled code are for CPython of one release, and for glibc from one release on.
+BASE_PROGRAM = """\
+import json, platform, sys
+if platform.python_implementation() != "CPython":
+    sys.exit("it is no CPython, but " + platform.python_implementation())
+print(json.dumps({"python": "{0}.{1}".format(*sys.version_info[:2]), "glibc": platform.libc_ver()[1]}))
+"""
 GPU_PROCESSES = ["--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader,nounits"]
 
 
@@ -372,8 +397,6 @@ def probe_state(path: str) -> dict[str, Any]:
 
 def environment(python: str, programs: Programs) -> dict[str, str]:
     """The release of vLLM in an environment, from its metadata: to import it takes seconds."""
-    if not python:
-        return {}
     if not os.access(python, os.X_OK):
         return {"error": "no such program"}
     status, out, err = programs.run([python, "-I", "-c", VERSION_PROGRAM])
@@ -383,6 +406,22 @@ def environment(python: str, programs: Programs) -> dict[str, str]:
         return {"error": lines[-1]}
     program = os.path.join(os.path.dirname(python), "vllm")
     return {"version": said} if os.access(program, os.X_OK) else {"error": "no program {0}".format(program)}
+
+
+def base_python(python: str, programs: Programs) -> dict[str, str]:
+    """What decides which wheels an environment on this interpreter takes."""
+    if not os.access(python, os.X_OK):
+        return {"error": "no such program"}
+    status, out, err = programs.run([python, "-I", "-c", BASE_PROGRAM])
+    try:
+        found = json.loads(out) if status == 0 else None
+    except ValueError:
+        found = None
+    return (
+        found
+        if isinstance(found, dict)
+        else {"error": ((err or out).strip().splitlines() or ["it ends with status {0}".format(status)])[-1]}
+    )
 
 
 def server_units(folder: str = "/etc/systemd/system") -> list[str]:
@@ -417,11 +456,21 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_firewall": firewalls,
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_engine": engine,
-        "llm_environment": environment(options["vllm_python"] or "", programs),
         "llm_server_units": server_units(),
         "llm_probe": probe_state(options["probe_state"]),
+        **of_environments(options, programs),
         **of_earlier_runs(options, Host(programs, gpu)),
     }
+
+
+def of_environments(options: dict[str, Any], programs: Programs) -> dict[str, Any]:
+    """What is asked about Python. As below, a later call that asks for less takes nothing back."""
+    found: dict[str, Any] = {}
+    if options["vllm_python"]:
+        found["llm_environment"] = environment(options["vllm_python"], programs)
+    if options["base_python"]:
+        found["llm_base_python"] = base_python(options["base_python"], programs)
+    return found
 
 
 def of_earlier_runs(options: dict[str, Any], host: Host) -> dict[str, Any]:
@@ -431,6 +480,7 @@ def of_earlier_runs(options: dict[str, Any], host: Host) -> dict[str, Any]:
         found["llm_lock"] = read_lock(options["lock_file"])
     if options["records_dir"]:
         found["llm_records"] = records(options, host)
+        found["llm_made_environments"] = environments(os.path.join(options["host_dir"], "venvs"))
     return found
 
 
@@ -462,6 +512,7 @@ def main() -> None:
             "probe_state": {"type": "path", "default": "/run/llm-probe/state.json"},
             "docker_root": {"type": "path"},
             "vllm_python": {"type": "path"},
+            "base_python": {"type": "path"},
             "secrets_dir": {"type": "path"},
             "challenge": {"type": "str", "no_log": True},
             "needs": {

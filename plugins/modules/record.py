@@ -25,7 +25,8 @@ options:
   subjects:
     description:
       - What the role left, by kind.
-      - V(paths) are files, folders and links, also such that must not be there; V(trees) folders with everything in them; V(links) have the
+      - V(paths) are files, folders and links, also such that must not be there; V(trees) folders with everything in them; V(environments)
+        Python environments that M(baremetal.llm.venv) made; V(links) have the
         form C(PATTERN -> FOLDER) and mean the links of the pattern that lead below the folder; V(settings) are JSON files by path, each
         with a mapping in the shape of the keys that count; V(units) are systemd's; V(packages), V(groups), V(images) (references) and
         V(containers) are names; V(runtimes) are those of containers that the engine knows; V(tables) are nftables' of the family inet;

@@ -60,6 +60,7 @@ KNOWN: dict[str, dict[str, Any]] = {
     "vllm_extra_volumes": {"type": "list", "elements": "str", "default": []},
     "vllm_runtime": {"type": "str", "choices": ["container", "venv"], "default": "container"},
     "vllm_python": {"type": "path"},
+    "vllm_base_python": {"type": "path", "default": "/usr/bin/python3"},
     "vllm_compute_capabilities": {"type": "list", "elements": "str"},
     "web_ui_image": {"type": "str", "default": "lab/page:0"},
     "vllm_api_key": {"type": "str", "no_log": True},

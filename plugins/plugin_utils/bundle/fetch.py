@@ -40,6 +40,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources impor
     run_command,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import ToolkitError, repack
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.wheels import WheelError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, reason
 
 PARALLEL = 4
@@ -59,7 +60,7 @@ def write_lists(options: Mapping[str, Any], settings: Settings, warn: Say, check
             continue
         try:
             plan[_key(item)] = {**resolve(item, settings), "item": dict(item)}
-        except (SourceError, FetchError) as error:
+        except (SourceError, WheelError, FetchError) as error:
             plan[_key(item)] = {"item": dict(item)}
             unresolved[path] = reason(error, lang)
     written = []

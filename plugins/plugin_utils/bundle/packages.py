@@ -18,11 +18,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 
 
 class System(NamedTuple):
-    """A release of a distribution: how it is called there, and its Python (of the platform; what Ansible uses on the host)."""
+    """A release of a distribution: how it is called there, its Python (of the platform; what Ansible uses on the host), and its glibc."""
 
     manager: str
     codename: str
     python: str
+    glibc: str
     sources: tuple[tuple[str, str, str], ...]  # address, suites, components
     image: str = ""  # a container that has dnf
 
@@ -31,31 +32,31 @@ _DEBIAN, _SECURITY = "http://deb.debian.org/debian", "http://deb.debian.org/debi
 _UBUNTU = "http://archive.ubuntu.com/ubuntu"
 
 
-def _debian(codename: str, python: str) -> System:
+def _debian(codename: str, python: str, glibc: str) -> System:
     sources = (
         (_DEBIAN, f"{codename} {codename}-updates", "main"),
         (_SECURITY, f"{codename}-security", "main"),
     )
-    return System("apt", codename, python, sources)
+    return System("apt", codename, python, glibc, sources)
 
 
-def _ubuntu(codename: str, python: str) -> System:
+def _ubuntu(codename: str, python: str, glibc: str) -> System:
     suites = f"{codename} {codename}-updates {codename}-security"
-    return System("apt", codename, python, ((_UBUNTU, suites, "main restricted universe"),))
+    return System("apt", codename, python, glibc, ((_UBUNTU, suites, "main restricted universe"),))
 
 
 # Releases: https://www.debian.org/releases/, https://wiki.ubuntu.com/Releases, https://hub.docker.com/_/almalinux
 SYSTEMS: dict[str, System] = {
-    "debian-11": _debian("bullseye", "3.9"),
-    "debian-12": _debian("bookworm", "3.11"),
-    "debian-13": _debian("trixie", "3.13"),
-    "ubuntu-20.04": _ubuntu("focal", "3.8"),
-    "ubuntu-22.04": _ubuntu("jammy", "3.10"),
-    "ubuntu-24.04": _ubuntu("noble", "3.12"),
-    "rocky-9": System("dnf", "9", "3.9", (), "docker.io/rockylinux/rockylinux:9"),
-    "rocky-8": System("dnf", "8", "3.9", (), "docker.io/rockylinux/rockylinux:8"),
-    "almalinux-9": System("dnf", "9", "3.9", (), "docker.io/library/almalinux:9"),
-    "almalinux-8": System("dnf", "8", "3.9", (), "docker.io/library/almalinux:8"),
+    "debian-11": _debian("bullseye", "3.9", "2.31"),
+    "debian-12": _debian("bookworm", "3.11", "2.36"),
+    "debian-13": _debian("trixie", "3.13", "2.41"),
+    "ubuntu-20.04": _ubuntu("focal", "3.8", "2.31"),
+    "ubuntu-22.04": _ubuntu("jammy", "3.10", "2.35"),
+    "ubuntu-24.04": _ubuntu("noble", "3.12", "2.39"),
+    "rocky-9": System("dnf", "9", "3.9", "2.34", (), "docker.io/rockylinux/rockylinux:9"),
+    "rocky-8": System("dnf", "8", "3.9", "2.28", (), "docker.io/rockylinux/rockylinux:8"),
+    "almalinux-9": System("dnf", "9", "3.9", "2.34", (), "docker.io/library/almalinux:9"),
+    "almalinux-8": System("dnf", "8", "3.9", "2.28", (), "docker.io/library/almalinux:8"),
 }
 KEYRINGS = {
     "debian": "/usr/share/keyrings/debian-archive-keyring.gpg",
@@ -255,10 +256,10 @@ def pip_command(interpreter: str, python: str, packages: Sequence[str], folder: 
     ]
 
 
-def check_requirements(requirements: Sequence[str]) -> list[str]:
+def check_requirements(requirements: Sequence[str], variable: str = "bundle_wheels") -> list[str]:
     """Requirements as pip takes them, none of which pip would read as an option or a file."""
     pattern = r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]*\])?\s*([<>=!~]=?=?[^/;]*)?"
     wrong = [item for item in requirements if not re.fullmatch(pattern, str(item))]
     if wrong:
-        raise PackageError("wheel_no_requirement", names=", ".join(map(repr, wrong)))
+        raise PackageError("wheel_no_requirement", variable=variable, names=", ".join(map(repr, wrong)))
     return [str(item) for item in requirements]

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From an inventory to what its bundle has to hold: images, driver, engine, toolkit, packages, wheels and models.
+"""From an inventory to what its bundle has to hold: images, driver, engine, toolkit, packages, wheels, environments and models.
 
 What the inventory says outright (bundle_images, bundle_artefacts) stands; the rest follows from the deployments.
 An item is ``{kind, path, source, fields}``, its source a path, an address, or one of SCHEMES with what follows the colon.
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_compress as bundle_compress
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import wheels as environments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS, system_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
@@ -35,7 +36,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
 
 # Who a source is asked from: model hubs, package managers, and a release of NVIDIA's toolkit that is packed anew.
-SCHEMES = ("huggingface", "modelscope", "apt", "dnf", "pip", "toolkit", "http", "https", "file")
+SCHEMES = ("huggingface", "modelscope", "apt", "dnf", "pip", "venv", "toolkit", "http", "https", "file")
 ARCHES = {"apt": "amd64", "dnf": "x86_64"}
 
 # The version of each branch that is taken when the inventory names none.
@@ -80,6 +81,7 @@ def wanted(
     systems: Sequence[str] = (),
     kernels: Sequence[str] = (),
     wheels: Sequence[str] = (),
+    venvs: Sequence[Mapping[str, Any]] = (),
     hub: str = "huggingface",
     model_sources: Mapping[str, str] | None = None,
     compression: str = bundle_compress.AUTO,
@@ -101,6 +103,7 @@ def wanted(
     items += _packages(hosts, artefacts, systems, kernels, problems, lang)
     if wheels:
         items += _wheels(systems, wheels)
+    items += environments.items(heads, venvs, systems, problems, lang)
     items += _models(heads, artefacts, hub, model_sources or {}, problems, lang)
     return {
         "images": _images(heads, images, _images_beside(hosts, hostvars)),

@@ -10,12 +10,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
+import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.request import OpenerDirector
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import packages
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import packages, wheels
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import (
     mirrored,
     remote_size,
@@ -43,6 +45,8 @@ class Settings:
     huggingface_endpoint: str = "https://huggingface.co"
     modelscope_endpoint: str = "https://modelscope.cn"
     proxy: str = ""
+    # Folder for wheels that are built on this machine; empty where nothing may be built.
+    built: str = ""
     # By the name of the hub. Never in a file, an argument of a program or a message.
     tokens: Mapping[str, str] = field(default_factory=dict)
 
@@ -230,10 +234,82 @@ def _pip(item: Mapping[str, Any], python: str, settings: Settings) -> dict[str, 
     return {"command": command, "folder": item["path"], "fields": {"packages": list(item["packages"])}}
 
 
-def _run(command: list[str] | tuple[str, ...], environment: Mapping[str, str], what: str) -> str:
-    result = subprocess.run(
-        command, env=dict(environment), capture_output=True, text=True, errors="replace", check=False
+def _environment(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[str, Any]:
+    """The wheels of a Python environment, resolved by uv, and the wheel of uv, with which hosts make it."""
+    for url in item["index_urls"]:
+        _require_protected_hub(str(item["source"]), url, "bundle_venvs: index_urls")
+    uv = _uv()
+
+    def resolved(packages: Sequence[str], built: str = "", **other: str) -> dict[str, Any]:
+        command = wheels.compile_command(uv, {**item, **other}, built)
+        text = "".join(f"{package}\n" for package in packages)
+        result = _started(command, _index_environment(item, settings), text)
+        if result.returncode:
+            raise wheels.refusal(item, result.stderr or result.stdout)
+        return tomllib.loads(result.stdout)
+
+    found = resolved(item["packages"])
+    if wheels.sources(found):
+        _build(wheels.sources(found), item, settings)
+        found = resolved(item["packages"], settings.built)
+    own = _run([uv, "--version"], settings.environment(), str(item["source"])).split()[1]
+    # Its release has nothing to do with that of vLLM.
+    [of_uv] = wheels.chosen(resolved([f"uv=={own}"], released_before=""), item)
+    files = wheels.files_of(item, wheels.chosen(found, item), of_uv)
+    for file in files:
+        if "urls" in file:
+            [url] = file["urls"]
+            file["urls"] = mirrored(url, settings.url_mirrors)
+            if file["size"] is None:
+                path = urllib.parse.unquote(urllib.parse.urlsplit(url).path)
+                file["size"] = os.path.getsize(path) if url.startswith("file:") else remote_size(url, settings.opener)
+    return {"files": files, "fields": {"packages": list(item["packages"])}}
+
+
+def _uv() -> str:
+    """The program uv, of Ansible's own environment or of this machine."""
+    beside = os.path.join(os.path.dirname(sys.executable), "uv")
+    found = beside if os.access(beside, os.X_OK) else shutil.which("uv")
+    if not found:
+        raise SourceError("source_no_uv", python=sys.executable)
+    return found
+
+
+def _index_environment(item: Mapping[str, Any], settings: Settings) -> dict[str, str]:
+    """For uv, which reads no settings of pip: the index that they name is its own where nobody says another."""
+    environment = settings.environment()
+    if item["index_urls"] or environment.get("UV_DEFAULT_INDEX"):
+        return environment
+    asked = _started([sys.executable, "-m", "pip", "config", "get", "global.index-url"], environment, "")
+    index = environment.get("PIP_INDEX_URL") or (asked.stdout.strip() if asked.returncode == 0 else "")
+    return {**environment, "UV_DEFAULT_INDEX": index} if index else environment
+
+
+def _build(names: Sequence[str], item: Mapping[str, Any], settings: Settings) -> None:
+    """Build wheels of pure Python: hosts have no compiler, and what is compiled here would be for this machine."""
+    if not settings.built:
+        raise SourceError("source_built_here", source=item["source"], names=", ".join(names))
+    os.makedirs(settings.built, exist_ok=True)
+    environment = {**_index_environment(item, settings), "SOURCE_DATE_EPOCH": "315532800"}
+    if environment.get("UV_DEFAULT_INDEX") or item["index_urls"]:
+        environment["PIP_INDEX_URL"] = (item["index_urls"] or [environment["UV_DEFAULT_INDEX"]])[0]
+    with tempfile.TemporaryDirectory(dir=settings.built) as folder:
+        command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-input", "--no-deps", "--no-binary=:all:"]
+        _run([*command, "--wheel-dir", folder, "--", *names], environment, str(item["source"]))
+        for name in sorted(os.listdir(folder)):
+            if not name.endswith("-none-any.whl"):
+                raise SourceError("source_not_pure", source=item["source"], name=name)
+            os.replace(os.path.join(folder, name), os.path.join(settings.built, name))
+
+
+def _started(command: Sequence[str], environment: Mapping[str, str], text: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, env=dict(environment), input=text, capture_output=True, text=True, errors="replace", check=False
     )
+
+
+def _run(command: list[str] | tuple[str, ...], environment: Mapping[str, str], what: str) -> str:
+    result = _started(command, environment, "")
     if result.returncode:
         said = (result.stderr or result.stdout).strip()[-2000:]
         raise SourceError("source_program_failed", source=what, program=command[0], status=result.returncode, said=said)
@@ -253,5 +329,6 @@ _RESOLVERS: dict[str, Callable[[Mapping[str, Any], str, Settings], dict[str, Any
     "apt": _apt,
     "dnf": _dnf,
     "pip": _pip,
+    "venv": _environment,
     "toolkit": _toolkit,
 }

@@ -16,6 +16,11 @@ from typing import Any, cast
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container_user import user_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import own_gpus, with_own_gpus
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import (
+    candidates,
+    environment_section,
+    held,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
     gpus_of,
     gpus_of_machine,
@@ -26,7 +31,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import former, names_on
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv, scripts_folder
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
+    PYTHON,
+    is_made,
+    is_venv,
+    scripts_folder,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
@@ -113,6 +123,7 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             # No host was looked at: names stand where addresses will.
             plan["launch"] = Deployment(name, head, asked["hosts"], plan, image, variables).launch
             continue
+        errors += _no_environment(name, variables[head], records, bundle, question.language)
         errors += _shared_firewalls(question, members)
         network = Network(
             name,
@@ -129,8 +140,16 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
         )
         if network.connectivity:
             decided["networks"][name] = network.connectivity
+        environments = {host: environment_section(variables[host], records) for host in asked["hosts"]}
         agreed = {
-            host: ChainMap({"llm_interface": network.interfaces.get(host)}, cast(Any, variables[host]))
+            host: ChainMap(
+                {
+                    "llm_interface": network.interfaces.get(host),
+                    # The rest asks which one, and not whose.
+                    PYTHON: environments[host].get("python"),
+                },
+                cast(Any, variables[host]),
+            )
             for host in asked["hosts"]
         }
         deployment = Deployment(name, head, asked["hosts"], plan, image, agreed, serving.files(), question.names)
@@ -140,7 +159,7 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
         sections = network.sections()
         for host in members:
             section = {"deployment": name, "head": head, "planned": deployment.planned, "unknown": unknown}
-            section |= _named(question, host)
+            section |= {**_named(question, host), "environment": environments[host]}
             roles = {} if unknown else host_sections(deployment.of(host))
             decided["hosts"][host] = {**section, "network": sections[host], **roles}
     return decided
@@ -226,6 +245,18 @@ def _serving(
         return sources.config(f"{bundle}/{path}")
 
     return Serving(name, question.variables[str(asked["head"])], records, read, sources.text, question.language)
+
+
+def _no_environment(
+    name: str, head: Mapping[str, Any], records: Sequence[Mapping[str, Any]], bundle: str, language: str
+) -> list[dict[str, str]]:
+    """A host is to make its environment, and the bundle holds no wheels of the release."""
+    if not is_made(head) or candidates(head, records):
+        return []
+    where, version = message("where_group", language, group=name), str(head["vllm_version"])
+    releases = names(sorted({each.vllm_version for each in held(records)}), language)
+    values = {"deployment": name, "path": bundle, "releases": releases}
+    return [problem("bundle_without_environment", language, value=version, where=where, **values)]
 
 
 def _ray_open(

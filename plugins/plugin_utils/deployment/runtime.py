@@ -10,6 +10,8 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SCRIPTS
 
 RUNTIME, PYTHON = "vllm_runtime", "vllm_python"
+# On which interpreter a host makes an environment, where nobody has made one for it.
+BASE_PYTHON = "vllm_base_python"
 # For which GPUs somebody built the vLLM of an environment.
 CAPABILITIES = "vllm_compute_capabilities"
 CONTAINER, VENV = "container", "venv"
@@ -19,6 +21,11 @@ USER = "llm-vllm"
 
 def is_venv(variables: Mapping[str, Any]) -> bool:
     return variables.get(RUNTIME) == VENV
+
+
+def is_made(variables: Mapping[str, Any]) -> bool:
+    """Whether a host makes its environment, from wheels of the bundle."""
+    return is_venv(variables) and not variables.get(PYTHON)
 
 
 def scripts_folder(variables: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIF
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems, planned_driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import stands_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import ADAPTERS, BY_NAME, needed_models
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import RUNTIME, VENV
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, RUNTIME, VENV
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP as PAGE_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import IMAGE, WISH
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
@@ -39,6 +39,12 @@ class _Held(NamedTuple):
     @property
     def images(self) -> list[Mapping[str, Any]]:
         return [image for file in self.files if file.get("kind") == "image" for image in mappings(file.get("images"))]
+
+    @property
+    def environments(self) -> list[str]:
+        """The releases of vLLM of which hosts can make an environment."""
+        made = [file for file in self.files if file.get("kind") == "python" and file.get("environment")]
+        return sorted({str(file.get("vllm_version")) for file in made})
 
     @property
     def references(self) -> list[str]:
@@ -90,7 +96,9 @@ def bundle_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any
         if not useless:
             held = _Held(directory, mappings(bundle["manifest"].get("files")))
             yield from _model_problems(inventory, deployment, head, held)
-            if inventory.get(head, RUNTIME) != VENV:
+            if inventory.get(head, RUNTIME) == VENV:
+                yield from _environment_problems(inventory, deployment, head, held)
+            else:
                 yield from _image_problems(inventory, deployment, head, held)
         elif directory not in said:
             said.add(directory)
@@ -173,6 +181,22 @@ def _model_problems(inventory: Inventory, deployment: str, head: str, held: _Hel
             deployment=deployment,
             path=held.directory,
             models=inventory.names(held.models),
+        )
+
+
+def _environment_problems(inventory: Inventory, deployment: str, head: str, held: _Held) -> Problems:
+    """Wheels of the release, where the host makes its environment. Whether they are for its Python is known when the host was looked at."""
+    version = str(inventory.get(head, "vllm_version") or "")
+    if inventory.get(head, PYTHON) or any(inventory.is_open(head, name) for name in (PYTHON, "vllm_version")):
+        return
+    if version not in held.environments:
+        yield inventory.problem(
+            "bundle_without_environment",
+            value=inventory.text(version),
+            where=inventory.where("vllm_version", head, deployment),
+            deployment=deployment,
+            path=held.directory,
+            releases=inventory.names(held.environments),
         )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import machines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
+    BASE_PYTHON,
     CAPABILITIES,
     PYTHON,
     RUNTIME,
@@ -23,7 +24,7 @@ _OF_ENVIRONMENTS = (PYTHON, CAPABILITIES)
 # What a service with ProtectHome and PrivateTmp does not see (systemd.exec(5)).
 _HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 # Where the server reads. What lies in the folder of the models is as visible as the folder.
-_READ = (PYTHON, "llm_host_dir", "models_dir", "vllm_model", "vllm_tokenizer", "vllm_speculative_model")
+_READ = (PYTHON, BASE_PYTHON, "llm_host_dir", "models_dir", "vllm_model", "vllm_tokenizer", "vllm_speculative_model")
 
 
 def runtime_problems(inventory: Inventory) -> Problems:
@@ -51,12 +52,12 @@ def runtime_problems(inventory: Inventory) -> Problems:
 
 
 def _of_host(inventory: Inventory, deployment: str, host: str) -> Problems:
-    python = inventory.get(host, PYTHON)
-    if not inventory.is_open(host, PYTHON):
-        if python in (None, ""):
-            yield _problem(inventory, "venv_without_python", deployment, host, PYTHON)
-        elif not posixpath.isabs(str(python)):
-            yield _problem(inventory, "venv_python_relative", deployment, host, PYTHON)
+    if not any(inventory.get(host, name) or inventory.is_open(host, name) for name in (PYTHON, "llm_bundle_dir")):
+        yield _problem(inventory, "venv_without_python", deployment, host, PYTHON)
+    for name in (PYTHON, BASE_PYTHON):
+        path = inventory.get(host, name)
+        if path not in (None, "") and not inventory.is_open(host, name) and not posixpath.isabs(str(path)):
+            yield _problem(inventory, "venv_python_relative", deployment, host, name)
     for name in _hidden(inventory, host):
         yield _problem(inventory, "venv_path_hidden", deployment, host, name, folders=inventory.names(_HIDDEN))
     for name in _OF_CONTAINERS:

@@ -31,9 +31,16 @@ def _marks(images: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def disk_needs(
-    records: Sequence[Mapping[str, Any]], models: Collection[str] = (), host_dir: str = "/opt/llm"
+    records: Sequence[Mapping[str, Any]],
+    models: Collection[str] = (),
+    host_dir: str = "/opt/llm",
+    environment: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """What the records of a manifest put on a host that needs these models, as ``measure_disks`` takes it."""
+    """What the records of a manifest put on a host that needs these models, as ``measure_disks`` takes it.
+
+    ``environment`` is the Python environment that the host makes of wheels: its ``name``, the ``bytes`` that it will have, and the ``mark``
+    that is there when it was made.
+    """
     needs: list[dict[str, Any]] = []
     for record in records:
         kind, size = record["kind"], int(record["size"])
@@ -46,7 +53,13 @@ def disk_needs(
         elif kind == "model":
             if record.get("model") not in models:
                 continue
+        elif kind == "python":
+            if not environment or record.get("environment") != environment["name"]:
+                continue
         elif kind not in _PREPARE_KINDS:
             continue
         needs.append({"directory": host_dir, "name": name, "bytes": size, "marks": marks})
+    if environment:
+        marks = [[environment["mark"]]]
+        needs.append({"directory": host_dir, "name": "", "bytes": environment["bytes"], "marks": marks})
     return [need for need in needs if need["bytes"]]

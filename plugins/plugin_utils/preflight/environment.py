@@ -12,7 +12,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities
 
 
 def environment_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings:
-    """Whether it holds vLLM, of the release that the plan is made for."""
+    """Whether it holds vLLM, of the release that the plan is made for; or whether one can be made."""
+    yield from _base_findings(hosts, deployment, host)
     python = str(hosts.get(host, "python") or "")
     if not python:
         return
@@ -23,6 +24,23 @@ def environment_findings(hosts: Hosts, deployment: Deployment, host: str) -> Fin
         yield hosts.finding("venv_unusable", [host], python, where, host=host, reason=found.get("error"))
     elif not _same(wanted, has):
         yield hosts.finding("venv_other_release", [host], wanted, where, host=host, python=python, found=has)
+
+
+def _base_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings:
+    """Whether the Python on which the host makes its environment is there, and is one that the wheels of the bundle are for."""
+    base = str(hosts.get(host, "base") or "")
+    if not base:
+        return
+    found, held = hosts.found(host, "base_python"), list(hosts.get(host, "environments") or [])
+    where = message("where_group", hosts.lang, group=deployment.name)
+    if not found.get("python"):
+        yield hosts.finding("venv_no_base_python", [host], base, where, host=host, reason=found.get("error"))
+    elif held and not any(each["fits"] for each in held):
+        names = [message("venv_of_python", hosts.lang, python=each["python"], glibc=each["glibc"]) for each in held]
+        values = {"python": found["python"], "glibc": found.get("glibc"), "version": hosts.get(host, "vllm_version")}
+        yield hosts.finding(
+            "venv_other_python", [host], base, where, host=host, environments=hosts.names(names), **values
+        )
 
 
 def _same(wanted: str, found: str) -> bool:

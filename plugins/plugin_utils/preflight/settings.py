@@ -9,11 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, own_gpus
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import candidates
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of_machine, image_to_run
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.ray import object_store_gib
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
+    BASE_PYTHON,
+    PYTHON,
+    is_made,
+    is_venv,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 Records = Sequence[Mapping[str, Any]]
@@ -36,6 +42,8 @@ SHARED = {
     "tensor_parallel_size": "vllm_tensor_parallel_size",
     "pipeline_parallel_size": "vllm_pipeline_parallel_size",
 }
+# What was found on a host, as facts with llm_ before their names.
+FOUND = ("disks", "gpu", "host", "environment", "base_python")
 _PORT = re.compile(r"(vllm|ray)_(.*_)?port")
 
 
@@ -68,7 +76,8 @@ def check_arguments(
         if host in selected:
             bundle = bundle_of(variables, role)
             settings[host] |= _wanted(variables, read_bundle(bundle) if bundle else ())
-            settings[host] |= {key: facts[host].get(f"llm_{key}") for key in ("disks", "gpu", "host", "environment")}
+            settings[host] |= _made(variables, role, read_bundle)
+            settings[host] |= {key: facts[host].get(f"llm_{key}") for key in FOUND}
     limits = {name: role[f"preflight_{name}"] for name in LIMITS}
     return {"deployments": concerned, "facts": facts, "settings": settings, "limits": limits}
 
@@ -106,6 +115,21 @@ def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
 
 def _is_of_model(record: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
     return bool(record["kind"] == "model" and record.get("model") in needed_models(variables))
+
+
+def _made(
+    variables: Mapping[str, Any], role: Mapping[str, Any], read_bundle: Callable[[str], Records]
+) -> dict[str, Any]:
+    """Where the host makes an environment: on which Python, what the bundle holds wheels for, and whether they fit what was found.
+
+    The wheels come from the bundle also where other things do not.
+    """
+    if not is_made(variables) or not is_true(role["preflight_bundle_required"]):
+        return {}
+    found = _gathered(variables).get("llm_base_python") or {}
+    held = candidates(variables, read_bundle(str(variables["llm_bundle_dir"])))
+    environments = [{"python": each.python, "glibc": each.glibc, "fits": each.fits(found)} for each in held]
+    return {"base": variables[BASE_PYTHON], "environments": environments}
 
 
 def _image(variables: Mapping[str, Any], records: Records) -> Mapping[str, Any]:

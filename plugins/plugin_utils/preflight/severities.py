@@ -69,6 +69,9 @@ CHECKS: dict[str, Check] = {
     # The environment of vllm_python
     "venv_unusable": Check(ERROR, "vllm_python"),
     "venv_other_release": Check(ERROR, "vllm_version"),
+    # The Python on which an environment is made
+    "venv_no_base_python": Check(ERROR, "vllm_base_python"),
+    "venv_other_python": Check(ERROR, "vllm_base_python"),
     # Others on the host
     "port_taken": Check(ERROR),
     "service_foreign": Check(ERROR),

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils import _environment, _rehash
 from ansible_collections.baremetal.llm.plugins.module_utils import _evidence as evidence
-from ansible_collections.baremetal.llm.plugins.module_utils import _rehash
 
 from tests.support.modules import run_module
 
@@ -300,3 +300,17 @@ def test_a_process_that_is_older_than_its_files_is_noticed(tmp_path: Path, monke
     assert differ(-1000) == [], "the clock was set back: that says nothing"
     running = False
     assert differ(1) == [], "what does not run has read nothing"
+
+
+def test_what_happens_to_an_environment_is_noticed(tmp_path: Path) -> None:
+    top = tmp_path / "venv"
+    (top / "bin").mkdir(parents=True)
+    (top / "bin/python3").symlink_to(sys.executable)
+    (top / "module.py").write_text("one")
+    _environment.write_note(str(top), "abc")
+    record(tmp_path / "records", {"environments": [str(top)]})
+    assert differs(tmp_path / "records") == []
+    (top / "module.py").write_text("two")
+    assert differs(tmp_path / "records") == [f"environments {top}"]
+    _environment.write_note(str(top), "abc")
+    assert differs(tmp_path / "records") == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,7 @@ def test_the_release_of_an_environment(tmp_path: Path, text: str, beside: bool, 
 
 
 def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
-    assert facts(tmp_path)["llm_environment"] == {}
+    assert "llm_environment" not in facts(tmp_path), "who asks for less takes nothing back"
     assert facts(tmp_path, vllm_python="/nonexistent/python3")["llm_environment"] == {"error": "no such program"}
 
 
@@ -166,3 +167,25 @@ def test_units_that_run_the_server_are_found(tmp_path: Path) -> None:
     for name in ("llm-vllm.service", "llm-vllm-one.service", "llm-probe.service"):
         (tmp_path / name).touch()
     assert gather.server_units(str(tmp_path)) == ["llm-vllm", "llm-vllm-one"]
+
+
+def test_the_python_on_which_an_environment_is_made(tmp_path: Path) -> None:
+    assert "llm_base_python" not in facts(tmp_path)
+    found = facts(tmp_path, base_python=sys.executable)["llm_base_python"]
+    assert found == {"python": "{0}.{1}".format(*sys.version_info[:2]), "glibc": platform.libc_ver()[1]}
+    assert facts(tmp_path, base_python="/nonexistent/python3")["llm_base_python"] == {"error": "no such program"}
+    for text, error in (
+        ("echo broken >&2; exit 1", "broken"),
+        ("exit 3", "it ends with status 3"),
+        ("echo 3.10", "3.10"),
+    ):
+        program(tmp_path / "base/python3", text)
+        assert facts(tmp_path, base_python=str(tmp_path / "base/python3"))["llm_base_python"] == {"error": error}
+
+
+def test_environments_that_were_made_are_found(tmp_path: Path) -> None:
+    assert "llm_made_environments" not in facts(tmp_path)
+    asked = {"records_dir": str(tmp_path / "records"), "host_dir": str(tmp_path / "llm")}
+    assert facts(tmp_path, **asked)["llm_made_environments"] == []
+    (tmp_path / "llm/venvs/0.3.0-abc").mkdir(parents=True)
+    assert facts(tmp_path, **asked)["llm_made_environments"] == ["0.3.0-abc"]

@@ -520,3 +520,55 @@ def test_what_served_under_other_names_is_to_be_removed() -> None:
     engine = {"containers": [{"name": "llm-vllm"}, {"name": "llm-vllm-one"}], "images": []}
     decided = sharing({"llm_gpu_indices": [0]}, {"llm_gpu_indices": [1]}, llm_engine=engine)
     assert [each["vllm"] for each in decided["hosts"]["gpu2"]["former"]] == ["llm-vllm"]
+
+
+# -- environments that hosts make -------------------------------------------------------------------------------------
+WHEELS = [
+    {
+        "kind": "python",
+        "environment": "e",
+        "vllm_version": "0.8.5",
+        "environment_python": "3.10",
+        "glibc": "2.31",
+        "path": f"python/venvs/e/{name}",
+        "size": 1,
+        "sha256": "ab" * 32,
+    }
+    for name in ("requirements.txt", "uv-0.13.9-py3-none-any.whl")
+]
+
+
+def made(*more: dict[str, Any], **host_more: Any) -> dict[str, Any]:
+    variables = hosts(1, vllm_runtime="venv", **host_more)
+    bundle = Bundle()
+    return decide(
+        Question({"one": {"hosts": ["gpu1"], "head": "gpu1"}}, variables, ["gpu1"]),
+        Sources(lambda path: [*bundle.records(path), *more], bundle.config),
+    )
+
+
+def test_a_host_makes_its_environment_and_serves_from_it() -> None:
+    found = made(*WHEELS)
+    assert found["problems"] == []
+    section = found["hosts"]["gpu1"]
+    python = section["environment"]["python"]
+    assert section["environment"]["made"]
+    assert python.startswith("/opt/llm/venvs/0.8.5-")
+    assert section["vllm"]["unit"]["python"] == python
+    another = made(*WHEELS, vllm_base_python="/opt/python/bin/python3")["hosts"]["gpu1"]
+    assert another["vllm"]["unit"]["environment"]["PATH"] != section["vllm"]["unit"]["environment"]["PATH"]
+
+
+def test_an_environment_of_a_person_is_served_from() -> None:
+    section = made(vllm_python="/opt/vllm/bin/python3")["hosts"]["gpu1"]
+    assert section["environment"] == {"made": False, "python": "/opt/vllm/bin/python3"}
+    assert section["vllm"]["unit"]["python"] == "/opt/vllm/bin/python3"
+
+
+def test_without_wheels_of_the_release_there_is_none() -> None:
+    assert "holds no wheels of the vLLM release" in refused(made())
+    assert "0.8.5" in refused(made(*WHEELS, vllm_version="0.8.4"))
+
+
+def test_in_a_container_there_is_no_environment() -> None:
+    assert {section["environment"] == {} for section in answer(hosts())["hosts"].values()} == {True}

@@ -157,3 +157,19 @@ def test_no_manifest_breaks_the_check(content: Any) -> None:
     broken = Inventory().set(llm_offline=True, llm_bundle_dir="/srv/bundle")
     broken.more = {"bundles": {"/srv/bundle": {"manifest": {"schema": 1, "files": content}}}}
     assert broken.problems()
+
+
+def test_an_environment_is_made_of_wheels_of_the_release(offline: Inventory) -> None:
+    offline.set("gpu03", vllm_runtime="venv")
+    problem = offline.only()
+    assert (problem["code"], problem["value"].strip('"')) == ("bundle_without_environment", "0.32.0")
+    manifest = offline.more["bundles"]["/srv/bundle"]["manifest"]
+    for version in ("0.3.0", "0.32.0"):
+        name = f"vllm-{version}"
+        manifest["files"].append(
+            {"path": f"{name}/x.whl", "kind": "python", "environment": name, "vllm_version": version}
+        )
+        if version == "0.3.0":
+            assert "0.3.0" in offline.only()["allowed"]
+    assert offline.problems() == []
+    assert offline.set("gpu03", vllm_version="0.31.0", vllm_python="/opt/vllm/bin/python3").problems() == []

@@ -481,3 +481,26 @@ def test_the_environment_of_a_host_holds_the_release_of_the_plan(found: dict[str
 
 def test_no_environment_is_asked_for_where_a_container_serves() -> None:
     assert codes(check(python=None, vllm_version="0.20.0", environment={})) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "fits", "code"),
+    [
+        ({"python": "3.10", "glibc": "2.35"}, [False, True], ""),
+        ({"python": "3.12", "glibc": "2.39"}, [False, False], "venv_other_python"),
+        ({"error": "no such program"}, [False, False], "venv_no_base_python"),
+        ({}, [], "venv_no_base_python"),
+        # That the bundle holds none is said before a host is looked at.
+        ({"python": "3.10", "glibc": "2.35"}, [], ""),
+    ],
+)
+def test_the_python_of_an_environment_that_is_to_be_made(found: dict[str, str], fits: list[bool], code: str) -> None:
+    held = [
+        {"python": "3.10", "glibc": glibc, "fits": each} for glibc, each in zip(("2.39", "2.31"), fits, strict=False)
+    ]
+    result = check(base="/usr/bin/python3", vllm_version="0.3.0", base_python=found, environments=held)
+    assert set(codes(result)) == ({code} if code else set())
+    if code == "venv_other_python":
+        assert "Python 3.12 and glibc 2.39" in result["message"]
+        assert "Python 3.10 and glibc 2.31 or later" in result["message"]
+        assert '{vllm_version: "0.3.0", python: "3.12", glibc: "2.39"}' in result["message"]

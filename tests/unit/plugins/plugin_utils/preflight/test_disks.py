@@ -41,3 +41,14 @@ def test_images_that_cannot_be_recognised_are_always_needed(images: Any) -> None
 
 def test_without_a_model_no_model_comes() -> None:
     assert disk_needs([RECORDS[1]]) == []
+
+
+def test_an_environment_needs_its_wheels_and_room_for_itself() -> None:
+    wheels = [{"path": f"python/venvs/{name}/x.whl", "kind": "python", "size": 7, "environment": name} for name in "ab"]
+    needs = disk_needs(
+        [*RECORDS[5:], *wheels], host_dir="/srv/llm", environment={"name": "b", "bytes": 20, "mark": "/srv/llm/m"}
+    )
+    assert needs == [
+        {"directory": "/srv/llm", "name": "x.whl", "bytes": 7, "marks": []},
+        {"directory": "/srv/llm", "name": "", "bytes": 20, "marks": [["/srv/llm/m"]]},
+    ]

@@ -60,6 +60,7 @@ def test_all_that_is_known_of_a_host() -> None:
         "model_bytes": 42, "drivers": ["570.195.03"], "image": {"reference": "vllm:1"},
         "disks": [], "gpu": FACTS["llm_gpu"], "host": FACTS["llm_host"],
             "python": None, "vllm_version": "0.8.5", "environment": None,
+            "base_python": None,
     }  # fmt: skip
     assert passed["limits"] == {name: f"the {name}" for name in LIMITS}
 
@@ -102,3 +103,31 @@ def test_the_check_takes_what_is_made_here() -> None:
     limits = {f"preflight_{name}": None for name in LIMITS}
     codes = [entry["code"] for entry in check_hosts(**arguments(["gpu03"], limits))["problems"]]
     assert "no_gpu_found" in codes
+
+
+def test_of_an_environment_that_is_to_be_made_what_the_bundle_holds_and_the_host_has() -> None:
+    fields = {
+        "kind": "python",
+        "environment": "e",
+        "vllm_version": "0.8.5",
+        "environment_python": "3.10",
+        "glibc": "2.31",
+    }
+    files = [
+        {**fields, "path": f"python/venvs/e/{name}", "size": 1, "sha256": "ab"}
+        for name in ("requirements.txt", "uv-1.whl")
+    ]
+    for glibc, fits in (("2.31", True), ("2.28", False)):
+        facts = {**FACTS, "llm_base_python": {"python": "3.10", "glibc": glibc}}
+        said = {
+            "vllm_runtime": "venv",
+            "vllm_base_python": "/usr/bin/python3",
+            "ansible_facts": facts,
+            "llm_offline": False,
+        }
+        fleet = {"gpu01": variables(**said), "gpu02": variables(), "gpu03": variables()}
+        passed = check_arguments(DEPLOYMENTS, fleet, ["gpu01"], ROLE, {"/bundle": [*RECORDS, *files]}.__getitem__)
+        mine = passed["settings"]["gpu01"]
+        assert mine["base"] == "/usr/bin/python3"
+        assert mine["base_python"] == facts["llm_base_python"]
+        assert mine["environments"] == [{"python": "3.10", "glibc": "2.31", "fits": fits}]
