@@ -274,10 +274,10 @@ ansible_facts:
       type: dict
       sample: {"version": "0.11.0"}
     llm_server_units:
-      description: The names of the units that run vLLM without a container.
+      description: The names of the units that run vLLM or Ray without a container.
       type: list
       elements: str
-      sample: [llm-vllm]
+      sample: [llm-ray, llm-vllm]
     llm_engine:
       description:
         - The engine's C(containers), each with C(id), C(name), C(image) and C(state), and C(images), each with C(id) and C(tags).
@@ -386,8 +386,8 @@ def environment(python: str, programs: Programs) -> dict[str, str]:
 
 
 def server_units(folder: str = "/etc/systemd/system") -> list[str]:
-    """Those that run vLLM without a container, without their .service."""
-    found = glob.glob(os.path.join(folder, "llm-vllm*.service"))
+    """Those that run vLLM or Ray without a container, without their .service."""
+    found = [path for kind in ("vllm", "ray") for path in glob.glob(os.path.join(folder, "llm-{0}*.service".format(kind)))]
     return sorted(os.path.basename(path)[: -len(".service")] for path in found)
 
 

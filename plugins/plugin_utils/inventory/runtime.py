@@ -18,7 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
 
 # What says something about a container and nothing else.
-_OF_CONTAINERS = ("vllm_image", "vllm_extra_volumes", "llm_container_uid", "ray_memory_limit_gib")
+_OF_CONTAINERS = ("vllm_image", "vllm_extra_volumes", "llm_container_uid")
 _OF_ENVIRONMENTS = (PYTHON, CAPABILITIES)
 # What a service with ProtectHome and PrivateTmp does not see (systemd.exec(5)).
 _HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
@@ -35,12 +35,6 @@ def runtime_problems(inventory: Inventory) -> Problems:
             for name in _OF_ENVIRONMENTS if host not in venv and not inventory.is_open(host, RUNTIME) else ():
                 if inventory.get(host, name) not in (None, "", []):
                     yield _problem(inventory, "venv_setting_unused", deployment, host, name)
-        if not venv:
-            continue
-        if len(members) > 1:
-            yield _problem(
-                inventory, "venv_several_hosts", deployment, venv[0], RUNTIME, hosts=inventory.names(members)
-            )
         for host in venv:
             mates = next((each for each in shared if host in each), [])
             if mates:
@@ -62,8 +56,6 @@ def _of_host(inventory: Inventory, deployment: str, host: str) -> Problems:
     for name in _OF_CONTAINERS:
         if inventory.get(host, name) not in (None, "", []):
             yield _problem(inventory, "venv_container_setting", deployment, host, name)
-    if inventory.get(host, "vllm_executor") == "ray":
-        yield _problem(inventory, "venv_with_ray", deployment, host, "vllm_executor")
 
 
 def _hidden(inventory: Inventory, host: str) -> Iterator[str]:
