@@ -270,9 +270,10 @@ ansible_facts:
       sample: {"ray_token": "same"}
     llm_environment:
       description:
-        - The C(version) of vLLM in the environment of O(vllm_python), or the C(error) with which that could not be read. Empty where none is looked at.
+        - The C(version) of vLLM and that of Ray (C(ray), empty without Ray) in the environment of O(vllm_python), or the C(error) with which these could
+          not be read. Only returned with O(vllm_python).
       type: dict
-      sample: {"version": "0.11.0"}
+      sample: {"version": "0.11.0", "ray": "2.48.0"}
     llm_server_units:
       description: The names of the units that run vLLM or Ray without a container.
       type: list
@@ -315,7 +316,15 @@ MINIMAL_SUBSET = frozenset(
         *("platform", "python", "selinux", "service_mgr", "ssh_pub_keys", "user"),
     )
 )
-VERSION_PROGRAM = "import importlib.metadata as found; print(found.version('vllm'))"
+# A line for vLLM, and one for Ray, which is empty where there is none.
+VERSION_PROGRAM = """\
+import importlib.metadata as found
+print(found.version("vllm"))
+try:
+    print(found.version("ray"))
+except found.PackageNotFoundError:
+    print()
+"""
 GPU_PROCESSES = ["--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader,nounits"]
 
 
@@ -371,18 +380,18 @@ def probe_state(path: str) -> dict[str, Any]:
 
 
 def environment(python: str, programs: Programs) -> dict[str, str]:
-    """The release of vLLM in an environment, from its metadata: to import it takes seconds."""
-    if not python:
-        return {}
+    """The releases of vLLM and Ray in an environment, from their metadata: to import them takes seconds."""
     if not os.access(python, os.X_OK):
         return {"error": "no such program"}
     status, out, err = programs.run([python, "-I", "-c", VERSION_PROGRAM])
-    said = out.strip()
-    if status or not said:
+    vllm, _newline, ray = out.strip().partition("\n")
+    if status or not vllm:
         lines = (err or out).strip().splitlines() or ["it ends with status {0}".format(status)]
         return {"error": lines[-1]}
     program = os.path.join(os.path.dirname(python), "vllm")
-    return {"version": said} if os.access(program, os.X_OK) else {"error": "no program {0}".format(program)}
+    if not os.access(program, os.X_OK):
+        return {"error": "no program {0}".format(program)}
+    return {"version": vllm, "ray": ray}
 
 
 def server_units(folder: str = "/etc/systemd/system") -> list[str]:
@@ -417,16 +426,17 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_firewall": firewalls,
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_engine": engine,
-        "llm_environment": environment(options["vllm_python"] or "", programs),
         "llm_server_units": server_units(),
         "llm_probe": probe_state(options["probe_state"]),
-        **of_earlier_runs(options, Host(programs, gpu)),
+        **as_asked(options, Host(programs, gpu)),
     }
 
 
-def of_earlier_runs(options: dict[str, Any], host: Host) -> dict[str, Any]:
-    """What runs left on the host, as far as it is asked for: a later call that asks for less takes nothing back of what is known."""
+def as_asked(options: dict[str, Any], host: Host) -> dict[str, Any]:
+    """The environment, and what runs left on the host, as far as it is asked for: a later call that asks for less takes nothing back of what is known."""
     found: dict[str, Any] = {}
+    if options["vllm_python"]:
+        found["llm_environment"] = environment(options["vllm_python"], host.programs)
     if options["lock_file"]:
         found["llm_lock"] = read_lock(options["lock_file"])
     if options["records_dir"]:
