@@ -24,7 +24,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit impo
 # How long all of it may take; the tasks give it the same.
 SECONDS = 180
 # As docker's --env-file reads it.
-_WITH_VARIABLES = 'while IFS= read -r variable; do export "$variable"; done; exec "$@"'
+_WITH_VARIABLES = 'while IFS= read -r variable || [ -n "$variable" ]; do export "$variable"; done; exec "$@"'
 
 
 def collective_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
