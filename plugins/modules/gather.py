@@ -396,7 +396,9 @@ def environment(python: str, programs: Programs) -> dict[str, str]:
 
 def server_units(folder: str = "/etc/systemd/system") -> list[str]:
     """Those that run vLLM or Ray without a container, without their .service."""
-    found = [path for kind in ("vllm", "ray") for path in glob.glob(os.path.join(folder, "llm-{0}*.service".format(kind)))]
+    found = [
+        path for kind in ("vllm", "ray") for path in glob.glob(os.path.join(folder, "llm-{0}*.service".format(kind)))
+    ]
     return sorted(os.path.basename(path)[: -len(".service")] for path in found)
 
 

@@ -56,5 +56,8 @@ def _ray_token(member: Member) -> dict[str, str]:
     Since Ray 2.52: https://docs.ray.io/en/latest/ray-security/token-auth.html. Older releases ignore the variables.
     """
     if member.enabled("ray_token_enabled"):
-        return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": member.ray_token_file if is_venv(member.variables) else RAY_TOKEN}
+        return {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": member.ray_token_file if is_venv(member.variables) else RAY_TOKEN,
+        }
     return {"RAY_AUTH_MODE": "disabled"}

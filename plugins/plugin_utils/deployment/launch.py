@@ -40,14 +40,15 @@ def host_sections(member: Member) -> dict[str, Any]:
         "is_head": member.is_head,
         "image": member.deployment.image,
         # Prints something where the server of the head runs, which may be outside of this run.
-        "serves": runtime_section(
-            member.variables, names_on(member.deployment.head, member.deployment.names)["vllm"]
-        )["running"],
+        "serves": runtime_section(member.variables, names_on(member.deployment.head, member.deployment.names)["vllm"])[
+            "running"
+        ],
         "interface": interface.get("interface"),
         "address": member.address,
         **_for_user(member),
         "runtime": VENV if is_venv(member.variables) else CONTAINER,
-        "units": [part["unit"]["name"] for part in (ray, server) if part["unit"]],
+        # The units that belong on this host, as those of gather are called.
+        "units": [member.names[kind] for kind, part in (("ray", ray), ("vllm", server)) if part["unit"]],
         "secrets": secrets_section(member.variables),
         "hosts_file": unit.hosts_file(member),
         "ray": ray,

@@ -42,7 +42,16 @@ def runtime_section(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
             "end_of_log": ["docker", "logs", "--tail", "20", name],
             "state": ["docker", "inspect", "--format", state, name],
             # Prints something where it runs.
-            "running": ["docker", "container", "ls", "--quiet", "--filter", f"name=^{name}$", "--filter", "status=running"],
+            "running": [
+                "docker",
+                "container",
+                "ls",
+                "--quiet",
+                "--filter",
+                f"name=^{name}$",
+                "--filter",
+                "status=running",
+            ],
         }
     unit = f"{name}.service"
     journal = ["journalctl", "--no-pager", "--output=cat"]

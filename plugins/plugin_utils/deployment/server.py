@@ -67,16 +67,17 @@ def _container(member: Member, environment: Mapping[str, Any], started: Mapping[
     return made
 
 
-def _unit(
-    member: Member, environment: Mapping[str, Any], started: Mapping[str, Any], reads: str
-) -> dict[str, Any]:
+def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any], reads: str) -> dict[str, Any]:
     command = [*_program(member, str(member.variables[PYTHON])), *(started.get("config") or started)["argv"]]
     places = {
         "LLM_API_KEY_FILE": member.key_file,
         "LLM_SECRETS_DIR": posixpath.dirname(member.key_file),
         "LLM_STARTS_FILE": f"/run/{member.names['vllm']}/starts",
     }
-    more = {**started["environment"], **({"LLM_API_PATHS": " ".join(_api_paths(member)), **places} if member.is_head else {})}
+    more = {
+        **started["environment"],
+        **({"LLM_API_PATHS": " ".join(_api_paths(member)), **places} if member.is_head else {}),
+    }
     return unit_section(member, "vllm", unit_environment(member, environment, more), command, reads)
 
 

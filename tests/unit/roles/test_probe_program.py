@@ -465,7 +465,11 @@ def test_a_rank_of_which_ray_knows_that_it_died_is_not_waited_for(host: Host) ->
     (host.folder / "exec").write_text('a warning\n{"lost": ["RayWorkerWrapper on node2"]}\n')
     with serving(hangs) as (url, _asked):
         names, seconds = host.restarts(
-            *server(url, "--cluster", "docker exec llm-ray python3 /llm/cluster.py 10.0.0.1:6379", "--below", "llm-ray"), SILENCE_MOST=60, SILENCE_LEAST=60
+            *server(
+                url, "--cluster", "docker exec llm-ray python3 /llm/cluster.py 10.0.0.1:6379", "--below", "llm-ray"
+            ),
+            SILENCE_MOST=60,
+            SILENCE_LEAST=60,
         )
     assert names == ["llm-vllm"]
     assert seconds < 30
@@ -680,7 +684,7 @@ def test_a_unit_of_ray_that_stands_still_is_ended_for_systemd_to_start_it(unit: 
 def test_ray_in_a_unit_is_asked_for_ranks_that_died_and_restarted_where_vllm_alone_did_not_help(unit: Host) -> None:
     unit.keeps(restarts=1)
     asks = unit.folder / "asks"
-    asks.write_text("#!/bin/sh\necho '{\"lost\": [\"RayWorkerProc on node2\"]}'\n")
+    asks.write_text('#!/bin/sh\necho \'{"lost": ["RayWorkerProc on node2"]}\'\n')
     asks.chmod(0o755)
     with serving(hangs) as (url, _asked):
         said = unit.says_until(

@@ -120,8 +120,8 @@ def cluster(name: str, executor: str = "ray", **more: Any) -> dict[str, Any]:
 
 def test_ray_is_a_unit_on_each_host_and_vllm_one_on_the_head() -> None:
     head, worker = cluster("gpu1"), cluster("gpu2")
-    assert head["units"] == ["llm-ray.service", "llm-vllm.service"]
-    assert worker["units"] == ["llm-ray.service"]
+    assert head["units"] == ["llm-ray", "llm-vllm"]
+    assert worker["units"] == ["llm-ray"]
     assert head["ray"]["container"] == head["vllm"]["container"] == {}
     assert ' "/opt/llm/scripts/start-ray.sh" "--head" "--port=6379" ' in head["ray"]["unit"]["text"]
     assert ' "/opt/llm/scripts/start-ray.sh" "--address=10.0.0.1:6379" "--block" ' in worker["ray"]["unit"]["text"]
@@ -139,7 +139,9 @@ def test_both_units_find_the_sockets_of_the_session() -> None:
     head = cluster("gpu1")
     for unit in (head["ray"]["unit"], head["vllm"]["unit"]):
         assert unit["environment"]["TMPDIR"] == "/var/lib/llm-vllm"
-        assert {"StateDirectory=llm-vllm", "StateDirectoryMode=0700", "PrivateTmp=yes"} <= set(unit["text"].splitlines())
+        assert {"StateDirectory=llm-vllm", "StateDirectoryMode=0700", "PrivateTmp=yes"} <= set(
+            unit["text"].splitlines()
+        )
         assert (unit["environment"]["RAY_AUTH_MODE"], unit["environment"]["RAY_AUTH_TOKEN_PATH"]) == (
             "token",
             "/opt/llm/secrets/ray_token",
@@ -153,7 +155,11 @@ def test_both_units_find_the_sockets_of_the_session() -> None:
 def test_the_sandbox_is_the_same_for_both() -> None:
     head = cluster("gpu1", ray_memory_limit_gib=8)
     ray, vllm = (head[kind]["unit"]["text"].splitlines() for kind in ("ray", "vllm"))
-    same = [line for line in ray if line.partition("=")[0] not in ("Description", "EnvironmentFile", "ExecStart", "RuntimeDirectory")]
+    same = [
+        line
+        for line in ray
+        if line.partition("=")[0] not in ("Description", "EnvironmentFile", "ExecStart", "RuntimeDirectory")
+    ]
     assert set(same) - set(vllm) <= {line for line in ray if line.startswith("# ")}
     assert "MemoryMax=8589934592" in same
     assert not [line for line in cluster("gpu1")["ray"]["unit"]["text"].splitlines() if line.startswith("MemoryMax=")]
@@ -191,7 +197,7 @@ def test_ray_is_asked_as_the_user_of_its_unit_with_its_variables() -> None:
 
 def test_without_ray_each_host_runs_vllm_and_workers_follow_the_head() -> None:
     head, worker = cluster("gpu1", "mp"), cluster("gpu2", "mp")
-    assert head["units"] == worker["units"] == ["llm-vllm.service"]
+    assert head["units"] == worker["units"] == ["llm-vllm"]
     assert '"/opt/llm/scripts/start-vllm.sh" "0" "vllm"' in head["vllm"]["unit"]["text"]
     follows = '"/opt/env/bin/python3" "/opt/llm/scripts/follow_head.py" "10.0.0.1" "29501" "vllm" "serve"'
     assert f"ExecStart={follows} " in worker["vllm"]["unit"]["text"]
@@ -206,7 +212,9 @@ def test_the_all_reduce_runs_from_the_environment_with_its_secrets_off_the_comma
     assert found["environment"]["HF_TOKEN"] == "secret-token"
     command = found["command"]
     assert command[0] == "systemd-run"
-    assert {"--unit=llm-collective", "--property=User=llm-vllm", "--property=LimitMEMLOCK=infinity:infinity"} <= set(command)
+    assert {"--unit=llm-collective", "--property=User=llm-vllm", "--property=LimitMEMLOCK=infinity:infinity"} <= set(
+        command
+    )
     assert "--property=BindReadOnlyPaths=/opt/llm/scripts/hosts:/etc/hosts" in command
     assert not [word for word in command if "secret-token" in word or "HF_TOKEN" in word]
     assert command[-7:] == ["/opt/env/bin/python3", "/opt/llm/collective.py", "10.0.0.1", "29502", "2", "1", "1"]
