@@ -43,6 +43,7 @@ UMask=0077
 ProtectSystem=strict
 ProtectHome=yes
 PrivateTmp=yes
+PrivateMounts=yes
 ProtectProc=invisible
 ProtectClock=yes
 ProtectHostname=yes
