@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit impo
 
 from tests.support.deployments import INFINIBAND, deployment, member
 
+ROOT = Path(__file__).parents[5]
 VENV: dict[str, Any] = {
     "vllm_runtime": "venv",
     "vllm_python": "/opt/env/bin/python3",
@@ -249,6 +251,31 @@ def test_systemd_reads_it(tmp_path: Path, kind: str) -> None:
     unit.write_text(made["text"].replace("User=llm-vllm", "User=root").replace("Group=llm-vllm", ""))
     done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
     assert not [line for line in done.stderr.splitlines() if made["name"] in line and "Unknown" in line]
+
+
+def of_systemd() -> int:
+    """The release of systemd here; 0 without one. Since 250 it looks at units that nobody has installed."""
+    if not shutil.which("systemd-analyze"):
+        return 0
+    said = subprocess.run(["systemd-analyze", "--version"], capture_output=True, text=True, check=True).stdout
+    return int(said.split()[1])
+
+
+@pytest.mark.skipif(of_systemd() < 250, reason="this machine has no systemd that looks at a unit without running it")
+@pytest.mark.parametrize("kind", ["ray", "vllm"])
+def test_the_documented_exposure_is_what_systemd_computes(tmp_path: Path, kind: str) -> None:
+    made = cluster("gpu1")[kind]["unit"]
+    (tmp_path / made["name"]).write_text(made["text"])
+    asks = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(tmp_path / made["name"])]
+    said = subprocess.run(asks, capture_output=True, text=True, check=True).stdout
+    computed = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
+    stated = re.search(r"of systemd (\d+) says ([\d.]+) for Ray and for vLLM", (ROOT / "docs/security.md").read_text())
+    assert computed
+    assert stated
+    if of_systemd() == int(stated[1]):
+        assert computed[1] == stated[2]
+    # Another release counts other things.
+    assert abs(float(computed[1]) - float(stated[2])) < 0.5
 
 
 def test_a_host_without_containers_has_nothing_to_do_for_them() -> None:
