@@ -34,6 +34,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     listening_sockets,
     process_ids,
     read,
+    server_unit,
     socket_owners,
 )
 
@@ -101,7 +102,7 @@ class Holder(NamedTuple):
 
     pid: int
     program: str
-    deployment: str  # of the container it runs in, if that is one of ours
+    deployment: str  # of the container it runs in, or the unit, if that is one of ours
 
 
 def _holds(listener: str, address: str) -> bool:
@@ -118,8 +119,13 @@ def holder(address: str, port: int, proc: str = "/proc", engine: str = "/run/doc
     for pid in socket_owners(proc, process_ids(proc), inodes).values():
         program = read(proc, str(pid), "comm").strip()
         if program:  # else it has ended meanwhile
-            return Holder(pid, program, container_deployment(pid, proc, engine))
+            return Holder(pid, program, ours(pid, proc, engine))
     return Holder(0, "", "")  # of another process namespace, or the kernel's
+
+
+def ours(pid: int, proc: str = "/proc", engine: str = "/run/docker.sock") -> str:
+    """The unit of ours that a process belongs to, or the deployment of its container; nothing for any other."""
+    return server_unit(proc, pid) or container_deployment(pid, proc, engine)
 
 
 def container_deployment(pid: int, proc: str = "/proc", engine: str = "/run/docker.sock") -> str:

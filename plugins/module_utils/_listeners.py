@@ -11,13 +11,12 @@ import ipaddress
 import os
 import re
 
-from ansible_collections.baremetal.llm.plugins.module_utils._connectivity import CONTROL, container_deployment
+from ansible_collections.baremetal.llm.plugins.module_utils._connectivity import CONTROL, ours
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     lasting,
     listening_sockets,
     process_ids,
     read,
-    server_unit,
     socket_owners,
 )
 
@@ -72,9 +71,9 @@ def foreign_ports(first: int, last: int, proc: str = "/proc", engine: str = "/ru
     sockets = [(port, inode) for port, inode in _outer_sockets(proc) if first <= port <= last]
     checks = _check_sockets(proc) if sockets else []
     owners = socket_owners(proc, process_ids(proc), [*(inode for _port, inode in sockets), *checks])
-    ours = {pid for pid in set(owners.values()) if server_unit(proc, pid) or container_deployment(pid, proc, engine)}
-    ours |= {owners[inode] for inode in checks if inode in owners}
-    foreign = [(port, inode) for port, inode in sockets if owners.get(inode) not in ours]
+    known = {pid for pid in set(owners.values()) if ours(pid, proc, engine)}
+    known |= {owners[inode] for inode in checks if inode in owners}
+    foreign = [(port, inode) for port, inode in sockets if owners.get(inode) not in known]
     nameless = {inode for _port, inode in foreign if not read(proc, str(owners.get(inode)), "comm")}
     gone = nameless - lasting(proc, nameless)
     return sorted({port for port, inode in foreign if inode not in gone})

@@ -17,7 +17,7 @@ from typing import Iterable, NamedTuple
 
 _LISTEN = "0A"  # TCP_LISTEN in the fourth column of /proc/net/tcp
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
-_SERVER_UNIT = re.compile(r"/system\.slice/(llm-vllm[\w-]*)\.service(?:/|$)", re.M)
+_SERVER_UNIT = re.compile(r"/system\.slice/(llm-(?:vllm|ray)[\w-]*)\.service(?:/|$)", re.M)
 _MOMENT_SECONDS = 0.5
 
 

@@ -273,10 +273,10 @@ ansible_facts:
       sample: {"ray_token": "same"}
     llm_environment:
       description:
-        - The C(version) of vLLM in the environment of O(vllm_python), or the C(error) with which that could not be read. Only returned with
-          O(vllm_python).
+        - The C(version) of vLLM and that of Ray (C(ray), empty without Ray) in the environment of O(vllm_python), or the C(error) with which these could
+          not be read. Only returned with O(vllm_python).
       type: dict
-      sample: {"version": "0.11.0"}
+      sample: {"version": "0.11.0", "ray": "2.48.0"}
     llm_base_python:
       description:
         - The C(python) of O(base_python), as in 3.10, and the C(glibc) of the host, or the C(error) with which that could not be read. Only returned
@@ -291,10 +291,10 @@ ansible_facts:
       elements: str
       sample: [0.3.0-1f2e3d4c5b6a, 0.3.0-1f2e3d4c5b6a.wheels]
     llm_server_units:
-      description: The names of the units that run vLLM without a container.
+      description: The names of the units that run vLLM or Ray without a container.
       type: list
       elements: str
-      sample: [llm-vllm]
+      sample: [llm-ray, llm-vllm]
     llm_engine:
       description:
         - The engine's C(containers), each with C(id), C(name), C(image) and C(state), and C(images), each with C(id) and C(tags).
@@ -333,7 +333,15 @@ MINIMAL_SUBSET = frozenset(
         *("platform", "python", "selinux", "service_mgr", "ssh_pub_keys", "user"),
     )
 )
-VERSION_PROGRAM = "import importlib.metadata as found; print(found.version('vllm'))"
+# A line for vLLM, and one for Ray, which is empty where there is none.
+VERSION_PROGRAM = """\
+import importlib.metadata as found
+print(found.version("vllm"))
+try:
+    print(found.version("ray"))
+except found.PackageNotFoundError:
+    print()
+"""
 # Wheels with compiled code are for CPython of one release, and for glibc from one release on.
 BASE_PROGRAM = """\
 import json, platform, sys
@@ -396,16 +404,18 @@ def probe_state(path: str) -> dict[str, Any]:
 
 
 def environment(python: str, programs: Programs) -> dict[str, str]:
-    """The release of vLLM in an environment, from its metadata: to import it takes seconds."""
+    """The releases of vLLM and Ray in an environment, from their metadata: to import them takes seconds."""
     if not os.access(python, os.X_OK):
         return {"error": "no such program"}
     status, out, err = programs.run([python, "-I", "-c", VERSION_PROGRAM])
-    said = out.strip()
-    if status or not said:
+    vllm, _newline, ray = out.strip().partition("\n")
+    if status or not vllm:
         lines = (err or out).strip().splitlines() or ["it ends with status {0}".format(status)]
         return {"error": lines[-1]}
     program = os.path.join(os.path.dirname(python), "vllm")
-    return {"version": said} if os.access(program, os.X_OK) else {"error": "no program {0}".format(program)}
+    if not os.access(program, os.X_OK):
+        return {"error": "no program {0}".format(program)}
+    return {"version": vllm, "ray": ray}
 
 
 def base_python(python: str, programs: Programs) -> dict[str, str]:
@@ -425,8 +435,10 @@ def base_python(python: str, programs: Programs) -> dict[str, str]:
 
 
 def server_units(folder: str = "/etc/systemd/system") -> list[str]:
-    """Those that run vLLM without a container, without their .service."""
-    found = glob.glob(os.path.join(folder, "llm-vllm*.service"))
+    """Those that run vLLM or Ray without a container, without their .service."""
+    found = [
+        path for kind in ("vllm", "ray") for path in glob.glob(os.path.join(folder, "llm-{0}*.service".format(kind)))
+    ]
     return sorted(os.path.basename(path)[: -len(".service")] for path in found)
 
 

@@ -51,6 +51,15 @@ def decision(executor: str, **variables: Any) -> dict[str, Any]:
     return {"plans": {"pair": plan}, "hosts": {name: {**hosts[name], **host_sections(pair.of(name))} for name in known}}
 
 
+def _as_it_is(known: Any) -> Any:
+    """The same with texts that Ansible takes for no templates, as it does with what a module returned: docker has braces in its own formats."""
+    if isinstance(known, Mapping):
+        return {name: _as_it_is(value) for name, value in known.items()}
+    if isinstance(known, (list, tuple)):
+        return [_as_it_is(value) for value in known]
+    return {"__ansible_unsafe": known} if isinstance(known, str) and "{{" in known else known
+
+
 def run_tasks(
     folder: Path, role: str, tasks: str, docker: str, known: Mapping[str, Any], shown: str = ""
 ) -> tuple[int, str, list[str]]:
@@ -60,7 +69,7 @@ def run_tasks(
         (folder / name).write_text(text)
     (folder / "docker").chmod(0o755)
     (folder / "calls").touch()
-    arguments = [folder / "play.yml", "-i", folder / "hosts.yml", "--limit", "a", "-e", json.dumps(known)]
+    arguments = [folder / "play.yml", "-i", folder / "hosts.yml", "--limit", "a", "-e", json.dumps(_as_it_is(known))]
     environment = {"PATH": f"{folder}:{os.environ['PATH']}", "CALLS": str(folder / "calls")}
     done = playbook(*arguments, environment=environment)
     return done.returncode, done.stdout, (folder / "calls").read_text().splitlines()

@@ -41,8 +41,9 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/bundle/signature.py", r"^\(ssh-"),
     ("plugins/plugin_utils/deployment/container_user.py", r"^import "),
     ("plugins/plugin_utils/deployment/unit.py", r"^NoNewPrivileges=|^# Made by |^RestrictAddress|^After=|^Wants="),
+    ("plugins/plugin_utils/deployment/collective.py", r"^while IFS="),
     ("plugins/modules/gather.py", r"^import "),
-    ("plugins/plugin_utils/deployment/runtime.py", r"^exec "),
+    ("plugins/plugin_utils/deployment/runtime.py", r"^exec |^systemctl "),
     # Expressions of Prometheus and of its templates, and HTML around texts of the catalogue.
     ("plugins/plugin_utils/monitoring/rules.py", r" by \("),
     ("plugins/plugin_utils/monitoring/consoles.py", r"^body\{|^<|^\{\{ if "),

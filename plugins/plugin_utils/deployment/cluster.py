@@ -40,10 +40,10 @@ def _versions(look: Mapping[str, Any], lang: str) -> Iterator[str]:
 
 
 def _absent(look: Mapping[str, Any], lang: str) -> Iterator[str]:
-    """``{head, port, planned: {host: gpus}, joined: [{host, address, gpus}], addresses, containers, logs, states, forth, back}``.
+    """``{head, port, planned: {host: gpus}, joined: [{host, address, gpus}], addresses, runtimes, logs, states, forth, back}``.
 
-    ``addresses`` and ``containers`` are by host.
-    The last four are the results of tasks that looped over the missing hosts: the end of the container's log and its state, and
+    ``addresses`` and ``runtimes`` are by host.
+    The last four are the results of tasks that looped over the missing hosts: the end of the log of its container or unit and its state, and
     a try to connect from the host to the head, and back.
     """
     joined = {node["host"]: node for node in look["joined"]}
@@ -56,7 +56,7 @@ def _absent(look: Mapping[str, Any], lang: str) -> Iterator[str]:
             "head": look["head"],
             "port": look["port"],
             "address": address,
-            "container": (look.get("containers") or {}).get(host, "llm-ray"),
+            "name": ((look.get("runtimes") or {}).get(host) or {}).get("name", "llm-ray"),
             "wanted": gpus,
         }
         if node is None:

@@ -14,39 +14,59 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container
     ulimits,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import (
+    run_limits,
+    run_once,
+    unit_environment,
+)
+
+# How long all of it may take; the tasks give it the same.
+SECONDS = 180
+# As docker's --env-file reads it.
+_WITH_VARIABLES = 'while IFS= read -r variable || [ -n "$variable" ]; do export "$variable"; done; exec "$@"'
 
 
 def collective_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
-    """The all-reduce over every rank, run by hand as the service's containers are by the engine."""
+    """The all-reduce over every rank, run once as the service's containers or units are all the time."""
     nodes = member.deployment.plan["nodes"]
     ranks: list[int] = next((node["ranks"] for node in nodes if node["host"] == member.host), [])
     count = sum(member.deployment.gpus.values())
-    if is_venv(member.variables) or not member.enabled("vllm_collective_enabled") or count < 2 or not ranks:
+    if not member.enabled("vllm_collective_enabled") or count < 2 or not ranks:
         return {"possible": False}
     program = f"{member.folder}/collective.py"
     where = [member.deployment.address(member.deployment.head), str(member.variables["vllm_collective_port"])]
+    numbers = [str(count), str(ranks[0]), str(len(ranks))]
+    venv = is_venv(member.variables)
     return {
         "possible": True,
         "hosts": member.deployment.planned,
         "program": program,
         # The environment may hold secrets: it comes through standard input, and is on no command line.
-        "environment": environment,
-        "command": [
-            *("docker", "run", "--rm", f"--name={member.names['collective']}", "--runtime=nvidia"),
-            *("--network=host", "--ipc=host"),
-            f"--user={member.deployment.user}",
-            *("--env-file=/dev/stdin", f"--volume={program}:/llm-collective.py:ro"),
-            *(f"--device={device}" for device in devices(environment)),
-            *(f"--security-opt={option}" for option in SECURITY),
-            *("--cap-drop=ALL", *(f"--cap-add={name}" for name in capabilities(member))),
-            *(f"--ulimit={limit.replace(':', '=', 1)}" for limit in ulimits(member)),
-            *(f"--add-host={name}:{address}" for name, address in member.deployment.etc_hosts.items()),
-            *("--entrypoint=python3", member.deployment.image, "/llm-collective.py", *where),
-            *(str(count), str(ranks[0]), str(len(ranks))),
-        ],
+        "environment": unit_environment(member, environment, {}) if venv else environment,
+        "command": [*(_run(member, program) if venv else _docker_run(member, environment, program)), *where, *numbers],
         **_links(member),
     }
+
+
+def _docker_run(member: Member, environment: Mapping[str, Any], program: str) -> list[str]:
+    return [
+        *("docker", "run", "--rm", f"--name={member.names['collective']}", "--runtime=nvidia"),
+        *("--network=host", "--ipc=host"),
+        f"--user={member.deployment.user}",
+        *("--env-file=/dev/stdin", f"--volume={program}:/llm-collective.py:ro"),
+        *(f"--device={device}" for device in devices(environment)),
+        *(f"--security-opt={option}" for option in SECURITY),
+        *("--cap-drop=ALL", *(f"--cap-add={name}" for name in capabilities(member))),
+        *(f"--ulimit={limit.replace(':', '=', 1)}" for limit in ulimits(member)),
+        *(f"--add-host={name}:{address}" for name, address in member.deployment.etc_hosts.items()),
+        *("--entrypoint=python3", member.deployment.image, "/llm-collective.py"),
+    ]
+
+
+def _run(member: Member, program: str) -> list[str]:
+    begun = run_once(SECONDS, *run_limits(member), unit=member.names["collective"])
+    return [*begun, "/bin/bash", "-c", _WITH_VARIABLES, "bash", str(member.variables[PYTHON]), program]
 
 
 def _links(member: Member) -> dict[str, Any]:

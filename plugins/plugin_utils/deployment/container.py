@@ -36,7 +36,7 @@ def container(
         "cap_drop": ["ALL"],
         "capabilities": capabilities(member),
         "pids_limit": int(member.variables["ray_pids_limit"]),
-        "memory": _memory(member),
+        "memory": memory(member),
     }
 
 
@@ -57,7 +57,7 @@ def ulimits(member: Member) -> list[str]:
     return [*member.variables["ray_ulimits"], *locked]
 
 
-def _memory(member: Member) -> str:
+def memory(member: Member) -> str:
     """In bytes; empty for all that the host has."""
     gib = member.variables.get("ray_memory_limit_gib")
     return str(int(float(gib) * changes.GIB)) if gib is not None else ""

@@ -52,7 +52,7 @@ for name in ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm"):
         if not usable(path):
             sys.exit("/dev/{0}: Permission denied".format(os.path.basename(path)))
 if importlib.util.find_spec("vllm") is None:
-    sys.exit("python3 of the image finds no vllm")
+    sys.exit("its Python finds no vllm")
 """
 
 

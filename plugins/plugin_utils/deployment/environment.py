@@ -10,6 +10,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import co
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import DEVICES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE, RAY_TOKEN
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import cluster_environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
@@ -55,5 +56,8 @@ def _ray_token(member: Member) -> dict[str, str]:
     Since Ray 2.52: https://docs.ray.io/en/latest/ray-security/token-auth.html. Older releases ignore the variables.
     """
     if member.enabled("ray_token_enabled"):
-        return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": RAY_TOKEN}
+        return {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": member.ray_token_file if is_venv(member.variables) else RAY_TOKEN,
+        }
     return {"RAY_AUTH_MODE": "disabled"}

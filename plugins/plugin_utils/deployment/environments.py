@@ -38,6 +38,8 @@ class Environment:
     lock_sha256: str
     uv: str
     wheel_bytes: int
+    # Its release; empty where Ray is none of its packages.
+    ray: str
 
     def folder(self, variables: Mapping[str, Any]) -> str:
         """Where a host has it."""
@@ -75,7 +77,9 @@ def held(records: Records) -> list[Environment]:
                 str(lock[key]) for key in ("vllm_version", "environment_python", "glibc", "sha256")
             )
             size = sum(int(record["size"]) for record in mine.values())
-            found.append(Environment(name, version, python, glibc, sha256, uv, size))
+            # PEP 427: name and release are the first two parts of a wheel's name.
+            ray = next((file.split("-")[1] for file in mine if file.startswith("ray-")), "")
+            found.append(Environment(name, version, python, glibc, sha256, uv, size, ray))
     return found
 
 
@@ -96,9 +100,9 @@ def environment_for(variables: Mapping[str, Any], records: Records) -> Environme
 
 
 def environment_section(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
-    """What the tasks ask about a host's environment; nothing where it serves from a container."""
+    """What the tasks ask about a host's environment, which only units have."""
     if not is_venv(variables):
-        return {}
+        return {"made": False}
     mine = environment_for(variables, records)
     if mine is None:
         return {"made": False, "python": str(variables.get(PYTHON) or "")}

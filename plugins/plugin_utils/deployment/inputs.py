@@ -10,7 +10,8 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import held
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, FREE
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import CAPABILITIES, is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import environment_for
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import CAPABILITIES, is_made, is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.version_changes import RAY_IN_IMAGE_LAST
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.environment import PREFIXES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
@@ -59,10 +60,24 @@ def ray_is_in_image(vllm_version: str) -> bool:
 
 
 def ray_without_token(variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> str:
-    """The release of Ray in a deployment's image if it is known and has no token; empty otherwise."""
-    version = str(_image_of(records, image_reference(variables)).get("ray_version") or "")
+    """The release of Ray in a deployment's image or environment if it is known and has no token; empty otherwise."""
+    version = _ray_version(variables, records) or ""
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
     return version if numbers and numbers < RAY_TOKEN_SINCE else ""
+
+
+def _ray_version(variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> str | None:
+    """Ray's release in the image or in the environment; None where that is not known, empty where there is none.
+
+    What an environment that somebody has made holds is known once a host was looked at.
+    """
+    if is_made(variables):
+        mine = environment_for(variables, records)
+        return mine.ray if mine else None
+    if is_venv(variables):
+        found = (variables.get("ansible_facts") or {}).get("llm_environment") or {}
+        return str(found["ray"]) if "ray" in found else None
+    return str(_image_of(records, image_reference(variables)).get("ray_version") or "") or None
 
 
 def stands_for(image: Mapping[str, Any], reference: str) -> bool:
@@ -81,7 +96,8 @@ def ray_images(deployments: Mapping[str, Mapping[str, Any]], hostvars: Mapping[s
     for deployment in deployments.values():
         head = hostvars[deployment["head"]]
         executor = head.get("vllm_executor", "auto")
-        if executor == "ray" or (executor == "auto" and len(deployment["hosts"]) > 1):
+        with_ray = executor == "ray" or (executor == "auto" and len(deployment["hosts"]) > 1)
+        if with_ray and not is_venv(head):
             found.append(image_reference(head))
     return list(dict.fromkeys(found))
 
@@ -120,7 +136,8 @@ def plan_inputs(
     free = [float(hostvars[host][FREE]) for host in order if hostvars[host].get(FREE) is not None]
     if free:
         request["free_memory_mib"] = min(free) - CONTEXT_MIB
-    request["image_has_ray"] = bool(image.get("ray_version")) or ray_is_in_image(str(head.get("vllm_version") or ""))
+    ray = _ray_version(head, records)
+    request["image_has_ray"] = ray_is_in_image(str(head.get("vllm_version") or "")) if ray is None else bool(ray)
     return {
         "nodes": [{"host": host, "gpus": gpus_of(hostvars[host]), **_memory(hostvars[host])} for host in order],
         "request": request,

@@ -19,26 +19,42 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.ray import ray_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import USER, is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
+    CONTAINER,
+    PYTHON,
+    USER,
+    VENV,
+    is_venv,
+    runtime_section,
+    secrets_section,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server import server_section
 
 
 def host_sections(member: Member) -> dict[str, Any]:
     """What the roles ray and vllm read."""
     environment = container_environment(member)
+    ray, server = ray_section(member, environment), server_section(member, environment)
     interface = member.variables.get("llm_interface") or {}
     return {
         "is_head": member.is_head,
         "image": member.deployment.image,
-        # The container of the head, which may be outside of this run.
-        "server": names_on(member.deployment.head, member.deployment.names)["vllm"],
+        # Prints something where the server of the head runs, which may be outside of this run.
+        "serves": runtime_section(member.variables, names_on(member.deployment.head, member.deployment.names)["vllm"])[
+            "running"
+        ],
         "interface": interface.get("interface"),
         "address": member.address,
         **_for_user(member),
-        "ray": ray_section(member, environment),
+        "runtime": VENV if is_venv(member.variables) else CONTAINER,
+        # The units that belong on this host, as those of gather are called.
+        "units": [member.names[kind] for kind, part in (("ray", ray), ("vllm", server)) if part["unit"]],
+        "secrets": secrets_section(member.variables),
+        "hosts_file": unit.hosts_file(member),
+        "ray": ray,
         "vllm": {
-            **server_section(member, environment),
-            "probe": probe_section(member),
+            **server,
+            "probe": probe_section(member, ray["cluster"]),
             "collective": collective_section(member, environment),
             "benchmark": benchmark_section(member),
         },
@@ -46,15 +62,29 @@ def host_sections(member: Member) -> dict[str, Any]:
 
 
 def _for_user(member: Member) -> dict[str, Any]:
-    """The folders that the server writes to, as whom, and a command that says whether that user can serve."""
+    """The folders that the programs write to, as whom, a command that says whether that user can serve, and what people are told where not."""
     if is_venv(member.variables):
         cache = unit.cache_folder(member)
-        # systemd gives it a /tmp of its own.
-        return {"tmp": {"path": cache, "uid": USER}, "cache": cache, "user_check": []}
+        return {
+            # systemd gives it a /tmp of its own.
+            "tmp": {"path": cache, "uid": USER},
+            "cache": cache,
+            "user": {
+                "check": unit.user_check(member),
+                "refusal": "venv_user_refused",
+                "variable": PYTHON,
+                "program": str(member.variables[PYTHON]),
+            },
+        }
     return {
         "tmp": {"path": tmp_folder(member), "uid": member.deployment.uid},
         "cache": cache_folder(member),
-        "user_check": container_user.check_command(
-            member.deployment.uid, member.deployment.image, model_folders(member)
-        ),
+        "user": {
+            "check": container_user.check_command(
+                member.deployment.uid, member.deployment.image, model_folders(member)
+            ),
+            "refusal": "container_user_refused",
+            "variable": container_user.VARIABLE,
+            "program": member.deployment.image,
+        },
     }

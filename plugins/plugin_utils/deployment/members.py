@@ -165,6 +165,10 @@ class Member:
     def key_file(self) -> str:
         return f"{self.folder}/secrets/vllm_api_key"
 
+    @property
+    def ray_token_file(self) -> str:
+        return f"{self.folder}/secrets/ray_token"
+
     @functools.cached_property
     def kind(self) -> str:
         """What the server shows that it works with."""

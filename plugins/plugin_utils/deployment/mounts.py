@@ -45,7 +45,7 @@ def _common(member: Member) -> list[str]:
 
 def _ray_token(member: Member) -> list[str]:
     if member.enabled("ray_token_enabled") and member.deployment.by_ray:
-        return [f"{member.folder}/secrets/ray_token:{RAY_TOKEN}:ro"]
+        return [f"{member.ray_token_file}:{RAY_TOKEN}:ro"]
     return []
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 # Of the group: what Docker, systemd and nftables all take in a name.
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
-# Containers of a deployment that run all the time, whichever names they had.
+# Containers and units of a deployment that run all the time, whichever names they had.
 _SERVING = re.compile(r"llm-(?:vllm|ray)(?:-(.+))?")
 
 
@@ -100,7 +100,13 @@ def former(
 
 def _paths(mine: Mapping[str, Any], host_dir: str) -> list[str]:
     probe, firewall = mine["probe"], mine["firewall"]
-    units = [f"{mine['vllm']}.service", f"{probe}.service", f"{probe}.timer", f"{firewall}.service"]
+    units = [
+        f"{mine['vllm']}.service",
+        f"{mine['ray']}.service",
+        f"{probe}.service",
+        f"{probe}.timer",
+        f"{firewall}.service",
+    ]
     drop_ins = [f"{unit}.service.d/{firewall}.conf" for unit in ("docker", "nftables")]
     systemd = [f"/etc/systemd/system/{name}" for name in (*units, *drop_ins)]
     return [*systemd, f"/etc/{firewall}.nft", f"{host_dir}{mine['folder']}/secrets"]

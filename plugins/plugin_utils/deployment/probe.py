@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
@@ -11,8 +13,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 
 
-def probe_section(member: Member) -> dict[str, Any]:
-    """What restarts what is dead, on each host that takes part. On the head it asks for tokens, and says how long a start may take."""
+def probe_section(member: Member, cluster: Sequence[str]) -> dict[str, Any]:
+    """What restarts what is dead, on each host that takes part. On the head it asks for tokens, and says how long a start may take.
+
+    ``cluster`` is the command that asks Ray who is in its cluster.
+    """
     folder, head, by_ray = f"{member.folder}/probe", member.is_head, member.deployment.by_ray
     start = ["/usr/bin/env", "python3", f"{folder}/llm-probe.py", "--weights", model_path(member.variables)]
     start += ["--measured", f"{folder}/measured.json"]
@@ -21,13 +26,15 @@ def probe_section(member: Member) -> dict[str, Any]:
     # Where a machine has several, each deployment has a probe of its own, with names of its own.
     if member.names["suffix"]:
         command += [f"--suffix={member.names['suffix']}", "--state", f"{member.names['state']}/state.json"]
+    if is_venv(member.variables):
+        command += ["--units"]
     # What a member that freezes would never tell: Ray's own processes, or the program that follows the head.
     if by_ray:
         command += ["--watch", "llm-ray:raylet,gcs_server"]
     elif not head:
         command += ["--watch", "llm-vllm"]
     if head:
-        command += _of_server(member)
+        command += _of_server(member, cluster)
     return {
         "needed": head or member.host in member.deployment.planned,
         "folder": folder,
@@ -36,10 +43,8 @@ def probe_section(member: Member) -> dict[str, Any]:
     }
 
 
-def _of_server(member: Member) -> list[str]:
+def _of_server(member: Member, cluster: Sequence[str]) -> list[str]:
     command = ["--url", member.url, "--model", member.served_model_name]
-    if is_venv(member.variables):
-        command += ["--unit", f"{member.names['vllm']}.service"]
     if member.kind != "token":
         command += ["--kind", member.kind]
     if member.enabled("vllm_api_key_enabled"):
@@ -52,7 +57,7 @@ def _of_server(member: Member) -> list[str]:
             str(member.variables["vllm_master_port"]),
         ]
     if member.deployment.by_ray:
-        command += ["--cluster", member.deployment.ray_address, "--below", "llm-ray", "--above", "llm-vllm"]
+        command += ["--cluster", shlex.join(cluster), "--below", "llm-ray", "--above", "llm-vllm"]
     if member.variables.get("vllm_start_seconds") is not None:
         command += ["--start-seconds", str(member.variables["vllm_start_seconds"])]
     return command

@@ -12,7 +12,18 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import ray_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SCRIPTS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
+    PYTHON,
+    is_venv,
+    runtime_section,
+    scripts_folder,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import (
+    run_once,
+    unit_environment,
+    unit_section,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 
 # Ray gets a twentieth of the host's memory for its objects, within these bounds.
@@ -20,8 +31,11 @@ OBJECT_STORE_SHARE, OBJECT_STORE_GIB = 20, (1, 8)
 # How often a node asks its head whether it still belongs to the cluster. By itself it learns only after a minute that another head has come
 # (NodeManager.GcsCheckAlive in src/ray/raylet/node_manager.cc), and until then its GPUs are missing.
 RAY_LIVENESS = {"RAY_raylet_liveness_self_check_interval_ms": "5000"}
-# Engines before 23 never end what runs in a container that is restarted meanwhile, as the probe may do: who waits for it waits for ever.
-RAY_EXEC = ["timeout", "60", "docker", "exec"]
+# How long Ray may take to say who is in its cluster. Engines before 23 never end what runs in a container that is restarted meanwhile, as the probe
+# may do: who waits for it waits for ever.
+ANSWER_SECONDS = 60
+# How long an environment may take to say which releases it holds.
+RELEASE_SECONDS = 300
 
 
 def object_store_gib(variables: Mapping[str, Any]) -> float:
@@ -36,19 +50,52 @@ def object_store_gib(variables: Mapping[str, Any]) -> float:
 
 def ray_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
     gpus = member.deployment.gpus.get(member.host, 0)
-    entrypoint = ["/bin/bash", f"{SCRIPTS}/start-ray.sh"]
-    made = container(member, environment, entrypoint, ray_command(member, gpus), ray_volumes(member))
+    needed = member.deployment.by_ray and gpus > 0
     metrics = _metrics(member) if member.is_head else {}
-    made["environment"] = {**RAY_LIVENESS, **metrics, **made["environment"]}
+    started = {**RAY_LIVENESS, **metrics, **environment}
+    venv, planned = is_venv(member.variables), member.deployment.planned
     return {
-        "needed": member.deployment.by_ray and gpus > 0,
-        "container": made,
+        "needed": needed,
+        "container": {} if venv else _container(member, started, gpus),
+        "unit": _unit(member, started, gpus) if venv and needed else {},
         "address": member.deployment.ray_address,
-        "exec": [*RAY_EXEC, member.names["ray"]],
+        # Says as JSON who is in the cluster.
+        "cluster": ["timeout", str(ANSWER_SECONDS), *_cluster(member)],
+        # Runs a program of the image, or of the environment, without a cluster.
+        "python": _python(member),
         "planned_gpus": member.deployment.gpus,
-        "addresses": {host: member.deployment.address(host) for host in member.deployment.planned},
-        "containers": {host: names_on(host, member.deployment.names)["ray"] for host in member.deployment.planned},
+        "addresses": {host: member.deployment.address(host) for host in planned},
+        "runtimes": {
+            host: runtime_section(member.deployment.variables[host], names_on(host, member.deployment.names)["ray"])
+            for host in planned
+        },
     }
+
+
+def _container(member: Member, environment: Mapping[str, Any], gpus: int) -> dict[str, Any]:
+    entrypoint = ["/bin/bash", f"{scripts_folder(member.variables)}/start-ray.sh"]
+    return container(member, environment, entrypoint, ray_command(member, gpus), ray_volumes(member))
+
+
+def _unit(member: Member, environment: Mapping[str, Any], gpus: int) -> dict[str, Any]:
+    command = ["/bin/bash", f"{scripts_folder(member.variables)}/start-ray.sh", *ray_command(member, gpus)]
+    return unit_section(
+        member, "ray", unit_environment(member, environment, {}), command, digest(member.deployment.etc_hosts)
+    )
+
+
+def _cluster(member: Member) -> list[str]:
+    asked = [f"{scripts_folder(member.variables)}/cluster.py", member.deployment.ray_address]
+    if not is_venv(member.variables):
+        return ["docker", "exec", member.names["ray"], "python3", *asked]
+    environment = f"EnvironmentFile={member.folder}/secrets/{member.names['ray']}.env"
+    return [*run_once(ANSWER_SECONDS, environment), str(member.variables[PYTHON]), *asked]
+
+
+def _python(member: Member) -> list[str]:
+    if is_venv(member.variables):
+        return [*run_once(RELEASE_SECONDS), str(member.variables[PYTHON]), "-I"]
+    return ["docker", "run", "--rm", "--network=none", "--entrypoint=python3", member.deployment.image]
 
 
 def ray_command(member: Member, gpus: int) -> list[str]:

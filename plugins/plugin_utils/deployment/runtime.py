@@ -15,8 +15,13 @@ BASE_PYTHON = "vllm_base_python"
 # For which GPUs somebody built the vLLM of an environment.
 CAPABILITIES = "vllm_compute_capabilities"
 CONTAINER, VENV = "container", "venv"
-# A deployment of one host that has its machine for itself: the user and its group need no more names.
+# Such a deployment has its machines for itself: the user and its group need no more names.
 USER = "llm-vllm"
+# Nothing where there is no such unit, as docker inspect prints nothing of a container that is not there.
+_STATE_OF_UNIT = """\
+systemctl cat -- "$0" >/dev/null 2>&1 || exit 1
+echo "$(systemctl show --property=ActiveState --value -- "$0"), restarted $(systemctl show --property=NRestarts --value -- "$0") times"
+"""
 
 
 def is_venv(variables: Mapping[str, Any]) -> bool:
@@ -34,23 +39,41 @@ def scripts_folder(variables: Mapping[str, Any]) -> str:
 
 
 def runtime_section(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What the tasks ask about a server, whichever way it runs; ``name`` is that of its container or of its unit."""
+    """How the tasks ask about what has this name as a container or as a unit, whichever of them it is."""
     if not is_venv(variables):
+        state = "{{.State.Status}}, restarted {{.RestartCount}} times"
         return {
-            "kind": CONTAINER,
             "name": name,
             "log": ["docker", "logs", "--tail", "2000", name],
             "log_of_start": ["docker", "logs", name],
-            "secrets": {"mode": "0750", "group": "root"},
+            "end_of_log": ["docker", "logs", "--tail", "20", name],
+            "state": ["docker", "inspect", "--format", state, name],
+            # Prints something where it runs.
+            "running": [
+                "docker",
+                "container",
+                "ls",
+                "--quiet",
+                "--filter",
+                f"name=^{name}$",
+                "--filter",
+                "status=running",
+            ],
         }
     unit = f"{name}.service"
     journal = ["journalctl", "--no-pager", "--output=cat"]
     this_start = 'exec "$@" "_SYSTEMD_INVOCATION_ID=$(systemctl show --property=InvocationID --value "$0")"'
     return {
-        "kind": VENV,
         "name": unit,
         "log": [*journal, f"--unit={unit}", "--lines=2000"],
         "log_of_start": ["sh", "-c", this_start, unit, *journal],
-        # What is written into the folder belongs to its group.
-        "secrets": {"mode": "2750", "group": USER},
+        "end_of_log": [*journal, f"--unit={unit}", "--lines=20"],
+        "state": ["sh", "-c", _STATE_OF_UNIT, unit],
+        "running": ["systemctl", "list-units", "--no-legend", "--plain", "--state=active", unit],
     }
+
+
+def secrets_section(variables: Mapping[str, Any]) -> dict[str, str]:
+    """Who may read the folder of the secrets and what is in it, beside root: the group of the containers, or of the units."""
+    # With 2 what others write into the folder belongs to its group.
+    return {"mode": "2750", "group": USER} if is_venv(variables) else {"mode": "0750", "group": "root"}

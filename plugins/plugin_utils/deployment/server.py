@@ -1,9 +1,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""vLLM on a host: its container and the files that it reads."""
+"""vLLM on a host: its container or its unit, and the files that it reads."""
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,10 +12,15 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import co
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import capabilities, container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CONFIG_FILE, SCRIPTS
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv, runtime_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CONFIG_FILE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
+    PYTHON,
+    is_venv,
+    runtime_section,
+    scripts_folder,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FILES, FOLDER
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import unit_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import unit_environment, unit_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import digest
 
 # What a server offers outside of /v1 that answers with this: its clients need it, as the probe does.
@@ -25,13 +31,13 @@ def server_section(member: Member, environment: Mapping[str, Any]) -> dict[str, 
     started = member.deployment.launch.get(member.host)
     files = _files(member)
     # Of all that the server reads when it starts: where it is another one, the container or the unit is another one.
-    reads = digest([(started or {}).get("config"), files])
     venv = is_venv(member.variables)
+    reads = digest([(started or {}).get("config"), files, *([member.deployment.etc_hosts] if venv else [])])
     return {
         "needed": started is not None,
         "runtime": runtime_section(member.variables, member.names["vllm"]),
         "container": _container(member, environment, started) if started and not venv else {},
-        "unit": unit_section(member, environment, started, _api_paths(member), reads) if started and venv else {},
+        "unit": _unit(member, environment, started, reads) if started and venv else {},
         "config": _config_file(member, started or {}),
         "files": files,
         "reads": reads,
@@ -49,14 +55,8 @@ def server_section(member: Member, environment: Mapping[str, Any]) -> dict[str, 
 
 
 def _container(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any]) -> dict[str, Any]:
-    """On a worker the program first follows the head's, which begins when the GPUs are there."""
-    gpus = sum(member.deployment.gpus.values()) if member.deployment.by_ray else 0
-    entrypoint = ["/bin/bash", f"{SCRIPTS}/start-vllm.sh", str(gpus)]
-    if not member.is_head:
-        head = member.deployment.address(member.deployment.head)
-        entrypoint = ["python3", f"{SCRIPTS}/follow_head.py", head, str(member.variables["vllm_master_port"])]
     command = (started.get("config") or started)["argv"]
-    made = container(member, environment, entrypoint, command, server_volumes(member))
+    made = container(member, environment, _program(member, "python3"), command, server_volumes(member))
     made["environment"] |= started["environment"]
     if member.is_head:
         made["environment"]["LLM_API_PATHS"] = " ".join(_api_paths(member))
@@ -65,6 +65,30 @@ def _container(member: Member, environment: Mapping[str, Any], started: Mapping[
     # With Ray, its node of this host and vLLM find each other through shared memory and the process list.
     made["pid_mode"] = "host" if member.deployment.by_ray else ""
     return made
+
+
+def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any], reads: str) -> dict[str, Any]:
+    command = [*_program(member, str(member.variables[PYTHON])), *(started.get("config") or started)["argv"]]
+    places = {
+        "LLM_API_KEY_FILE": member.key_file,
+        "LLM_SECRETS_DIR": posixpath.dirname(member.key_file),
+        "LLM_STARTS_FILE": f"/run/{member.names['vllm']}/starts",
+    }
+    more = {
+        **started["environment"],
+        **({"LLM_API_PATHS": " ".join(_api_paths(member)), **places} if member.is_head else {}),
+    }
+    return unit_section(member, "vllm", unit_environment(member, environment, more), command, reads)
+
+
+def _program(member: Member, python: str) -> list[str]:
+    """What starts vLLM, with the options in a file or on its command line. On a worker it first follows the head's, which begins when the GPUs are there."""
+    folder = scripts_folder(member.variables)
+    if member.is_head:
+        gpus = sum(member.deployment.gpus.values()) if member.deployment.by_ray else 0
+        return ["/bin/bash", f"{folder}/start-vllm.sh", str(gpus)]
+    head = member.deployment.address(member.deployment.head)
+    return [python, f"{folder}/follow_head.py", head, str(member.variables["vllm_master_port"])]
 
 
 def _api_paths(member: Member) -> list[str]:

@@ -16,7 +16,6 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import prepared_by_another
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # The roles of each stage, and the stages after which it has to be run as well: on the same host, or for stages that concern a
@@ -170,13 +169,11 @@ def asked_by_decision(
         "ray": section.get("ray"),
         "vllm": _without_report(section.get("vllm") or {}),
     }
-    asked = {
+    return {
         role: digest([shared, variables_of(variables, options[role]), parts[role]])
         for role in BY_DECISION
         if parts[role]
     }
-    # Without containers there is no Ray.
-    return {**asked, "ray": UNUSED} if is_venv(variables) else asked
 
 
 def with_secrets(asked: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:

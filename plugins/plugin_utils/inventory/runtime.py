@@ -19,7 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
 
 # What says something about a container and nothing else.
-_OF_CONTAINERS = ("vllm_image", "vllm_extra_volumes", "llm_container_uid", "ray_memory_limit_gib")
+_OF_CONTAINERS = ("vllm_image", "vllm_extra_volumes", "llm_container_uid")
 _OF_ENVIRONMENTS = (PYTHON, CAPABILITIES)
 # What a service with ProtectHome and PrivateTmp does not see (systemd.exec(5)).
 _HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
@@ -28,43 +28,55 @@ _READ = (PYTHON, BASE_PYTHON, "llm_host_dir", "models_dir", "vllm_model", "vllm_
 
 
 def runtime_problems(inventory: Inventory) -> Problems:
-    everybody = dict.fromkeys(host for hosts in inventory.deployments.values() for host in hosts)
-    shared = [each for each in machines(list(everybody), lambda host: machine_of(inventory, host)) if len(each) > 1]
     for deployment, members in inventory.deployments.items():
-        venv = [host for host in members if inventory.get(host, RUNTIME) == VENV]
+        # What is wrong on several hosts in the same way is one problem.
+        found: dict[tuple[str, str, str], list[str]] = {}
         for host in members:
-            for name in _OF_ENVIRONMENTS if host not in venv and not inventory.is_open(host, RUNTIME) else ():
-                if inventory.get(host, name) not in (None, "", []):
-                    yield _problem(inventory, "venv_setting_unused", deployment, host, name)
-        if not venv:
-            continue
-        if len(members) > 1:
-            yield _problem(
-                inventory, "venv_several_hosts", deployment, venv[0], RUNTIME, hosts=inventory.names(members)
+            for code, name in _of_host(inventory, host):
+                found.setdefault((code, name, inventory.text(inventory.get(host, name), name)), []).append(host)
+        for (code, name, value), hosts in found.items():
+            yield inventory.problem(
+                code,
+                value=f"{name}: {value}",
+                where=inventory.where(name, hosts[0], deployment),
+                deployment=deployment,
+                name=name,
+                hosts=inventory.names(hosts),
+                folders=inventory.names(_HIDDEN),
             )
-        for host in venv:
-            mates = next((each for each in shared if host in each), [])
-            if mates:
-                yield _problem(
-                    inventory, "venv_shared_machine", deployment, host, RUNTIME, hosts=inventory.names(mates)
-                )
-            yield from _of_host(inventory, deployment, host)
+    yield from _shared_machines(inventory)
 
 
-def _of_host(inventory: Inventory, deployment: str, host: str) -> Problems:
+def _of_host(inventory: Inventory, host: str) -> Iterator[tuple[str, str]]:
+    """What is wrong on a host: the message, and the variable that it is about."""
+    said = {name for name in (*_OF_CONTAINERS, *_OF_ENVIRONMENTS) if inventory.get(host, name) not in (None, "", [])}
+    if inventory.get(host, RUNTIME) != VENV:
+        if not inventory.is_open(host, RUNTIME):
+            yield from (("venv_setting_unused", name) for name in _OF_ENVIRONMENTS if name in said)
+        return
     if not any(inventory.get(host, name) or inventory.is_open(host, name) for name in (PYTHON, "llm_bundle_dir")):
-        yield _problem(inventory, "venv_without_python", deployment, host, PYTHON)
+        yield "venv_without_python", PYTHON
     for name in (PYTHON, BASE_PYTHON):
         path = inventory.get(host, name)
         if path not in (None, "") and not inventory.is_open(host, name) and not posixpath.isabs(str(path)):
-            yield _problem(inventory, "venv_python_relative", deployment, host, name)
-    for name in _hidden(inventory, host):
-        yield _problem(inventory, "venv_path_hidden", deployment, host, name, folders=inventory.names(_HIDDEN))
-    for name in _OF_CONTAINERS:
-        if inventory.get(host, name) not in (None, "", []):
-            yield _problem(inventory, "venv_container_setting", deployment, host, name)
-    if inventory.get(host, "vllm_executor") == "ray":
-        yield _problem(inventory, "venv_with_ray", deployment, host, "vllm_executor")
+            yield "venv_python_relative", name
+    yield from (("venv_path_hidden", name) for name in _hidden(inventory, host))
+    yield from (("venv_container_setting", name) for name in _OF_CONTAINERS if name in said)
+
+
+def _shared_machines(inventory: Inventory) -> Problems:
+    """Units and their user have one name on each machine."""
+    deployment_of = {host: name for name, members in inventory.deployments.items() for host in members}
+    for sharing in machines(list(deployment_of), lambda host: machine_of(inventory, host)):
+        venv = [host for host in sharing if inventory.get(host, RUNTIME) == VENV]
+        if len(sharing) > 1 and venv:
+            yield inventory.problem(
+                "venv_shared_machine",
+                value=f"{RUNTIME}: {VENV}",
+                where=inventory.where(RUNTIME, venv[0], deployment_of[venv[0]]),
+                deployment=deployment_of[venv[0]],
+                hosts=inventory.names(sharing),
+            )
 
 
 def _hidden(inventory: Inventory, host: str) -> Iterator[str]:
@@ -72,18 +84,3 @@ def _hidden(inventory: Inventory, host: str) -> Iterator[str]:
         path = posixpath.normpath(str(inventory.get(host, name) or ""))
         if any(path == folder or path.startswith(folder + "/") for folder in _HIDDEN):
             yield name
-
-
-def _problem(
-    inventory: Inventory, code: str, deployment: str, host: str, name: str, hosts: str = "", folders: str = ""
-) -> dict[str, str]:
-    return inventory.problem(
-        code,
-        value=f"{name}: {inventory.text(inventory.get(host, name), name)}",
-        where=inventory.where(name, host, deployment),
-        deployment=deployment,
-        name=name,
-        host=host,
-        hosts=hosts,
-        folders=folders,
-    )

@@ -14,6 +14,7 @@ REQUIRED = ("vllm_model", "vllm_version")
 SHARED = (
     "vllm_model",
     "vllm_version",
+    "vllm_runtime",
     "vllm_image",
     "vllm_served_model_name",
     "vllm_port",

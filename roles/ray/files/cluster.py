@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs in the Ray container of the head: prints the cluster's hosts, where the ranks of vLLM run and which of them died, as JSON.
+"""Runs beside the head's Ray, in its container or as its user: prints the cluster's hosts, where the ranks of vLLM run and which of them died, as JSON.
 
 usage: cluster.py ADDRESS [--status]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starts the Ray node of this host with the arguments given, as the container's only task.
+# Starts the Ray node of this host with the arguments given, as the only task of a container or of a unit.
 # A worker waits for the head, however long that takes, so hosts may boot in any order.
 set -euo pipefail
 
@@ -17,7 +17,7 @@ for argument in "$@"; do
 done
 
 # What earlier starts left: Ray makes a new session each time and never removes one. First of all, for the disk may be full.
-rm -rf /tmp/ray
+rm -rf "${TMPDIR:-/tmp}/ray" # as Ray itself finds it (python/ray/_common/utils.py)
 
 mkdir -p ~
 # Without this file the head asks addresses of three clouds which of them it runs in, even with usage statistics off

@@ -1,9 +1,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs vLLM on a host that is not the head, as the container's only task: follow_head.py HOST PORT COMMAND...
+"""Runs vLLM on a host that is not the head, as the only task of a container or of a unit: follow_head.py HOST PORT COMMAND...
 
 It waits until the head answers at its meeting point, however long that takes, and keeps that connection. When the head is gone
-the command ends too, and Docker starts all of it anew: ranks that wait for a head that died would never notice.
+the command ends too, and Docker or systemd starts all of it anew: ranks that wait for a head that died would never notice.
 """
 
 import contextlib

@@ -3,12 +3,13 @@
 """Restarts what is dead on this host, and nothing else. systemd runs it every few seconds.
 
 On the head it asks the model for one token, and `decide` says what to do with the server; on every host of the deployment `watch` says the same of
-the container that takes part in the cluster. Both are pure: what was seen goes in, with the state that they returned last, and an action comes out.
+the container, or the unit of systemd, that takes part in the cluster. Both are pure: what was seen goes in, with the state that they returned last,
+and an action comes out.
 
 What counts as alive: a generated token, an answer below 500 that is no token (a rotated key, a renamed model), or counters of the engine that
 moved since the last look. Time is counted on the boot-time clock, look by look, so that neither a clock that jumps nor a host that slept
-makes a silence longer than it was seen to be. A container that ended is the engine's business (restart policy), and one that somebody
-stopped is left alone. The state is kept in memory and copied to a tmpfs after the restart: a full disk stops nothing.
+makes a silence longer than it was seen to be. A container that ended is the engine's business (restart policy), a unit that ended is systemd's, and
+what somebody stopped is left alone. The state is kept in memory and copied to a tmpfs after the restart: a full disk stops nothing.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import http.client
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -87,8 +89,6 @@ Limits = collections.namedtuple("Limits", "failures grace silence gap")
 # Of an engine: running (when it started, as text; "" if it does not run), pid, born (the process's start, in ticks since boot).
 Container = collections.namedtuple("Container", "running pid born image", defaults=("",))
 STOPPED = Container("", 0, 0)
-# Of a server that is a unit of systemd.
-UNIT = ".service"
 
 
 # -- what is decided: pure --------------------------------------------------------------------------------------------
@@ -382,13 +382,8 @@ def gone(before, now):
     return sorted(host for host, ports in before.items() if not set(ports) & set(now.get(host, ())))
 
 
-def docker(*arguments, seconds=None):
-    """Exit status (None if it did not end in time) and output of a docker command."""
-    return program("docker", *arguments, seconds=seconds)
-
-
 def program(*command, seconds=None):
-    """The same of any command."""
+    """Exit status (None if it did not end in time) and output of a command."""
     try:
         done = subprocess.run(
             command,
@@ -402,35 +397,70 @@ def program(*command, seconds=None):
     return done.returncode, done.stdout.decode(errors="replace").strip()
 
 
-def container(name):
-    """One that runs or is paused, STOPPED, or None if Docker does not answer."""
-    if name.endswith(UNIT):
-        return unit(name)
-    form = "{{.State.Status}} {{.State.Pid}} {{.State.StartedAt}} {{.Image}}"
-    status, said = docker("container", "inspect", "--format", form, name)
-    if status == 0 and len(said.split()) == 4:
-        state, pid, started, image = said.split()
-        return Container(started, int(pid), born(int(pid)), image) if state in ("running", "paused") else STOPPED
-    return STOPPED if "no such container" in said.lower() else None
+class Containers:
+    """Docker, for what runs in containers."""
+
+    called = "Docker"
+
+    def look(self, name):
+        """One that runs or is paused, STOPPED, or None if Docker does not answer."""
+        form = "{{.State.Status}} {{.State.Pid}} {{.State.StartedAt}} {{.Image}}"
+        status, said = program("docker", "container", "inspect", "--format", form, name)
+        if status == 0 and len(said.split()) == 4:
+            state, pid, started, image = said.split()
+            return Container(started, int(pid), born(int(pid)), image) if state in ("running", "paused") else STOPPED
+        return STOPPED if "no such container" in said.lower() else None
+
+    def log(self, name):
+        return program("docker", "logs", "--tail", "400", name)[1]
+
+    def restart(self, names, found):
+        """Restart all of them. Where Docker does not do it in time, the main process of the one that was found dead, the last, is ended."""
+        status, said = program("docker", "restart", "-t", str(STOP_SECONDS), *names, seconds=RESTART_SECONDS)
+        if status != 0:
+            print("Docker did not: {0}".format(said or "no end within {0} s".format(RESTART_SECONDS)), flush=True)
+            end(self, names[-1], found)
+
+    def forget_starts(self, name):
+        """Those that start-vllm.sh counts."""
+        program("docker", "exec", name, "rm", "-f", STARTS)
+
+
+class Units:
+    """systemd, for what runs as one of its units."""
+
+    called = "systemd"
+
+    def look(self, name):
+        """The same of a unit, which starts another time with another invocation."""
+        status, said = program("systemctl", "show", "--property=ActiveState,MainPID,InvocationID", "--", unit(name))
+        found = dict(line.partition("=")[::2] for line in said.splitlines())
+        if status != 0 or "MainPID" not in found:
+            return None
+        pid = int(found["MainPID"])
+        runs = found["ActiveState"] == "active" and pid
+        return Container(found.get("InvocationID", ""), pid, born(pid)) if runs else STOPPED
+
+    def log(self, name):
+        return program("journalctl", "--no-pager", "--output=cat", "--lines=400", "--unit=" + unit(name))[1]
+
+    def restart(self, names, found):
+        """What counts as dead is not waited for: systemd takes the rest of its processes with the main one."""
+        end(self, names[-1], found)
+        program("systemctl", "restart", "--", *map(unit, names), seconds=RESTART_SECONDS)
+
+    def forget_starts(self, name):
+        with contextlib.suppress(OSError):
+            os.remove(UNIT_STARTS.format(name))
 
 
 def unit(name):
-    """The same of a unit, which starts another time with another invocation."""
-    status, said = program("systemctl", "show", "--property=ActiveState,MainPID,InvocationID", "--", name)
-    found = dict(line.partition("=")[::2] for line in said.splitlines())
-    if status != 0 or "MainPID" not in found:
-        return None
-    pid = int(found["MainPID"])
-    return (
-        Container(found.get("InvocationID", ""), pid, born(pid))
-        if found["ActiveState"] == "active" and pid
-        else STOPPED
-    )
+    return name + ".service"
 
 
-def known(name, state):
-    """What Docker says of a container, for the state machine, and the container as it was last seen if Docker says nothing."""
-    found = container(name)
+def known(engine, name, state):
+    """What Docker or systemd says of a container or a unit, for the state machine, and what was last seen of it if they say nothing."""
+    found = engine.look(name)
     if found is None:
         about = (state.get(name) for name in ("born", "image"))
         return None, Container(state.get("container") or "", state.get("pid") or 0, *about)
@@ -482,19 +512,15 @@ def _ancestors(pid, parents):
     return found
 
 
-def causes(server):
+def causes(log):
     """Lines of the log that may say why the run before ended, the last one last."""
-    if server.endswith(UNIT):
-        _status, log = program("journalctl", "--no-pager", "--output=cat", "--lines=400", "--unit=" + server)
-    else:
-        _status, log = docker("logs", "--tail", "400", server)
     lines = [line.strip()[:CAUSE_LENGTH] for line in log.splitlines() if CAUSE.search(line)]
     return [line for line in lines if not NO_CAUSE.search(line)][-CAUSES:]
 
 
-def lost_ranks(address, node):
+def lost_ranks(command):
     """The ranks that died, as Ray knows from their hosts; empty if it knows of none, or does not answer."""
-    _status, said = docker("exec", node, "python3", "/llm/cluster.py", address, seconds=CLUSTER_SECONDS)
+    _status, said = program(*shlex.split(command), seconds=CLUSTER_SECONDS)
     try:
         return ", ".join(json.loads(said.splitlines()[-1])["lost"])
     except WRONG:
@@ -521,14 +547,14 @@ def load(path):
 def look(options, state, limits):
     """What `decide` has to know, the container, and who is connected."""
     began = clock()
-    running, found = known(options.server, state)
+    running, found = known(options.engine, options.server, state)
     seen = {"container": running, "causes": [], "lost": "", "counters": None, "answer": "error", "detail": ""}
     members = connections(options.meeting_port) if options.followers else {}
     if state.get("served"):
         seen["lost"] = ", ".join(gone(state.get("members") or {}, members))
     if found.running:
         if state.get("container") and running not in (None, state["container"]):
-            seen["causes"] = causes(options.server)
+            seen["causes"] = causes(options.engine.log(options.server))
         timeout = options.timeout
         if state.get("failures"):
             # A request that is taken back loses its place in the queue, so the next ones wait longer: until there is something to decide.
@@ -539,7 +565,7 @@ def look(options, state, limits):
         seen["counters"] = counters(options.url, COUNTERS_SECONDS)
         dumb = seen["counters"] is None or seen["counters"] == state.get("counters")
         if options.cluster and state.get("served") and seen["answer"] == "silent" and dumb:
-            seen["lost"] = lost_ranks(options.cluster, "llm-ray" + options.suffix)
+            seen["lost"] = lost_ranks(options.cluster)
     seen["waiting"] = "start-vllm.sh" in read("/proc/{0}/cmdline".format(found.pid)) or len(members) < options.followers
     seen["turns"] = processes(found.pid) if found.running else {}
     seen.update(now=clock(), took=clock() - began)
@@ -547,32 +573,18 @@ def look(options, state, limits):
 
 
 # -- what is done -----------------------------------------------------------------------------------------------------
-def restart(found, names):
-    """Restart these containers. Where Docker does not do it in time, the main process of the one that was found dead is ended."""
+def restart(engine, names, found):
+    """Restart these, the last of which was found dead."""
     print("restarting {0}".format(" and ".join(names)), flush=True)
-    if names[-1].endswith(UNIT):
-        # What counts as dead is not waited for; systemd takes the rest of its processes with the main one.
-        end(names[-1], found)
-        program("systemctl", "restart", "--", names[-1], seconds=RESTART_SECONDS)
-        return
-    status, said = docker("restart", "-t", str(STOP_SECONDS), *names, seconds=RESTART_SECONDS)
-    if status == 0:
-        return
-    print("Docker did not: {0}".format(said or "no end within {0} s".format(RESTART_SECONDS)), flush=True)
-    end(names[-1], found)
+    engine.restart(names, found)
 
 
-def end(name, found):
-    """End the main process of a container at once, for Docker's restart policy. Returns whether there was one."""
+def end(engine, name, found):
+    """End the main process of what has this name at once, for Docker or systemd to start it anew. Returns whether there was one."""
     # The number may be another process's by now.
     if not (found.pid and found.born and born(found.pid) == found.born):
         return False
-    print(
-        "ending process {0}; {1} starts {2} anew".format(
-            found.pid, "systemd" if name.endswith(UNIT) else "Docker", name
-        ),
-        flush=True,
-    )
+    print("ending process {0}; {1} starts {2} anew".format(found.pid, engine.called, name), flush=True)
     os.kill(found.pid, signal.SIGKILL)
     return True
 
@@ -589,9 +601,9 @@ def keep(path, state):
 
 
 def watch_step(options, described, before):
-    """One look at a container of which no token can be asked, and what follows. Returns its new state."""
+    """One look at a container or unit of which no token can be asked, and what follows. Returns its new state."""
     name, _colon, names = described.partition(":")
-    running, found = known(name + options.suffix, before)
+    running, found = known(options.engine, name + options.suffix, before)
     moving = processes(found.pid, names.split(",")) if found.running else {}
     there = [each for each in names.split(",") if any(process.startswith(each + " (") for process in moving)]
     seen = {"now": clock(), "container": running, "turns": moving, "names": there if names else []}
@@ -601,13 +613,12 @@ def watch_step(options, described, before):
     if action == "restart":
         # One that somebody stopped stays stopped.
         name += options.suffix
-        above = [
-            each for each in (each + options.suffix for each in options.above) if (container(each) or STOPPED).running
-        ]
+        above = [each + options.suffix for each in options.above]
+        above = [each for each in above if (options.engine.look(each) or STOPPED).running]
         # Not gently: asked to end, Ray lets its head drain the node, and the head asks the next raylet on this port when this one is silent.
-        left = above if end(name, found) else [name, *above]
+        left = above if end(options.engine, name, found) else [name, *above]
         if left:
-            restart(found, left)
+            restart(options.engine, left, found)
     return state
 
 
@@ -620,23 +631,14 @@ def serve_step(options, before):
         state["members"] = members
         if not before.get("served") or before.get("container") != state["container"]:
             # A start that led to a token is none of those in a row for which start-vllm.sh pauses.
-            forget_starts(options.server)
+            options.engine.forget_starts(options.server)
     tell(before, state, "llm-vllm", line)
     if action == "restart":
         # What lies below it every second time, when the server alone did not help.
         below = [options.below] if options.below and state["restarts"] % 2 == 0 else []
-        restart(found, [*(name + options.suffix for name in below), options.server])
+        restart(options.engine, [*(name + options.suffix for name in below), options.server], found)
         state["members"] = {}
     return state
-
-
-def forget_starts(server):
-    """Those that start-vllm.sh counts."""
-    if server.endswith(UNIT):
-        with contextlib.suppress(OSError):
-            os.remove(UNIT_STARTS.format(server[: -len(UNIT)]))
-    else:
-        docker("exec", server, "rm", "-f", STARTS)
 
 
 def kinds_of(states):
@@ -661,7 +663,7 @@ def main():
     )
     parser.add_argument("--start-seconds", type=float, help="instead of the computed time")
     parser.add_argument("--suffix", default="", help="of the containers' names; the state has them without it")
-    parser.add_argument("--unit", default="", help="of systemd, which runs the server in place of a container")
+    parser.add_argument("--units", action="store_true", help="of systemd take the place of containers")
     parser.add_argument("--state", default="/run/llm-probe/state.json", help="file, on a tmpfs")
     parser.add_argument(
         "--watch",
@@ -674,7 +676,7 @@ def main():
     parser.add_argument("--model")
     parser.add_argument("--kind", choices=sorted(KINDS), default="token", help="what the model answers with")
     parser.add_argument("--key", help="file")
-    parser.add_argument("--cluster", help="address of Ray, which knows of ranks that died")
+    parser.add_argument("--cluster", help="command that asks Ray, which knows of ranks that died")
     parser.add_argument("--followers", type=int, default=0, help="other hosts that take part without Ray")
     parser.add_argument("--meeting-port", type=int, help="where they are connected while they do")
     parser.add_argument("--failures", type=int, default=3)
@@ -682,7 +684,8 @@ def main():
     parser.add_argument("--timeout", type=float, default=ASK_SECONDS, help="seconds of the first request")
     parser.add_argument("--below", help="container below the server's, restarted with it when that alone did not help")
     options = parser.parse_args()
-    options.server = options.unit or "llm-vllm" + options.suffix
+    options.engine = Units() if options.units else Containers()
+    options.server = "llm-vllm" + options.suffix
     states = load(options.state)
     if states.get("form") != FORM:
         states = {}

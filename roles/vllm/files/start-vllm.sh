@@ -48,7 +48,7 @@ if [ "$gpus" -gt 0 ]; then
     mkdir -p "$config"
     printf '[%s]\n' "${names%,}" >"$kept"
   fi
-  until python3 /llm/wait_for_gpus.py "$RAY_ADDRESS" "$gpus"; do
+  until "${LLM_PYTHON:-python3}" "$(dirname "${BASH_SOURCE[0]}")/wait_for_gpus.py" "$RAY_ADDRESS" "$gpus"; do
     sleep 5
   done
 fi

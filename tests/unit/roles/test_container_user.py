@@ -16,7 +16,7 @@ DOCKER = 'echo "$1" >>"$CALLS"; {answer}'
 
 def verify(folder: Path, answer: str, language: str = "en", **variables: Any) -> tuple[int, str, list[str]]:
     known = {"llm_decision": decision("mp", **variables), "llm_language": language}
-    return run_tasks(folder, "common", "container_user.yml", DOCKER.format(answer=answer), known)
+    return run_tasks(folder, "common", "user.yml", DOCKER.format(answer=answer), known)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

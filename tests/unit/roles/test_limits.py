@@ -14,8 +14,11 @@ FILES = sorted([*ROLES.glob("*/tasks/*.yml"), *ROLES.glob("*/handlers/*.yml")])
 UNITS = sorted(path for path in ROLES.glob("*/templates/*.service.j2"))
 # As its publisher has it: an engine with many containers may take long, and systemd tells when it is up.
 WITHOUT_LIMIT = {"docker.service.j2"}
-# What the decision has as a whole command of docker.
-QUESTIONS = ("_llm.user_check", "_llm.vllm.runtime.log", "_llm.vllm.runtime.log_of_start")
+# What the decision has as a whole command of docker, or of systemd.
+QUESTIONS = (
+    *("_llm.user.check", "_llm.vllm.runtime.log", "_llm.vllm.runtime.log_of_start", "_llm.serves"),
+    *("_llm.ray.runtimes[item].end_of_log", "_llm.ray.runtimes[item].state"),
+)
 # A template of a whole list, after the limit that the task puts before it.
 ONE_LIST = re.compile(rf"{{{{ \['timeout', '(\d+)'\] \+ (item|{'|'.join(map(re.escape, QUESTIONS))}) }}}}")
 
@@ -28,7 +31,7 @@ def commands(task: dict[str, Any]) -> list[list[Any]]:
         return [argv]
     limit = ONE_LIST.fullmatch(argv)
     decided = any(name in argv for name in QUESTIONS)
-    rest = task["loop"] if "item" in argv and "loop" in task else [["docker"]] if decided else []
+    rest = [["docker"]] if decided else task["loop"] if "item" in argv and "loop" in task else []
     return [[*(("timeout", limit[1]) if limit else ()), *words] for words in rest if isinstance(words, list)]
 
 

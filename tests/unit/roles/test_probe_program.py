@@ -465,7 +465,11 @@ def test_a_rank_of_which_ray_knows_that_it_died_is_not_waited_for(host: Host) ->
     (host.folder / "exec").write_text('a warning\n{"lost": ["RayWorkerWrapper on node2"]}\n')
     with serving(hangs) as (url, _asked):
         names, seconds = host.restarts(
-            *server(url, "--cluster", "10.0.0.1:6379", "--below", "llm-ray"), SILENCE_MOST=60, SILENCE_LEAST=60
+            *server(
+                url, "--cluster", "docker exec llm-ray python3 /llm/cluster.py 10.0.0.1:6379", "--below", "llm-ray"
+            ),
+            SILENCE_MOST=60,
+            SILENCE_LEAST=60,
         )
     assert names == ["llm-vllm"]
     assert seconds < 30
@@ -623,14 +627,14 @@ def unit(host: Host) -> Host:
 
 
 def of_unit(url: str, *more: str) -> list[str]:
-    return [*server(url), "--unit", "llm-vllm.service", *more]
+    return [*server(url), "--units", *more]
 
 
 def test_a_unit_that_generates_a_token_serves_and_its_starts_are_forgotten(unit: Host) -> None:
     starts = unit.folder / "llm-vllm-starts"
     starts.touch()
     with serving(TOKEN) as (url, _asked):
-        said = unit.hears(url, "--unit", "llm-vllm.service", UNIT_STARTS=str(unit.folder / "{0}-starts"))
+        said = unit.hears(url, "--units", UNIT_STARTS=str(unit.folder / "{0}-starts"))
     assert said == "llm-vllm: serving, 0 s after the start\n"
     assert not starts.exists()
     state = json.loads(unit.state.read_text())["llm-vllm"]
@@ -644,7 +648,7 @@ def test_a_unit_that_hangs_is_ended_and_restarted(unit: Host) -> None:
         said = unit.says_until(lambda: unit.calls("restart"), *of_unit(url, "--failures", "2", "--interval", "1"))
     assert unit.calls("restart")[0] == "restart -- llm-vllm.service"
     assert unit.main.wait(timeout=10) == -signal.SIGKILL
-    assert "systemd starts llm-vllm.service anew" in said
+    assert "systemd starts llm-vllm anew" in said
 
 
 def test_a_unit_that_somebody_stopped_is_left_alone(unit: Host) -> None:
@@ -663,3 +667,28 @@ def test_a_unit_that_crashes_is_told_with_its_cause(unit: Host) -> None:
     with serving(says("", 503), says("", 503)) as (url, _asked):
         said = unit.runs(*of_unit(url), RUN_SECONDS=0)
     assert "crashing: 3 starts without a token; last: ValueError: no such model" in said
+
+
+def test_a_unit_of_ray_that_stands_still_is_ended_for_systemd_to_start_it(unit: Host) -> None:
+    arguments = ["--units", "--watch", "llm-ray:raylet,gcs_server", "--above=llm-vllm"]
+    assert unit.runs(*arguments) == "llm-ray: running\n"
+    assert unit.calls("show")[0].endswith(" -- llm-ray.service")
+    unit.main.send_signal(signal.SIGSTOP)
+    assert unit.runs(*arguments) == ""  # it moved since the last look
+    with unit.probe(*arguments, RUN_SECONDS=30):
+        assert unit.main.wait(20) == -signal.SIGKILL
+        wait_for(lambda: unit.calls("restart"))
+    assert unit.calls("restart") == ["restart -- llm-vllm.service"]
+
+
+def test_ray_in_a_unit_is_asked_for_ranks_that_died_and_restarted_where_vllm_alone_did_not_help(unit: Host) -> None:
+    unit.keeps(restarts=1)
+    asks = unit.folder / "asks"
+    asks.write_text('#!/bin/sh\necho \'{"lost": ["RayWorkerProc on node2"]}\'\n')
+    asks.chmod(0o755)
+    with serving(hangs) as (url, _asked):
+        said = unit.says_until(
+            lambda: unit.calls("restart"), *of_unit(url, "--cluster", f"{asks} 'two words'", "--below", "llm-ray")
+        )
+    assert unit.calls("restart")[0] == "restart -- llm-ray.service llm-vllm.service"
+    assert "lost RayWorkerProc on node2" in said

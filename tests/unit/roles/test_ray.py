@@ -45,7 +45,7 @@ def test_the_missing_host_is_told_with_the_state_and_the_log_of_its_container(tm
     for part in (
         "pair: not all hosts joined",
         "b has another Ray token than the head, or none",
-        "its container is restarting, restarted 4 times",
+        "its state: restarting, restarted 4 times",
         "AuthenticationError: no token",
     ):
         assert part in said

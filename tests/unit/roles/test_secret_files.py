@@ -29,7 +29,7 @@ WRITTEN = {
         "web_ui_admin_password",
         {"_web_ui_password": SECRET, "_web_ui_secrets": []},
     ),
-    "vllm/tasks/unit.yml": ("Unit | Write its environment", "llm-vllm.env", {}),
+    "common/tasks/unit.yml": ("Unit | Write its environment", "llm-vllm.env", {}),
     "gateway/tasks/head.yml": ("Head | Let the gateway in", "vllm_api_key.gateway", {}),
 }
 
@@ -48,7 +48,12 @@ def write(folder: Path, file: str) -> tuple[int, str]:
     variables: dict[str, Any] = {
         **known,
         "llm_host_dir": str(folder),
-        "_llm": {"vllm": {"key_file": str(place), "unit": unit}, "names": {"folder": str(folder)}},
+        "_llm": {
+            "vllm": {"key_file": str(place)},
+            "names": {"folder": str(folder)},
+            "secrets": {"group": str(os.getgid())},
+        },
+        "common_unit": unit,
         "_gateway_head_key_file": str(place),
         "_gateway_head_group": str(os.getgid()),
         "_gateway_replica_key_file": str(folder / "of_gateway"),
@@ -66,7 +71,7 @@ def write(folder: Path, file: str) -> tuple[int, str]:
 
 def written_for_root(file: str) -> bool:
     """systemd reads it, before it becomes the server's user."""
-    return file == "vllm/tasks/unit.yml"
+    return file == "common/tasks/unit.yml"
 
 
 @pytest.mark.parametrize("file", sorted(WRITTEN))

@@ -38,6 +38,7 @@ def test_a_host_that_shows_nothing(tmp_path: Path) -> None:
         ("0::/system.slice/llm-vllm.service\n", "llm-vllm"),
         ("0::/docker/abc/system.slice/llm-vllm.service\n", "llm-vllm"),
         ("1:cpu:/\n0::/system.slice/llm-vllm.service/worker\n", "llm-vllm"),
+        ("0::/system.slice/llm-ray.service\n", "llm-ray"),
         ("0::/system.slice/my-llm-vllm.service\n", ""),
         ("0::/user.slice/llm-vllm.service\n", ""),
         ("0::/system.slice/llm-probe.service\n", ""),

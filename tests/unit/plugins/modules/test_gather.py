@@ -144,7 +144,8 @@ def test_a_call_that_asks_for_less_takes_nothing_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "beside", "expected"),
     [
-        ("echo 0.11.0", True, {"version": "0.11.0"}),
+        ("echo 0.11.0; echo", True, {"version": "0.11.0", "ray": ""}),
+        ("echo 0.11.0; echo 2.48.0", True, {"version": "0.11.0", "ray": "2.48.0"}),
         ("echo 0.11.0", False, {"error": "no program {folder}/env/vllm"}),
         ("echo 'PackageNotFoundError: vllm' >&2; exit 1", True, {"error": "PackageNotFoundError: vllm"}),
         ("exit 3", True, {"error": "it ends with status 3"}),
@@ -159,14 +160,14 @@ def test_the_release_of_an_environment(tmp_path: Path, text: str, beside: bool, 
 
 
 def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
-    assert "llm_environment" not in facts(tmp_path), "who asks for less takes nothing back"
+    assert "llm_environment" not in facts(tmp_path), "who does not ask for it takes nothing back"
     assert facts(tmp_path, vllm_python="/nonexistent/python3")["llm_environment"] == {"error": "no such program"}
 
 
 def test_units_that_run_the_server_are_found(tmp_path: Path) -> None:
-    for name in ("llm-vllm.service", "llm-vllm-one.service", "llm-probe.service"):
+    for name in ("llm-vllm.service", "llm-vllm-one.service", "llm-ray.service", "llm-probe.service"):
         (tmp_path / name).touch()
-    assert gather.server_units(str(tmp_path)) == ["llm-vllm", "llm-vllm-one"]
+    assert gather.server_units(str(tmp_path)) == ["llm-ray", "llm-vllm", "llm-vllm-one"]
 
 
 def test_the_python_on_which_an_environment_is_made(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_who_joined_as_planned_is_no_problem() -> None:
     ("changes", "said"),
     [
         ({"states": [{"item": "b", "unreachable": True}]}, "does not answer the controller"),
-        ({"states": [{"item": "b", "stdout": "", "rc": 1}]}, "no container llm-ray"),
+        ({"states": [{"item": "b", "stdout": "", "rc": 1}]}, "no container and no unit llm-ray"),
         ({"states": [{"item": "b", "stdout": "", "rc": 124}]}, "the Docker Engine of b does not answer"),
         ({"logs": [{"item": "b", "stderr": "RuntimeError: Version mismatch: Ray: 2.59.0"}]}, "another release of Ray"),
         ({"logs": [{"item": "b", "stdout": "AuthenticationError: no token"}]}, "another Ray token"),
@@ -56,7 +56,7 @@ def test_the_state_of_the_container_is_told_with_every_cause(cause: str) -> None
     state = {"item": "b", "stdout": "restarting, restarted 4 times"}
     (text,) = absent([], states=[state], logs=[{"item": "b", "stderr": cause}])
     assert text.splitlines()[1:] == [
-        "  its container is restarting, restarted 4 times",
+        "  its state: restarting, restarted 4 times",
         "  the end of its log:",
         "    " + cause,
     ]

@@ -136,4 +136,4 @@ def try_folder(tmp_path: Path) -> None:
     (devices / "nvidia12").chmod(0o660)
     assert tried(tmp_path) == (0, ""), "the group of root may use it"
     package.rename(tmp_path / "packages/other")
-    assert tried(tmp_path) == (1, "python3 of the image finds no vllm")
+    assert tried(tmp_path) == (1, "its Python finds no vllm")

@@ -483,7 +483,7 @@ def test_a_machine_with_one_deployment_has_the_names_that_it_always_had() -> Non
     assert (section["names"]["folder"], section["names"]["vllm"], section["former"]) == ("/opt/llm", "llm-vllm", [])
     assert section["vllm"]["container"]["environment"]["NVIDIA_VISIBLE_DEVICES"] == "all"
     assert not any(word.startswith("--suffix") for word in section["vllm"]["probe"]["command"])
-    assert section["ray"]["exec"] == ["timeout", "60", "docker", "exec", "llm-ray"]
+    assert section["ray"]["cluster"][:5] == ["timeout", "60", "docker", "exec", "llm-ray"]
     assert section["vllm"]["key_file"] == "/opt/llm/secrets/vllm_api_key"
 
 

@@ -14,7 +14,8 @@ START = [
 EACH = ["--failures", "3", "--interval", "10"]
 ASKED = ["--url", "http://10.0.0.1:8000", "--model", "lab/tiny", "--key", "/opt/llm/secrets/vllm_api_key"]
 RAY = ["--watch", "llm-ray:raylet,gcs_server"]
-RANKS = ["--cluster", "10.0.0.1:6379", "--below", "llm-ray", "--above", "llm-vllm"]
+CLUSTER = "timeout 60 docker exec llm-ray python3 /llm/cluster.py 10.0.0.1:6379"
+RANKS = ["--cluster", CLUSTER, "--below", "llm-ray", "--above", "llm-vllm"]
 
 
 @pytest.mark.parametrize(

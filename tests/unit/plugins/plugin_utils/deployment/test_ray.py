@@ -87,7 +87,7 @@ def test_ray_runs_where_it_has_gpus_to_lend(executor: str, needed: list[bool]) -
         assert section["addresses"] == {"gpu1": "10.0.0.1", "gpu2": "10.0.0.2"}
         assert section["address"] == "10.0.0.1:6379"
         # Engines before 23 may wait for ever.
-        assert section["exec"][0] == "timeout"
+        assert section["cluster"][0] == "timeout"
 
 
 def test_a_node_of_ray_notices_soon_that_its_head_is_another() -> None:

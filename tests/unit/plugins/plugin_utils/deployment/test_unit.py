@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,8 +14,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import wo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import quoted
 
-from tests.support.deployments import member
+from tests.support.deployments import INFINIBAND, deployment, member
 
+ROOT = Path(__file__).parents[5]
 VENV: dict[str, Any] = {
     "vllm_runtime": "venv",
     "vllm_python": "/opt/env/bin/python3",
@@ -93,22 +96,137 @@ def test_chosen_gpus_are_named() -> None:
     assert chosen["CUDA_VISIBLE_DEVICES"] == "GPU-1"
 
 
-def test_what_runs_in_containers_is_left_out() -> None:
-    vllm = sections(vllm_collective_enabled=True)["vllm"]
-    assert vllm["collective"] == {"possible": False}
+def test_the_benchmark_is_left_out_and_the_probe_asks_systemd() -> None:
+    vllm = sections()["vllm"]
     assert "vllm_runtime: venv" in vllm["benchmark"]["problem"]
-    assert vllm["probe"]["command"][-2:] != ["--unit", ""]
-    command = vllm["probe"]["command"]
-    assert command[command.index("--unit") + 1] == "llm-vllm.service"
+    assert "--units" in vllm["probe"]["command"]
     assert vllm["runtime"]["log"][0] == "journalctl"
 
 
-def test_its_user_is_tried_with_the_same_interpreter() -> None:
-    command = sections()["vllm"]["unit"]["user_check"]
-    assert command[:5] == ["runuser", "-u", "llm-vllm", "--", "/opt/env/bin/python3"]
-    assert command[-1] == "/opt/llm/models/lab--tiny"
-    assert "/dev" in command[7]
-    assert "DEVICES" not in command[7]
+def test_its_user_is_tried_as_systemd_will_run_it() -> None:
+    user = sections()["user"]
+    command = user["check"]
+    assert {"--property=User=llm-vllm", "--property=ProtectHome=yes"} <= set(command)
+    program = command[command.index("--") + 1 :]
+    assert program[:3] == ["/opt/env/bin/python3", "-I", "-c"]
+    assert program[-1] == "/opt/llm/models/lab--tiny"
+    assert "/dev" in program[3]
+    assert "DEVICES" not in program[3]
+    assert (user["refusal"], user["program"]) == ("venv_user_refused", "/opt/env/bin/python3")
+
+
+# -- several hosts ----------------------------------------------------------------------------------------------------
+def cluster(name: str, executor: str = "ray", **more: Any) -> dict[str, Any]:
+    return host_sections(deployment(executor, (1, 1), **{**VENV, **more}).of(name))
+
+
+def test_ray_is_a_unit_on_each_host_and_vllm_one_on_the_head() -> None:
+    head, worker = cluster("gpu1"), cluster("gpu2")
+    assert head["units"] == ["llm-ray", "llm-vllm"]
+    assert worker["units"] == ["llm-ray"]
+    assert head["ray"]["container"] == head["vllm"]["container"] == {}
+    assert ' "/opt/llm/scripts/start-ray.sh" "--head" "--port=6379" ' in head["ray"]["unit"]["text"]
+    assert ' "/opt/llm/scripts/start-ray.sh" "--address=10.0.0.1:6379" "--block" ' in worker["ray"]["unit"]["text"]
+    assert '"--resources={\\"host:gpu2\\": 1}"' in worker["ray"]["unit"]["text"]
+    assert '"/opt/llm/scripts/start-vllm.sh" "2" "vllm" "serve"' in head["vllm"]["unit"]["text"]
+
+
+def test_vllm_ends_with_the_ray_of_its_host() -> None:
+    text = cluster("gpu1")["vllm"]["unit"]["text"].splitlines()
+    assert {"Wants=llm-ray.service", "After=llm-ray.service", "PartOf=llm-ray.service"} <= set(text)
+    assert not [line for line in lines() if "llm-ray" in line]
+
+
+def test_both_units_find_the_sockets_of_the_session() -> None:
+    head = cluster("gpu1")
+    for unit in (head["ray"]["unit"], head["vllm"]["unit"]):
+        assert unit["environment"]["TMPDIR"] == "/var/lib/llm-vllm"
+        assert {"StateDirectory=llm-vllm", "StateDirectoryMode=0700", "PrivateTmp=yes"} <= set(
+            unit["text"].splitlines()
+        )
+        assert (unit["environment"]["RAY_AUTH_MODE"], unit["environment"]["RAY_AUTH_TOKEN_PATH"]) == (
+            "token",
+            "/opt/llm/secrets/ray_token",
+        )
+    # ray/_private/utils.py, validate_socket_filename; the session has its time and a number of seven digits in its name.
+    session = "session_2026-01-01_01-01-01_123456_1234567"
+    assert len(f"/var/lib/llm-vllm/ray/{session}/sockets/plasma_store") <= 107
+    assert "TMPDIR" not in sections()["vllm"]["unit"]["environment"]
+
+
+def test_the_sandbox_is_the_same_for_both() -> None:
+    head = cluster("gpu1", ray_memory_limit_gib=8)
+    ray, vllm = (head[kind]["unit"]["text"].splitlines() for kind in ("ray", "vllm"))
+    same = [
+        line
+        for line in ray
+        if line.partition("=")[0] not in ("Description", "EnvironmentFile", "ExecStart", "RuntimeDirectory")
+    ]
+    assert set(same) - set(vllm) <= {line for line in ray if line.startswith("# ")}
+    assert "MemoryMax=8589934592" in same
+    assert not [line for line in cluster("gpu1")["ray"]["unit"]["text"].splitlines() if line.startswith("MemoryMax=")]
+
+
+def test_rdma_needs_its_devices() -> None:
+    ports = {"llm_rdma_found": [{**INFINIBAND, "interface": "eth1"}]}
+    with_rdma = cluster("gpu1", found=ports)["ray"]["unit"]
+    assert with_rdma["environment"]["NCCL_IB_DISABLE"] == "0"
+    assert "DeviceAllow=char-infiniband_verbs rw" in with_rdma["text"].splitlines()
+    assert "infiniband" not in cluster("gpu1")["ray"]["unit"]["text"]
+
+
+def test_names_of_the_ranks_are_in_a_file_of_the_units() -> None:
+    head = cluster("gpu1")
+    assert head["hosts_file"] == {
+        "path": "/opt/llm/scripts/hosts",
+        "text": "::ffff:10.0.0.1 gpu1.rank\n::ffff:10.0.0.2 gpu2.rank\n",
+    }
+    line = "BindReadOnlyPaths=/opt/llm/scripts/hosts:/etc/hosts"
+    assert all(line in head[kind]["unit"]["text"].splitlines() for kind in ("ray", "vllm"))
+    assert sections()["hosts_file"] == {}
+    assert host_sections(deployment().of("gpu1"))["hosts_file"] == {}
+
+
+def test_ray_is_asked_as_the_user_of_its_unit_with_its_variables() -> None:
+    command = cluster("gpu1")["ray"]["cluster"]
+    assert command[:3] == ["timeout", "60", "systemd-run"]
+    assert {"--property=User=llm-vllm", "--property=EnvironmentFile=/opt/llm/secrets/llm-ray.env"} <= set(command)
+    assert command[-3:] == ["/opt/env/bin/python3", "/opt/llm/scripts/cluster.py", "10.0.0.1:6379"]
+    probe = cluster("gpu1")["vllm"]["probe"]["command"]
+    assert shlex.split(probe[probe.index("--cluster") + 1]) == command
+    assert "--units" in cluster("gpu2")["vllm"]["probe"]["command"]
+
+
+def test_without_ray_each_host_runs_vllm_and_workers_follow_the_head() -> None:
+    head, worker = cluster("gpu1", "mp"), cluster("gpu2", "mp")
+    assert head["units"] == worker["units"] == ["llm-vllm"]
+    assert '"/opt/llm/scripts/start-vllm.sh" "0" "vllm"' in head["vllm"]["unit"]["text"]
+    follows = '"/opt/env/bin/python3" "/opt/llm/scripts/follow_head.py" "10.0.0.1" "29501" "vllm" "serve"'
+    assert f"ExecStart={follows} " in worker["vllm"]["unit"]["text"]
+    assert "TMPDIR" not in worker["vllm"]["unit"]["environment"]
+    assert "LLM_API_KEY_FILE" not in worker["vllm"]["unit"]["environment"]
+    assert not worker["ray"]["needed"]
+
+
+def test_the_all_reduce_runs_from_the_environment_with_its_secrets_off_the_command_line() -> None:
+    found = cluster("gpu2")["vllm"]["collective"]
+    assert found["possible"]
+    assert found["environment"]["HF_TOKEN"] == "secret-token"
+    command = found["command"]
+    assert command[0] == "systemd-run"
+    assert {"--unit=llm-collective", "--property=User=llm-vllm", "--property=LimitMEMLOCK=infinity:infinity"} <= set(
+        command
+    )
+    assert "--property=BindReadOnlyPaths=/opt/llm/scripts/hosts:/etc/hosts" in command
+    assert not [word for word in command if "secret-token" in word or "HF_TOKEN" in word]
+    assert command[-7:] == ["/opt/env/bin/python3", "/opt/llm/collective.py", "10.0.0.1", "29502", "2", "1", "1"]
+
+
+def test_variables_from_standard_input_reach_the_program() -> None:
+    command = cluster("gpu2")["vllm"]["collective"]["command"]
+    begin = [*command[command.index("--") + 1 : command.index("/opt/env/bin/python3")], "sh", "-c", 'echo "$ONE|$TWO"']
+    done = subprocess.run(begin, input="ONE=a b=$c\nTWO=\\d", capture_output=True, text=True, check=True)
+    assert done.stdout == "a b=$c|\\d\n"
 
 
 @pytest.mark.parametrize(
@@ -126,12 +244,38 @@ def test_words_are_quoted_for_systemd(word: str, expected: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="this machine has no systemd")
-def test_systemd_reads_it(tmp_path: Path) -> None:
-    unit = tmp_path / "llm-vllm.service"
-    text = sections()["vllm"]["unit"]["text"].replace("User=llm-vllm", "User=root").replace("Group=llm-vllm", "")
-    unit.write_text(text)
+@pytest.mark.parametrize("kind", ["ray", "vllm"])
+def test_systemd_reads_it(tmp_path: Path, kind: str) -> None:
+    made = cluster("gpu1")[kind]["unit"]
+    unit = tmp_path / made["name"]
+    unit.write_text(made["text"].replace("User=llm-vllm", "User=root").replace("Group=llm-vllm", ""))
     done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
-    assert not [line for line in done.stderr.splitlines() if "llm-vllm.service" in line and "Unknown" in line]
+    assert not [line for line in done.stderr.splitlines() if made["name"] in line and "Unknown" in line]
+
+
+def of_systemd() -> int:
+    """The release of systemd here; 0 without one. Since 250 it looks at units that nobody has installed."""
+    if not shutil.which("systemd-analyze"):
+        return 0
+    said = subprocess.run(["systemd-analyze", "--version"], capture_output=True, text=True, check=True).stdout
+    return int(said.split()[1])
+
+
+@pytest.mark.skipif(of_systemd() < 250, reason="this machine has no systemd that looks at a unit without running it")
+@pytest.mark.parametrize("kind", ["ray", "vllm"])
+def test_the_documented_exposure_is_what_systemd_computes(tmp_path: Path, kind: str) -> None:
+    made = cluster("gpu1")[kind]["unit"]
+    (tmp_path / made["name"]).write_text(made["text"])
+    asks = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(tmp_path / made["name"])]
+    said = subprocess.run(asks, capture_output=True, text=True, check=True).stdout
+    computed = re.search(r"Overall exposure level for \S+: ([\d.]+)", said)
+    stated = re.search(r"of systemd (\d+) says ([\d.]+) for Ray and for vLLM", (ROOT / "docs/security.md").read_text())
+    assert computed
+    assert stated
+    if of_systemd() == int(stated[1]):
+        assert computed[1] == stated[2]
+    # Another release counts other things.
+    assert abs(float(computed[1]) - float(stated[2])) < 0.5
 
 
 def test_a_host_without_containers_has_nothing_to_do_for_them() -> None:

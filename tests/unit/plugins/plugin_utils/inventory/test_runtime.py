@@ -36,7 +36,6 @@ def test_a_deployment_of_one_host_can_be_served_so(inventory: Inventory) -> None
         ({"vllm_tokenizer": "/root/tokenizer"}, "venv_path_hidden", "vllm_tokenizer: /root/tokenizer"),
         ({"vllm_image": "lab/vllm:1"}, "venv_container_setting", "vllm_image: lab/vllm:1"),
         ({"llm_container_uid": 0}, "venv_container_setting", "llm_container_uid: 0"),
-        ({"vllm_executor": "ray"}, "venv_with_ray", "vllm_executor: ray"),
         ({"vllm_runtime": "container"}, "venv_setting_unused", "vllm_python: /opt/vllm/bin/python3"),
     ],
 )
@@ -51,10 +50,19 @@ def test_all_is_told_at_once(inventory: Inventory) -> None:
     assert inventory.codes() == ["venv_without_python", "venv_container_setting", "venv_container_setting"]
 
 
-def test_several_hosts_are_not_supported(inventory: Inventory) -> None:
-    problem = inventory.set("gpu01", "gpu02", **VENV).only()
-    assert problem["code"] == "venv_several_hosts"
-    assert "vllm_runtime: container" in problem["allowed"]
+def test_several_hosts_can_be_served_so(inventory: Inventory) -> None:
+    assert inventory.set("gpu01", "gpu02", **VENV, vllm_executor="ray").check()["problems"] == []
+
+
+def test_hosts_of_one_deployment_are_served_in_the_same_way(inventory: Inventory) -> None:
+    problem = inventory.set("gpu01", **VENV).only()
+    assert (problem["code"], problem["value"].replace('"', "")) == ("settings_differ", "gpu01: venv; gpu02: container")
+
+
+def test_what_is_wrong_on_several_hosts_is_told_once(inventory: Inventory) -> None:
+    problem = inventory.set("gpu01", "gpu02", vllm_runtime="venv").only()
+    assert problem["code"] == "venv_without_python"
+    assert "gpu01, gpu02" in problem["what"]
 
 
 def test_a_machine_of_several_deployments_is_not_supported(inventory: Inventory) -> None:
