@@ -263,7 +263,7 @@ def _environment(item: Mapping[str, Any], rest: str, settings: Settings) -> dict
             if file["size"] is None:
                 path = urllib.parse.unquote(urllib.parse.urlsplit(url).path)
                 file["size"] = os.path.getsize(path) if url.startswith("file:") else remote_size(url, settings.opener)
-    return {"files": files, "fields": {"packages": list(item["packages"])}}
+    return {"files": files}
 
 
 def _uv() -> str:
