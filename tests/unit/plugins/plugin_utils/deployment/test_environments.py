@@ -115,7 +115,7 @@ def test_none_is_made_where_none_belongs(other: dict[str, Any]) -> None:
 def test_an_environment_of_a_person_is_used_as_it_is() -> None:
     host = {**found(), "vllm_python": "/opt/vllm/bin/python3"}
     assert environment_section(host, records()) == {"made": False, "python": "/opt/vllm/bin/python3"}
-    assert environment_section({**host, "vllm_runtime": "container"}, records()) == {}
+    assert environment_section({**host, "vllm_runtime": "container"}, records()) == {"made": False}
 
 
 def test_it_takes_room_until_it_is_made() -> None:
@@ -128,6 +128,6 @@ def test_it_takes_room_until_it_is_made() -> None:
 
 def test_the_service_runs_from_it() -> None:
     python = environment_section(found(), records())["python"]
-    unit = host_sections(member(executor="uni", ranks=(1,), vllm_runtime="venv", vllm_python=python))["vllm"]["unit"]
-    assert unit["environment"]["PATH"].startswith(python[: -len("/python3")] + ":")
-    assert python in unit["user_check"]
+    section = host_sections(member(executor="uni", ranks=(1,), vllm_runtime="venv", vllm_python=python))
+    assert section["vllm"]["unit"]["environment"]["PATH"].startswith(python[: -len("/python3")] + ":")
+    assert python in section["user"]["check"]
