@@ -333,10 +333,12 @@ MINIMAL_SUBSET = frozenset(
         *("platform", "python", "selinux", "service_mgr", "ssh_pub_keys", "user"),
     )
 )
-# A line for vLLM, and one for Ray, which is empty where there is none.
+# A line for vLLM, one for the program that it brings, which old releases have not, and one for Ray, which is empty where there is none.
 VERSION_PROGRAM = """\
 import importlib.metadata as found
-print(found.version("vllm"))
+vllm = found.distribution("vllm")
+print(vllm.version)
+print(next((each.name for each in vllm.entry_points if each.group == "console_scripts"), ""))
 try:
     print(found.version("ray"))
 except found.PackageNotFoundError:
@@ -408,12 +410,12 @@ def environment(python: str, programs: Programs) -> dict[str, str]:
     if not os.access(python, os.X_OK):
         return {"error": "no such program"}
     status, out, err = programs.run([python, "-I", "-c", VERSION_PROGRAM])
-    vllm, _newline, ray = out.strip().partition("\n")
+    vllm, name, ray = (*out.splitlines(), "", "", "")[:3]
     if status or not vllm:
         lines = (err or out).strip().splitlines() or ["it ends with status {0}".format(status)]
         return {"error": lines[-1]}
-    program = os.path.join(os.path.dirname(python), "vllm")
-    if not os.access(program, os.X_OK):
+    program = os.path.join(os.path.dirname(python), name)
+    if name and not os.access(program, os.X_OK):
         return {"error": "no program {0}".format(program)}
     return {"version": vllm, "ray": ray}
 

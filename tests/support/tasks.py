@@ -46,7 +46,14 @@ def decision(executor: str, **variables: Any) -> dict[str, Any]:
         for number, name in enumerate(("a", "b"), start=1)
     }
     pair = Deployment("pair", "a", ["a", "b"], plan, "image", known)
-    about = {"deployment": "pair", "head": "a", "planned": pair.planned, "unknown": [], "former": [], "environment": {"made": False}}
+    about = {
+        "deployment": "pair",
+        "head": "a",
+        "planned": pair.planned,
+        "unknown": [],
+        "former": [],
+        "environment": {"made": False},
+    }
     hosts = {name: {**about, "names": {**names(sharing=[name]), "folder": "/opt/llm"}} for name in known}
     return {"plans": {"pair": plan}, "hosts": {name: {**hosts[name], **host_sections(pair.of(name))} for name in known}}
 

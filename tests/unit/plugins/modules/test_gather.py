@@ -144,9 +144,10 @@ def test_a_call_that_asks_for_less_takes_nothing_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "beside", "expected"),
     [
-        ("echo 0.11.0; echo", True, {"version": "0.11.0", "ray": ""}),
-        ("echo 0.11.0; echo 2.48.0", True, {"version": "0.11.0", "ray": "2.48.0"}),
-        ("echo 0.11.0", False, {"error": "no program {folder}/env/vllm"}),
+        ("echo 0.11.0; echo vllm; echo", True, {"version": "0.11.0", "ray": ""}),
+        ("echo 0.11.0; echo vllm; echo 2.48.0", True, {"version": "0.11.0", "ray": "2.48.0"}),
+        ("echo 0.3.0; echo; echo 2.9.2", False, {"version": "0.3.0", "ray": "2.9.2"}),
+        ("echo 0.11.0; echo vllm", False, {"error": "no program {folder}/env/vllm"}),
         ("echo 'PackageNotFoundError: vllm' >&2; exit 1", True, {"error": "PackageNotFoundError: vllm"}),
         ("exit 3", True, {"error": "it ends with status 3"}),
     ],
