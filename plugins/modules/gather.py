@@ -348,7 +348,7 @@ except found.PackageNotFoundError:
 BASE_PROGRAM = """\
 import json, platform, sys
 if platform.python_implementation() != "CPython":
-    sys.exit("it is no CPython, but " + platform.python_implementation())
+    raise SystemExit("it is no CPython, but " + platform.python_implementation())
 print(json.dumps({"python": "{0}.{1}".format(*sys.version_info[:2]), "glibc": platform.libc_ver()[1]}))
 """
 GPU_PROCESSES = ["--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader,nounits"]
