@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from tests.support.tasks import decision
+
 ROOT = Path(__file__).resolve().parents[2]
 PLAYS: list[dict[str, Any]] = [
     play
@@ -15,8 +17,9 @@ PLAYS: list[dict[str, Any]] = [
     for play in yaml.safe_load(path.read_text())
     if "hosts" in play
 ]
-# Their tasks call docker, and those of the last two what plugins/plugin_utils/deployment/ makes of it.
-ROLES = {"docker", "nvidia_container_toolkit", "ray", "vllm"}
+# Their tasks call docker, and those of the last two run commands that plugins/plugin_utils/deployment/ makes.
+BY_TASKS = {"docker", "nvidia_container_toolkit"}
+ROLES = BY_TASKS | {"ray", "vllm"}
 
 
 def roles(play: dict[str, Any]) -> set[str]:
@@ -33,7 +36,10 @@ def test_every_role_that_calls_docker_is_known() -> None:
         for path in ROOT.glob("roles/*/tasks/*.yml")
         if re.search(r"^ +(?:cmd: |argv: \[)docker\b", path.read_text(), re.M)
     }
-    assert calling == ROLES
+    assert calling == BY_TASKS
+    section = decision("ray")["hosts"]["a"]
+    assert "docker" in section["ray"]["cluster"]
+    assert "docker" in section["serves"]
 
 
 def test_their_plays_name_the_folders_of_the_engine() -> None:
