@@ -17,9 +17,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_offset
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.disks import disk_needs
 
-# What of the bundle a host without an engine does without.
-OF_AN_ENGINE = ("docker", "image", "nvidia_container_toolkit")
-
 
 class ActionModule(ActionBase):
     """The module, between two looks at the clock."""
@@ -70,12 +67,9 @@ class ActionModule(ActionBase):
         records = load_records(bundle, options.get("language", "en"))
         known = task_vars["hostvars"]["localhost"].get("llm_inventory") or {}
         mine = (known.get("names") or {}).get(task_vars["inventory_hostname"]) or {}
-        if not mine.get("engine", True):
-            records = [record for record in records if record["kind"] not in OF_AN_ENGINE]
         host_dir = str(options.get("host_dir") or "/opt/llm")
-        return disk_needs(
-            records, options.get("models") or [], host_dir, self.environment(records, host_dir, task_vars)
-        )
+        environment = self.environment(records, host_dir, task_vars)
+        return disk_needs(records, options.get("models") or [], host_dir, environment, mine.get("engine", True))
 
     def environment(self, records: Any, host_dir: str, task_vars: Any) -> dict[str, Any] | None:
         """The largest of the Python environments that may be the host's: which one is, its Python will tell."""

@@ -54,7 +54,6 @@ def machine_names(inventory: Inventory) -> dict[str, dict[str, Any]]:
         models = [model for host in each["sharing"] for model in _models(inventory, host)]
         each["models"] = list(dict.fromkeys(models)) if len(each["sharing"]) > 1 else []
         each["engine"] = _needs_engine(inventory, each["sharing"])
-        each["venv"] = all(inventory.get(host, RUNTIME) == VENV for host in each["sharing"])
     return found
 
 

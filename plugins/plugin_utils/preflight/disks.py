@@ -20,6 +20,8 @@ _IMAGE_MARKS = (
     "/var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/{digest}",
 )
 _PREPARE_KINDS = ("docker", "driver", "nvidia_container_toolkit", "os_packages")
+# What a host without an engine does without.
+_OF_AN_ENGINE = ("docker", "image", "nvidia_container_toolkit")
 
 
 def _marks(images: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -35,8 +37,9 @@ def disk_needs(
     models: Collection[str] = (),
     host_dir: str = "/opt/llm",
     environment: Mapping[str, Any] | None = None,
+    engine: bool = True,
 ) -> list[dict[str, Any]]:
-    """What the records of a manifest put on a host that needs these models, as ``measure_disks`` takes it.
+    """What the records of a manifest put on a host that needs these models, as ``measure_disks`` takes it. ``engine`` says whether it needs one.
 
     ``environment`` is the Python environment that the host makes of wheels: its ``name``, the ``bytes`` that it will have, and the ``mark``
     that is there when it was made.
@@ -46,6 +49,8 @@ def disk_needs(
         kind, size = record["kind"], int(record["size"])
         name = posixpath.basename(record["path"])
         marks: list[list[str]] = []
+        if kind in _OF_AN_ENGINE and not engine:
+            continue
         if kind == "image":
             marks = _marks(record.get("images") or [])
             factor = _LOAD_FACTOR_COMPRESSED if name.endswith(_COMPRESSED) else _LOAD_FACTOR

@@ -43,6 +43,16 @@ def test_without_a_model_no_model_comes() -> None:
     assert disk_needs([RECORDS[1]]) == []
 
 
+def test_a_host_without_an_engine_leaves_out_what_is_for_one() -> None:
+    records = [
+        {"path": f"{kind}/a", "kind": kind, "size": 10}
+        for kind in ("docker", "image", "nvidia_container_toolkit", "driver", "os_packages")
+    ]
+    assert {need["name"] for need in disk_needs(records, engine=False)} == {"a"}
+    assert len(disk_needs(records, engine=False)) == 2
+    assert len(disk_needs(records)) == 6
+
+
 def test_an_environment_needs_its_wheels_and_room_for_itself() -> None:
     wheels = [{"path": f"python/venvs/{name}/x.whl", "kind": "python", "size": 7, "environment": name} for name in "ab"]
     needs = disk_needs(
