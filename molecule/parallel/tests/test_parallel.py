@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import openai
@@ -59,4 +58,4 @@ def test_openai_client_gets_the_same_answer_at_once_and_token_by_token() -> None
 
 
 def test_the_probe_says_that_it_serves(head: Any) -> None:
-    assert json.loads(head.file("/run/llm-probe/state.json").content_string)["kind"] == "serving"
+    assert '"kind": "serving"' in head.file("/run/llm-probe/state.json").content_string
