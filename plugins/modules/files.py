@@ -114,7 +114,9 @@ changed_paths:
 """
 
 import errno
+import grp
 import os
+import pwd
 import shutil
 from typing import Any
 
@@ -134,6 +136,20 @@ def common(mode: str) -> dict[str, Any]:
 def _incoming(path: str) -> str:
     """Beside what it becomes, so that taking its place is one step."""
     return "{0}.{1}.incoming".format(path, os.getpid())
+
+
+def _is_there(kind: str, name: str | None) -> bool:
+    """Whether this host has such an owner or group; a number needs no name."""
+    if not name or name.isdigit():
+        return True
+    try:
+        if kind == "owner":
+            pwd.getpwnam(name)
+        else:
+            grp.getgrnam(name)
+    except KeyError:
+        return False
+    return True
 
 
 class _Module(AnsibleModule):
@@ -215,7 +231,12 @@ class Files:
             raise
 
     def _attributes(self, path: str, wanted: dict[str, Any]) -> None:
-        """Of what a link leads to, not of the link."""
+        """Of what a link leads to, not of the link. In check mode an owner or a group that is not there would have been made by an earlier task."""
+        if self.module.check_mode:
+            coming = {name: wanted[name] for name in ("owner", "group") if not _is_there(name, wanted[name])}
+            if coming:
+                self._changed(path, {"before": {}, "after": coming})
+            wanted = {**wanted, **dict.fromkeys(coming)}
         diff: dict[str, Any] = {}
         if self.module.set_fs_attributes_if_different(self._common(os.path.realpath(path), wanted), False, diff):
             self._changed(path, diff)

@@ -115,6 +115,13 @@ def test_a_folder_that_another_run_makes_meanwhile_is_there(tmp_path: Path, monk
     assert next(looks, None) is None
 
 
+def test_check_mode_knows_that_an_earlier_task_would_have_made_the_group(tmp_path: Path) -> None:
+    folder = {"path": str(tmp_path), "mode": "0700", "group": "nobody-has-made-it"}
+    tmp_path.chmod(0o700)
+    assert run(check_mode=True, folders=[folder])["changed_paths"] == [str(tmp_path)]
+    assert run(check_mode=True, folders=[{**folder, "group": "0", "owner": "root"}])["changed_paths"] == []
+
+
 def test_a_file_that_cannot_be_given_away_leaves_nothing(tmp_path: Path) -> None:
     file = {"path": str(tmp_path / "key"), "content": "secret", "owner": "nobody-of-this-name"}
     assert answer_of("files", {"files": [file]})["failed"]
