@@ -55,7 +55,6 @@ def write(folder: Path, file: str) -> tuple[int, str]:
         },
         "common_unit": unit,
         "_gateway_head_key_file": str(place),
-        "_gateway_head_group": str(os.getgid()),
         "_gateway_replica_key_file": str(folder / "of_gateway"),
         "_monitoring_grafana_dir": str(place.parent),
         "_web_ui_dir": str(folder),
@@ -102,8 +101,7 @@ def test_a_head_waits_for_a_key_of_the_gateway_that_is_not_made_yet(tmp_path: Pa
     """A run with --limit to a deployment may come before the first one that reaches a gateway."""
     variables = {
         "_gateway_head_key_file": str(tmp_path / "secrets/vllm_api_key.gateway"),
-        "_gateway_head_group": str(os.getgid()),
-        "_gateway_head_folder_mode": "0750",
+        "_llm": {"secrets": {"group": str(os.getgid()), "mode": "0750"}},
         "_gateway_replica_key_file": str(tmp_path / "gateway_replica_key"),
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
     }
