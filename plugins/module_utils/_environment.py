@@ -27,12 +27,12 @@ def tree_digest(top: str) -> str:
             if folder == top and name == NOTE:
                 continue
             status = os.lstat(path)
-            told = [os.path.relpath(path, top), oct(status.st_mode), str(status.st_uid), str(status.st_gid)]
+            parts = [os.path.relpath(path, top), oct(status.st_mode), str(status.st_uid), str(status.st_gid)]
             if os.path.islink(path):
-                told.append(os.readlink(path))
+                parts.append(os.readlink(path))
             elif not os.path.isdir(path):
-                told += [str(status.st_size), str(status.st_mtime_ns)]
-            found.update("\0".join(told).encode("utf-8", "surrogateescape") + b"\n")
+                parts += [str(status.st_size), str(status.st_mtime_ns)]
+            found.update("\0".join(parts).encode("utf-8", "surrogateescape") + b"\n")
     return found.hexdigest()
 
 

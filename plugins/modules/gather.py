@@ -405,15 +405,25 @@ def probe_state(path: str) -> dict[str, Any]:
         return {}
 
 
+def said_by(python: str, program: str, programs: Programs) -> tuple[str, str]:
+    """What an interpreter prints when it runs a program, and the reason why it ended with an error; one of the two is empty."""
+    if not os.access(python, os.X_OK):
+        return "", "no such program"
+    status, out, err = programs.run([python, "-I", "-c", program])
+    return ("", last_line(err or out, status)) if status or not out.strip() else (out, "")
+
+
+def last_line(text: str, status: int) -> str:
+    """Python's reason is the last line of what it says."""
+    return (text.strip().splitlines() or ["it ends with status {0}".format(status)])[-1]
+
+
 def environment(python: str, programs: Programs) -> dict[str, str]:
     """The releases of vLLM and Ray in an environment, from their metadata: to import them takes seconds."""
-    if not os.access(python, os.X_OK):
-        return {"error": "no such program"}
-    status, out, err = programs.run([python, "-I", "-c", VERSION_PROGRAM])
+    out, error = said_by(python, VERSION_PROGRAM, programs)
     vllm, name, ray = (*out.splitlines(), "", "", "")[:3]
-    if status or not vllm:
-        lines = (err or out).strip().splitlines() or ["it ends with status {0}".format(status)]
-        return {"error": lines[-1]}
+    if not vllm:
+        return {"error": error or last_line(out, 0)}
     program = os.path.join(os.path.dirname(python), name)
     if name and not os.access(program, os.X_OK):
         return {"error": "no program {0}".format(program)}
@@ -422,18 +432,12 @@ def environment(python: str, programs: Programs) -> dict[str, str]:
 
 def base_python(python: str, programs: Programs) -> dict[str, str]:
     """What decides which wheels an environment on this interpreter takes."""
-    if not os.access(python, os.X_OK):
-        return {"error": "no such program"}
-    status, out, err = programs.run([python, "-I", "-c", BASE_PROGRAM])
+    out, error = said_by(python, BASE_PROGRAM, programs)
     try:
-        found = json.loads(out) if status == 0 else None
+        found = json.loads(out)
     except ValueError:
         found = None
-    return (
-        found
-        if isinstance(found, dict)
-        else {"error": ((err or out).strip().splitlines() or ["it ends with status {0}".format(status)])[-1]}
-    )
+    return found if isinstance(found, dict) else {"error": error or last_line(out, 0)}
 
 
 def server_units(folder: str = "/etc/systemd/system") -> list[str]:
