@@ -1,4 +1,4 @@
-"""vLLM as a service of systemd, from a Python environment that its host has; killed once, and changed since."""
+"""vLLM as a service of systemd, from a Python environment that its host made of wheels of the bundle; killed, changed, and made anew."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ def processes(host: Any) -> dict[str, str]:
     return {line.split()[0]: line.split()[1] for line in lines}
 
 
+def environment(host: Any) -> str:
+    """The folder of the only environment."""
+    [wheels, folder] = sorted(host.check_output("ls -d /opt/llm/venvs/*").splitlines(), reverse=True)
+    assert wheels == f"{folder}.wheels"
+    return str(folder)
+
+
 def test_one_host_is_looked_at(host: Any) -> None:
     assert host.check_output("hostname") == "node3"
 
@@ -57,8 +64,9 @@ def test_nobody_is_served_without_the_key() -> None:
         client().with_options(api_key="nobody").models.list()
 
 
-def test_there_is_no_engine(host: Any) -> None:
-    assert host.run("command -v docker dockerd containerd nvidia-ctk").rc != 0
+def test_there_is_no_engine_and_no_compiler(host: Any) -> None:
+    for program in ("docker", "dockerd", "containerd", "nvidia-ctk", "gcc", "cc", "c++", "nvcc", "uv"):
+        assert host.run(f"command -v {program}").rc != 0
     assert not host.file("/run/docker.sock").exists
     assert host.check_output("ls -A /var/lib/docker") == ""  # where the lab mounts a disk
 
@@ -80,11 +88,36 @@ def test_it_is_hardened(host: Any) -> None:
     assert float(exposure.group(1)) <= MOST_EXPOSURE, said
 
 
+def test_the_server_runs_from_it_as_a_user_who_cannot_change_it(host: Any) -> None:
+    top = environment(host)
+    pid = host.check_output(f"systemctl show --property=MainPID --value {UNIT}")
+    assert f"{top}/bin" in host.check_output(f"tr '\\0' '\\n' </proc/{pid}/environ")
+    assert top in host.check_output(f"tr '\\0' ' ' </proc/{pid}/cmdline; cat /proc/{pid}/maps")
+    assert host.run(f"runuser -u llm-vllm -- touch {top}/mark").rc != 0
+    assert host.check_output(f"find {top} ! -user root -o ! -type l -perm /022") == ""
+    assert host.check_output(f"find {top} ! -type l ! -perm -004") == ""
+
+
+def test_its_packages_are_those_of_the_lock(host: Any) -> None:
+    top = environment(host)
+    lock = host.file(f"{top}.wheels/requirements.txt").content_string.splitlines()
+    program = (
+        "import importlib.metadata as m; [print(d.metadata['Name'] + '==' + d.version) for d in m.distributions()]"
+    )
+    found = host.check_output(f'{top}/bin/python3 -I -c "{program}"').splitlines()
+    assert len(found) == len(lock) > 50
+
+    def plain(lines: list[str]) -> list[str]:
+        return sorted(line.split(" ")[0].lower().replace("_", "-").replace(".", "-") for line in lines)
+
+    assert plain(found) == plain(lock)
+
+
 def test_it_writes_to_its_caches_and_nowhere_else(host: Any) -> None:
     pid = host.check_output(f"systemctl show --property=MainPID --value {UNIT}")
     inside = f"nsenter --target {pid} --mount runuser -u llm-vllm -- sh -c"
     assert host.run(f"{inside} 'touch {CACHE}/mark && rm {CACHE}/mark'").rc == 0
-    for folder in ("/opt/vllm", "/opt/llm", "/etc", "/var", "/usr/local"):
+    for folder in (environment(host), "/opt/llm", "/etc", "/var", "/usr/local"):
         assert host.run(f"{inside} 'touch {folder}/mark'").rc != 0
     folder = host.file(CACHE)
     assert (folder.user, folder.mode) == ("llm-vllm", 0o700)
@@ -128,6 +161,9 @@ def test_the_record_has_evidence_of_it(host: Any) -> None:
     evidence = json.loads(host.file("/opt/llm/records/vllm.json").content_string)["evidence"]
     assert evidence["units"][UNIT]["ActiveState"] == "active"
     assert evidence["started"][UNIT] == {"has_read": True}
+    top = environment(host)
+    assert evidence["environments"] == {top: {"whole": True}}
+    assert f"{top}/llm-environment.json" in evidence["paths"]
     assert f"/etc/systemd/system/{UNIT}" in evidence["paths"]
     assert not host.file("/opt/llm/records/docker.json").exists
 
