@@ -140,3 +140,11 @@ def test_the_records_have_evidence_of_it(host: Any) -> None:
     assert evidence["units"]["llm-ray.service"]["ActiveState"] == "active"
     assert "/etc/systemd/system/llm-ray.service" in evidence["paths"]
     assert not host.file("/opt/llm/records/docker.json").exists
+
+
+def test_the_benchmark_measured_it_beside_the_server() -> None:
+    [file] = (STATE / "reports/benchmarks/tiny_pair").glob("*.json")
+    found = json.loads(file.read_text())
+    assert (found["num_prompts"], found["completed"], found["max_concurrency"]) == (4, 4, 2)
+    assert found["total_output_tokens"] == 4 * 8
+    assert 0 < found["median_ttft_ms"] <= found["p99_ttft_ms"]

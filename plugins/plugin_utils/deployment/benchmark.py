@@ -10,8 +10,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import model_volumes, secrets_volume
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import RUNTIME, is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SECRETS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import pools
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import run_once, unit_environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
@@ -21,23 +23,15 @@ MEMORY = "8g"
 
 
 def benchmark_section(member: Member) -> dict[str, Any]:
-    """vLLM's own benchmark of the server, from a container beside it: what that takes of memory is not the server's."""
+    """vLLM's own benchmark of the server, from a container or a unit beside it: what that takes of memory is not the server's."""
     mine = member.variables
     tokens = {name: int(mine[f"vllm_benchmark_{name}_tokens"]) for name in ("input", "output")}
-    secrets = [f"--volume={secrets_volume(member)}"] if member.enabled("vllm_api_key_enabled") else []
     return {
         "problem": _problem(member, sum(tokens.values())),
         "command": [
-            *("docker", "run", "--rm", "--interactive", f"--name={member.names['benchmark']}"),
-            *("--network=host", f"--user={member.deployment.user}"),
-            # It computes nothing on a GPU, and some releases end where they see none: https://github.com/vllm-project/vllm/issues/23967
-            *("--runtime=nvidia", "--env=NVIDIA_VISIBLE_DEVICES=all", "--env=NVIDIA_DRIVER_CAPABILITIES=utility"),
-            *("--cap-drop=ALL", *(f"--security-opt={option}" for option in SECURITY), "--env=HOME=/tmp"),
-            *("--env=HF_HUB_OFFLINE=1", f"--memory={MEMORY}", f"--pids-limit={mine['ray_pids_limit']}"),
-            *secrets,
-            *(f"--volume={volume}" for volume in model_volumes(member)),
-            *("--entrypoint=/bin/bash", member.deployment.image, "-s", "--"),
-            str(mine["vllm_benchmark_timeout_seconds"]),
+            *(_run(member) if is_venv(mine) else _docker_run(member)),
+            *("-s", "--", str(mine["vllm_benchmark_timeout_seconds"])),
+            _key_file(member),
             *(f"--base-url={member.url}", f"--model={member.served_model_name}", f"--tokenizer={_tokenizer(member)}"),
             *("--dataset-name=random", *(f"--random-{name}-len={count}" for name, count in tokens.items())),
             *("--ignore-eos", f"--num-prompts={mine['vllm_benchmark_requests']}"),
@@ -47,12 +41,43 @@ def benchmark_section(member: Member) -> dict[str, Any]:
     }
 
 
+def _key_file(member: Member) -> str:
+    """Where the program reads the API key, or nothing where none is asked for."""
+    folder = f"{member.folder}/secrets" if is_venv(member.variables) else SECRETS
+    return f"{folder}/vllm_api_key" if member.enabled("vllm_api_key_enabled") else ""
+
+
+def _docker_run(member: Member) -> list[str]:
+    secrets = [f"--volume={secrets_volume(member)}"] if member.enabled("vllm_api_key_enabled") else []
+    return [
+        *("docker", "run", "--rm", "--interactive", f"--name={member.names['benchmark']}"),
+        *("--network=host", f"--user={member.deployment.user}"),
+        # It computes nothing on a GPU, and some releases end where they see none: https://github.com/vllm-project/vllm/issues/23967
+        *("--runtime=nvidia", "--env=NVIDIA_VISIBLE_DEVICES=all", "--env=NVIDIA_DRIVER_CAPABILITIES=utility"),
+        *("--cap-drop=ALL", *(f"--security-opt={option}" for option in SECURITY), "--env=HOME=/tmp"),
+        *("--env=HF_HUB_OFFLINE=1", f"--memory={MEMORY}", f"--pids-limit={member.variables['ray_pids_limit']}"),
+        *secrets,
+        *(f"--volume={volume}" for volume in model_volumes(member)),
+        *("--entrypoint=/bin/bash", member.deployment.image),
+    ]
+
+
+def _run(member: Member) -> list[str]:
+    seconds, path = int(member.variables["vllm_benchmark_timeout_seconds"]), unit_environment(member, {}, {})["PATH"]
+    variables = {"PATH": path, "HOME": "/tmp", "HF_HUB_OFFLINE": "1"}  # its own: PrivateTmp
+    begun = run_once(
+        seconds,
+        *(f"Environment={name}={value}" for name, value in variables.items()),
+        *(f"MemoryMax={MEMORY.upper()}", f"TasksMax={member.variables['ray_pids_limit']}"),
+        unit=member.names["benchmark"],
+    )
+    return [*begun, "/bin/bash"]
+
+
 def _problem(member: Member, tokens: int) -> str:
     """Why the benchmark cannot run, or nothing."""
     lang, version = language(member.variables["llm_language"]), member.deployment.vllm_version
     where = message("where_group", lang, group=member.deployment.name)
-    if is_venv(member.variables):
-        return error_text("benchmark_venv", lang, f"{RUNTIME}: {member.variables[RUNTIME]}", where)
     if release_key(version) < release_key(changes.BENCHMARK_SINCE):
         return error_text("benchmark_release", lang, version, where, since=changes.BENCHMARK_SINCE)
     if pools(member.variables.get("vllm_options") or {}):

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# vLLM's own benchmark: bash -s -- SECONDS OPTIONS... with this as standard input. Its figures are all that standard
-# output gets. After so many seconds it ends without any.
+# vLLM's own benchmark: bash -s -- SECONDS KEY_FILE OPTIONS... with this as standard input. Its figures are all that
+# standard output gets. After so many seconds it ends without any.
 set -euo pipefail
 
 seconds=$1
-shift
+key=$2
+shift 2
 
 mkdir -p ~
-# From a file: neither the process list nor 'docker inspect' shows it.
-key=/run/secrets/vllm_api_key
+# From a file: neither the process list nor 'docker inspect' shows the key.
 if [ -f "$key" ]; then
   OPENAI_API_KEY=$(cat "$key")
   export OPENAI_API_KEY

@@ -20,12 +20,30 @@ def test_the_benchmark_finds_server_model_and_key() -> None:
         *("--cap-drop=ALL", "--security-opt=no-new-privileges", "--env=HOME=/tmp", "--env=HF_HUB_OFFLINE=1"),
         *("--memory=8g", "--pids-limit=65536"),
         *("--volume=/opt/llm/secrets:/run/secrets:ro", "--volume=/opt/llm/models:/opt/llm/models:ro"),
-        *("--entrypoint=/bin/bash", "image:1", "-s", "--", "1800"),
+        *("--entrypoint=/bin/bash", "image:1", "-s", "--", "1800", "/run/secrets/vllm_api_key"),
         *("--base-url=http://10.0.0.1:8000", "--model=lab/tiny", "--tokenizer=/opt/llm/models/lab--tiny"),
         *("--dataset-name=random", "--random-input-len=512", "--random-output-len=128", "--ignore-eos"),
         *("--num-prompts=64", "--max-concurrency=8", "--percentile-metrics=ttft,itl", "--metric-percentiles=99"),
         "--disable-tqdm",
     ]
+
+
+def test_without_containers_it_is_a_unit_of_the_user_of_the_server() -> None:
+    made = member(executor="mp", vllm_version="0.11.0", vllm_runtime="venv", vllm_python="/opt/vllm/bin/python3")
+    found = host_sections(made)["vllm"]["benchmark"]
+    assert not found["problem"]
+    command = found["command"]
+    begun, asked = command[: command.index("--")], command[command.index("--") + 1 :]
+    assert begun[:7] == [
+        *("systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--unit=llm-benchmark", "--property=User=llm-vllm")
+    ]
+    assert {
+        *("--property=NoNewPrivileges=yes", "--property=MemoryMax=8G", "--property=TasksMax=65536"),
+        *("--property=RuntimeMaxSec=1810", "--property=Environment=HOME=/tmp", "--property=PrivateTmp=yes"),
+    } <= set(begun)
+    assert any(word.startswith("--property=Environment=PATH=/opt/vllm/bin:") for word in begun)
+    assert asked[:5] == ["/bin/bash", "-s", "--", "1800", "/opt/llm/secrets/vllm_api_key"]
+    assert "--model=lab/tiny" in asked
 
 
 def test_the_benchmark_has_no_key_where_there_is_none() -> None:
