@@ -5,13 +5,17 @@
 from __future__ import annotations
 
 import os
+import tarfile
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+from ansible import constants as C
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, human_bytes, inside, select
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import PACKED, incoming_name
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
@@ -19,6 +23,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 display = Display()
 # A file of this size takes long enough to report its progress, and is worth a question to the host of its own.
 LARGE_BYTES = 64 << 20
+# A smaller one takes longer to be sent by itself than its content does: it travels in an archive with others.
+PACKED_BYTES = 1 << 20
 
 
 def batches(files: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -40,7 +46,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
-        arguments = {name: value for name, value in self._task.args.items() if name not in ("files", "phase")}
+        arguments = {name: value for name, value in self._task.args.items() if name not in ("files", "phase", "packed")}
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "bundle": {"type": "path", "required": True},
@@ -61,6 +67,7 @@ class ActionModule(ActionBase):
         files = [self._on_host(record, options) for record in records]
         answer = self._ask(arguments, files, "check", task_vars)
         lacking, taken, arriving = answer.pop("missing", []), answer.pop("taken", []), answer.pop("arriving", {})
+        arriving_packed = answer.pop("arriving_packed", "")
         missing = [file for file in files if file["path"] in lacking]
         result.update(answer)
         result.pop("invocation", None)
@@ -72,8 +79,12 @@ class ActionModule(ActionBase):
             self._tell_of_taken([file for file in missing if file["path"] in taken], lang, task_vars)
             wrong: list[Any] = []
             for batch in batches(to_send):
-                self._send(options, batch, arriving, task_vars)
-                answer = self._ask(arguments, batch, "commit", task_vars)
+                small = [file for file in batch if file["size"] < PACKED_BYTES]
+                packed = small if len(small) > 1 else []
+                self._send(options, [file for file in batch if file not in packed], arriving, task_vars)
+                if packed:
+                    self._send_packed(options, packed, arriving_packed)
+                answer = self._ask({**arguments, "packed": bool(packed)}, batch, "commit", task_vars)
                 wrong += answer.pop("wrong", [])
                 if answer.get("failed"):
                     result.update(answer)
@@ -117,16 +128,34 @@ class ActionModule(ActionBase):
         self, options: dict[str, Any], files: list[dict[str, Any]], arriving: dict[str, str], task_vars: Any
     ) -> None:
         """Send each file to where the host wants it: names of the bundle never reach its file system unchecked."""
-        bundle, host = options["bundle"], task_vars.get("inventory_hostname", "")
+        host = task_vars.get("inventory_hostname", "")
         for file in files:
             if file["size"] >= LARGE_BYTES:
                 size = human_bytes(file["size"])
                 display.display(
                     message("bundle_copying", options["language"], host=host, source=file["source"], size=size)
                 )
-            source = inside(bundle, file["source"])
-            if source is None or not os.path.isfile(source):
-                raise AnsibleActionFail(
-                    message("bundle_not_a_file", options["language"], path=file["source"], bundle=bundle)
-                )
-            self._connection.put_file(source, arriving[file["path"]])
+            self._connection.put_file(self._source(options, file), arriving[file["path"]])
+
+    def _send_packed(self, options: dict[str, Any], files: list[dict[str, Any]], arriving: str) -> None:
+        """Send small files in one archive."""
+        with tempfile.TemporaryDirectory(dir=C.DEFAULT_LOCAL_TMP) as folder:
+            packed = os.path.join(folder, PACKED)
+            with tarfile.open(packed, "w") as archive:
+                for file in files:
+                    with open(self._source(options, file), "rb") as content:
+                        member = tarfile.TarInfo(incoming_name(file))
+                        member.size = os.fstat(content.fileno()).st_size
+                        archive.addfile(member, content)
+            self._connection.put_file(packed, arriving)
+
+    @staticmethod
+    def _source(options: dict[str, Any], file: dict[str, Any]) -> str:
+        """Where the bundle has a file."""
+        bundle = options["bundle"]
+        source = inside(bundle, file["source"])
+        if source is None or not os.path.isfile(source):
+            raise AnsibleActionFail(
+                message("bundle_not_a_file", options["language"], path=file["source"], bundle=bundle)
+            )
+        return str(source)

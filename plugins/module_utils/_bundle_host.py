@@ -11,12 +11,15 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tarfile
 from typing import Any, Iterable, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of, stamp
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import STATE_NAME, write_json
 
 INCOMING = ".incoming"
+# Small files arrive in one archive of this name, each as a member with the name under which it would arrive alone.
+PACKED = "packed.tar"
 
 
 def write_state(dest: str, state: Mapping[str, Any]) -> None:
@@ -49,6 +52,27 @@ def commit(dest: str, file: Mapping[str, Any], arrived: str, state: dict[str, An
     os.replace(arrived, final)
     state[file["path"]] = {"sha256": found, "stamp": stamp(final)}
     return found
+
+
+def unpack(dest: str, files: Iterable[Mapping[str, Any]]) -> None:
+    """Put what came in the archive where it would have arrived alone, and remove the archive.
+
+    Only regular members with the names of these files are looked at. What a damaged archive does not give is missing afterwards.
+    """
+    incoming = os.path.join(dest, INCOMING)
+    packed, wanted = os.path.join(incoming, PACKED), {incoming_name(file) for file in files}
+    try:
+        with tarfile.open(packed, "r:") as archive:
+            for member in archive:
+                content = archive.extractfile(member) if member.isreg() and member.name in wanted else None
+                if content is not None:
+                    arrived = os.path.join(incoming, member.name)
+                    _remove(arrived)
+                    with open(arrived, "xb") as stream:
+                        shutil.copyfileobj(content, stream)
+    except tarfile.TarError:
+        pass  # commit says which files are not there
+    _remove(packed)
 
 
 def take_over(dest: str, files: Iterable[Mapping[str, Any]], state: dict[str, Any]) -> list[str]:

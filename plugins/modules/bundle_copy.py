@@ -13,6 +13,8 @@ description:
     their SHA-256 on the host before they get their final name. A broken transfer leaves nothing under that name.
   - A file of 64 MiB or more gets its name as soon as it has arrived, smaller ones together. After an interrupted run the next one
     sends only what had not arrived completely; what was left of the others is removed first and needs no room.
+  - Files of less than 1 MiB travel together in an archive of at most 64 MiB, as a transfer each would take longer than their content. One
+    that was under way when a run was interrupted is sent again.
   - A file that is on the host already is recognised by size, modification time and the checksum noted when it arrived; it is
     read again only when one of them differs.
 options:
@@ -53,6 +55,10 @@ options:
     type: str
     choices: [check, commit]
     default: check
+  packed:
+    description: Internal. Whether some of O(files) have arrived in an archive.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - baremetal.llm.attributes
   - baremetal.llm.attributes.controller_part
@@ -122,10 +128,12 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, is_right, stamp
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import (
     INCOMING,
+    PACKED,
     commit,
     incoming_name,
     remove_leftovers,
     take_over,
+    unpack,
     write_state,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded, failure
@@ -190,12 +198,15 @@ def look(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
         rotten=rotten,
         taken=taken,
         arriving={file["path"]: os.path.join(incoming, incoming_name(file)) for file in missing},
+        arriving_packed=os.path.join(incoming, PACKED),
     )
 
 
 def receive(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
     """Check what has arrived and give it its name. What is wrong is removed and returned, so that the others can go on."""
     state, wrong = read_state(dest), []
+    if module.params["packed"]:
+        unpack(dest, files)
     for file in files:
         found = commit(dest, file, os.path.join(dest, INCOMING, incoming_name(file)), state)
         if found != file["sha256"]:
@@ -219,6 +230,7 @@ def main() -> None:
             "content": {"type": "bool", "default": False},
             "files": {"type": "list", "elements": "dict"},
             "phase": {"type": "str", "choices": ["check", "commit"], "default": "check"},
+            "packed": {"type": "bool", "default": False},
             "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
         },
         supports_check_mode=True,

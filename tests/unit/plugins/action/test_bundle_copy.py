@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.baremetal.llm.plugins.action.bundle_copy import LARGE_BYTES, batches
+from ansible_collections.baremetal.llm.plugins.action.bundle_copy import LARGE_BYTES, PACKED_BYTES, batches
 from ansible_collections.baremetal.llm.plugins.module_utils import _rehash
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import make_record
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import incoming_name
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import PACKED, incoming_name
 
 from tests.support.playbooks import ROOT, playbook
 
 # In the order of the manifest. Two files hold the same, as those of two models often do.
 CONTENT = {
     "large.safetensors": b"\x00" * LARGE_BYTES,
-    "one.json": b"1" * 1000,
-    "same.json": b"1" * 1000,
-    "late.safetensors": b"2" * 5000,
+    "one.safetensors": b"1" * PACKED_BYTES,
+    "same.safetensors": b"1" * PACKED_BYTES,
+    "late.json": b"2" * 5000,
     "last.json": b"3" * 70,
 }
 PLAYBOOK = """
@@ -108,16 +108,19 @@ def incoming(site: Site) -> list[Path]:
 def test_a_killed_run_loses_no_more_than_the_file_under_way(site: Site) -> None:
     killed = site.start(last=3)
     assert killed.returncode == -9, killed.stdout + killed.stderr
-    assert site.sent() == {"large.safetensors": LARGE_BYTES, "one.json": 1000, "same.json": 1000}
+    whole = {"one.safetensors": PACKED_BYTES, "same.safetensors": PACKED_BYTES}
+    assert site.sent() == {"large.safetensors": LARGE_BYTES, **whole}
     assert site.names() == ["large.safetensors"], "a large file has its name when it has arrived"
-    assert sorted(path.stat().st_size for path in incoming(site)) == [1000, 1000, 2500]
+    left = {path.name: path.stat().st_size for path in incoming(site)}
+    assert 0 < left.pop(PACKED) < PACKED_BYTES
+    assert list(left.values()) == [PACKED_BYTES, PACKED_BYTES]
 
     second = site.copy()
-    assert site.sent() == {"late.safetensors": 5000, "last.json": 70}
+    assert list(site.sent()) == [PACKED], "the small ones together"
     assert second["bytes"] == 5070
-    assert second["taken"] == ["m/one.json", "m/same.json"]
-    assert second["copied"] == ["m/one.json", "m/same.json", "m/late.safetensors", "m/last.json"]
-    assert "node: 2 files (2.0 KiB) had arrived in an interrupted run" in second["said"]
+    assert second["taken"] == ["m/one.safetensors", "m/same.safetensors"]
+    assert second["copied"] == ["m/one.safetensors", "m/same.safetensors", "m/late.json", "m/last.json"]
+    assert "node: 2 files (2.0 MiB) had arrived in an interrupted run" in second["said"]
     assert {name: (site.host / "m" / name).read_bytes() for name in CONTENT} == CONTENT
     assert incoming(site) == []
 
@@ -127,19 +130,19 @@ def test_a_killed_run_loses_no_more_than_the_file_under_way(site: Site) -> None:
 
 def test_what_was_left_is_read_before_it_gets_a_name(site: Site) -> None:
     record = {
-        "path": "m/one.json",
-        "sha256": make_record(str(site.folder), "bundle/models/m/one.json", "", {})["sha256"],
+        "path": "m/one.safetensors",
+        "sha256": make_record(str(site.folder), "bundle/models/m/one.safetensors", "", {})["sha256"],
     }
     left = site.host / ".incoming" / incoming_name(record)
     left.parent.mkdir(parents=True)
-    left.write_bytes(b"x" * 1000)
+    left.write_bytes(b"x" * PACKED_BYTES)
     elsewhere = site.folder / "elsewhere"
-    elsewhere.write_bytes(CONTENT["one.json"])
-    (left.parent / incoming_name({**record, "path": "m/same.json"})).symlink_to(elsewhere)
+    elsewhere.write_bytes(CONTENT["one.safetensors"])
+    (left.parent / incoming_name({**record, "path": "m/same.safetensors"})).symlink_to(elsewhere)
     found = site.copy()
     assert found["taken"] == []
-    assert set(site.sent()) == set(CONTENT)
-    assert not (site.host / "m/same.json").is_symlink()
+    assert set(site.sent()) == {"large.safetensors", "one.safetensors", "same.safetensors", PACKED}
+    assert not (site.host / "m/same.safetensors").is_symlink()
     assert {name: (site.host / "m" / name).read_bytes() for name in CONTENT} == CONTENT
 
 
@@ -148,7 +151,7 @@ def test_check_mode_touches_nothing_that_was_left(site: Site) -> None:
     site.sent()
     before = [(path, path.stat().st_mtime_ns) for path in incoming(site)]
     found = site.copy("--check", "--diff")
-    assert found["copied"] == ["m/one.json", "m/same.json", "m/late.safetensors", "m/last.json"]
+    assert found["copied"] == ["m/one.safetensors", "m/same.safetensors", "m/late.json", "m/last.json"]
     assert [(path, path.stat().st_mtime_ns) for path in incoming(site)] == before
     assert site.sent() == {}
 
@@ -158,7 +161,7 @@ def test_a_file_that_changed_on_the_way_is_named_and_the_others_stay(site: Site)
     done = site.start()
     assert done.returncode == 2, done.stdout + done.stderr
     assert "m/large.safetensors: SHA-256" in done.stdout
-    assert "m/one.json: SHA-256" not in done.stdout
+    assert "m/one.safetensors: SHA-256" not in done.stdout
     assert site.names() == sorted(set(CONTENT) - {"large.safetensors"})
     assert incoming(site) == []
 
@@ -175,16 +178,16 @@ def rot(path: Path) -> None:
 def test_a_file_that_rots_is_found_on_request_and_fetched_again(site: Site) -> None:
     site.copy()
     site.sent()
-    late = site.host / "m/late.safetensors"
+    late = site.host / "m/late.json"
     with late.open("rb") as used:
         rot(late)
         assert site.copy()["copied"] == [], "to look at size and time is cheap, and all that is done unasked"
-        assert site.copy("-e", "content=true", "--check")["rotten"] == ["m/late.safetensors"]
+        assert site.copy("-e", "content=true", "--check")["rotten"] == ["m/late.json"]
         found = site.copy("-e", "content=true")
-        assert found["copied"] == found["rotten"] == ["m/late.safetensors"]
-        assert "node: the content of m/late.safetensors is not what it was" in found["warned"]
-        assert site.sent() == {"late.safetensors": 5000}
-        assert late.read_bytes() == CONTENT["late.safetensors"]
+        assert found["copied"] == found["rotten"] == ["m/late.json"]
+        assert "node: the content of m/late.json is not what it was" in found["warned"]
+        assert site.sent() == {"late.json": 5000}
+        assert late.read_bytes() == CONTENT["late.json"]
         assert b"~" in used.read(), "who has the old file open keeps it"
     found = site.copy("-e", "content=true")
     assert (found["changed"], found["rotten"]) == (False, [])

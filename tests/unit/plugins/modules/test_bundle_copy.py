@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import tarfile
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import incoming_name
+import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING, PACKED, incoming_name
 
 from tests.support.modules import answer_of
 
@@ -17,9 +20,22 @@ def file(path: str, content: bytes, size: int | None = None) -> dict[str, Any]:
     return {"path": path, "size": len(content) if size is None else size, "sha256": digest}
 
 
-def ask(dest: Path, phase: str, *files: dict[str, Any], check_mode: bool = False) -> dict[str, Any]:
+def ask(
+    dest: Path, phase: str, *files: dict[str, Any], check_mode: bool = False, packed: bool = False
+) -> dict[str, Any]:
     arguments = {"bundle": "/nowhere", "kind": "model", "dest": str(dest), "files": list(files), "phase": phase}
-    return answer_of("bundle_copy", arguments, check_mode)
+    return answer_of("bundle_copy", {**arguments, "packed": packed}, check_mode)
+
+
+def pack(dest: Path, members: list[tuple[str, bytes, bytes]]) -> Path:
+    """An archive as it arrives: names, types and contents of its members."""
+    path = dest / INCOMING / PACKED
+    with tarfile.open(path, "w") as archive:
+        for name, kind, content in members:
+            member = tarfile.TarInfo(name)
+            member.type, member.size, member.linkname = kind, len(content), "/etc/hostname"
+            archive.addfile(member, io.BytesIO(content))
+    return path
 
 
 def test_what_others_have_left_stays_until_room_is_short(tmp_path: Path) -> None:
@@ -76,3 +92,49 @@ def test_one_wrong_file_does_not_hold_up_the_others(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("a/*")] == ["good"]
     assert list((tmp_path / ".incoming").iterdir()) == []
     assert ask(tmp_path, "check", good, bad)["missing"] == ["a/bad"]
+
+
+def test_small_files_arrive_together(tmp_path: Path) -> None:
+    files = [file("a/one", b"one"), file("a/two", b"two"), file("a/alone", b"alone")]
+    arriving = ask(tmp_path, "check", *files)
+    Path(arriving["arriving"]["a/alone"]).write_bytes(b"alone")
+    packed = [
+        (incoming_name(each), tarfile.REGTYPE, content) for each, content in zip(files, (b"one", b"two"), strict=False)
+    ]
+    assert str(pack(tmp_path, packed)) == arriving["arriving_packed"]
+    assert ask(tmp_path, "commit", *files, packed=True)["wrong"] == []
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("a/*")} == {
+        name: name.encode() for name in ("one", "two", "alone")
+    }
+    assert list((tmp_path / INCOMING).iterdir()) == []
+
+
+def test_an_archive_puts_nothing_where_it_does_not_belong(tmp_path: Path) -> None:
+    there = file("a", b"aaa")
+    ask(tmp_path, "check", there)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"kept")
+    (tmp_path / INCOMING / incoming_name(there)).symlink_to(elsewhere)
+    members = [("../outside", tarfile.REGTYPE, b"x"), ("other", tarfile.REGTYPE, b"x")]
+    pack(
+        tmp_path,
+        [*members, (incoming_name(there), tarfile.SYMTYPE, b""), (incoming_name(there), tarfile.REGTYPE, b"aaa")],
+    )
+    assert ask(tmp_path, "commit", there, packed=True)["wrong"] == []
+    assert (elsewhere.read_bytes(), (tmp_path / "a").read_bytes()) == (b"kept", b"aaa")
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")) == ["a", "elsewhere"]
+
+
+@pytest.mark.parametrize("share", [0, 0.05, 0.6], ids=["empty", "without a member", "a part"])
+def test_what_a_damaged_archive_lacks_is_named(tmp_path: Path, share: float) -> None:
+    files = [file("one", b"1" * 2000), file("two", b"2" * 20000)]
+    ask(tmp_path, "check", *files)
+    contents = (b"1" * 2000, b"2" * 20000)
+    path = pack(
+        tmp_path,
+        [(incoming_name(each), tarfile.REGTYPE, content) for each, content in zip(files, contents, strict=True)],
+    )
+    os.truncate(path, int(path.stat().st_size * share))
+    wrong = [each["values"]["path"] for each in ask(tmp_path, "commit", *files, packed=True)["wrong"]]
+    assert wrong == (["one", "two"] if share < 0.5 else ["two"])
+    assert not path.exists()
