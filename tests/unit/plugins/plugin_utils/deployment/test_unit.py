@@ -96,9 +96,8 @@ def test_chosen_gpus_are_named() -> None:
     assert chosen["CUDA_VISIBLE_DEVICES"] == "GPU-1"
 
 
-def test_the_benchmark_is_left_out_and_the_probe_asks_systemd() -> None:
+def test_the_probe_asks_systemd() -> None:
     vllm = sections()["vllm"]
-    assert "vllm_runtime: venv" in vllm["benchmark"]["problem"]
     assert "--units" in vllm["probe"]["command"]
     assert vllm["runtime"]["log"][0] == "journalctl"
 
