@@ -10,11 +10,11 @@ import openai
 import pytest
 
 from lab.config import STATE, load
+from tests.support import openai_client
 
 testinfra_hosts = ["ssh://node3"]
 UNIT = "llm-vllm.service"
 CACHE = "/opt/llm/cache/venv-0.32.0-7.0"
-CHAT: Any = [{"role": "user", "content": "Hello"}]
 # What systemd-analyze security says of a unit without any of its settings is 9.6.
 MOST_EXPOSURE = 2.0
 
@@ -48,19 +48,15 @@ def test_one_host_is_looked_at(host: Any) -> None:
 
 
 def test_openai_client_chats_at_once_and_token_by_token() -> None:
-    ask: Any = {"model": "tiny", "messages": CHAT, "max_tokens": 8, "temperature": 0}
-    whole = client().chat.completions.create(**ask)
-    assert whole.usage
-    assert whole.usage.completion_tokens == 8
-    parts = list(client().chat.completions.create(**ask, stream=True, stream_options={"include_usage": True}))
-    texts = [choice.delta.content or "" for part in parts for choice in part.choices]
-    assert len(texts) > 1
-    assert "".join(texts) == whole.choices[0].message.content
+    openai_client.chats_at_once_and_token_by_token(client())
 
 
-def test_nobody_is_served_without_the_key() -> None:
-    with pytest.raises(openai.AuthenticationError):
-        client().with_options(api_key="nobody").models.list()
+def test_openai_client_gets_the_call_of_a_tool() -> None:
+    openai_client.gets_the_call_of_a_tool(client())
+
+
+def test_openai_client_is_refused_with_another_key() -> None:
+    openai_client.is_refused_with_another_key(client())
 
 
 def test_there_is_no_engine_and_no_compiler(host: Any) -> None:

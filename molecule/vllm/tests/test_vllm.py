@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import openai
-import pytest
 import testinfra
 import yaml
 
 from lab.config import STATE, load
+from tests.support import openai_client
 
 testinfra_hosts = ["ssh://node1", "ssh://node3"]
 
@@ -21,22 +21,6 @@ def options(host: Any) -> dict[str, Any]:
     file = command[command.index("--config") + 1]
     read: dict[str, Any] = yaml.safe_load(host.check_output(f"docker exec llm-vllm cat {file}"))
     return read
-
-
-CHAT: Any = [{"role": "user", "content": "Hello"}]
-WEATHER: Any = {
-    "type": "function",
-    "function": {
-        "name": "weather",
-        "strict": True,  # else the server lets the model write any arguments
-        "parameters": {
-            "type": "object",
-            "properties": {"city": {"enum": ["Paris", "Rome"]}},
-            "required": ["city"],
-            "additionalProperties": False,
-        },
-    },
-}
 
 
 def client(host: Any) -> openai.OpenAI:
@@ -75,36 +59,17 @@ def test_it_generates_a_token(host: Any) -> None:
 
 
 def test_openai_client_chats_at_once_and_token_by_token(host: Any) -> None:
-    ask: Any = {"model": "tiny", "messages": CHAT, "max_tokens": 8, "temperature": 0}
-    whole = client(host).chat.completions.create(**ask)
-    assert whole.usage
-    assert whole.usage.completion_tokens == 8
-    parts = list(client(host).chat.completions.create(**ask, stream=True, stream_options={"include_usage": True}))
-    texts = [choice.delta.content or "" for part in parts for choice in part.choices]
-    assert len(texts) > 1
-    assert "".join(texts) == whole.choices[0].message.content
-    assert parts[-1].usage
-    assert parts[-1].usage.completion_tokens == 8
+    openai_client.chats_at_once_and_token_by_token(client(host))
 
 
 def test_openai_client_gets_the_call_of_a_tool(host: Any) -> None:
     """From the deployment that has a parser for them."""
-    if host.check_output("hostname") == "node1":
-        return
-    choice: Any = {"type": "function", "function": {"name": "weather"}}
-    # By chance and not by the likeliest token, which can be a space for ever: a random model needs up to 135 tokens.
-    said = client(host).chat.completions.create(
-        model="tiny", messages=CHAT, tools=[WEATHER], tool_choice=choice, max_tokens=400, temperature=1
-    )
-    (call,) = said.choices[0].message.tool_calls or []
-    assert call.type == "function"
-    assert call.function.name == "weather"
-    assert json.loads(call.function.arguments) in ({"city": "Paris"}, {"city": "Rome"})
+    if host.check_output("hostname") == "node3":
+        openai_client.gets_the_call_of_a_tool(client(host))
 
 
 def test_openai_client_is_refused_with_another_key(host: Any) -> None:
-    with pytest.raises(openai.AuthenticationError):
-        client(host).with_options(api_key="nobody").models.list()
+    openai_client.is_refused_with_another_key(client(host))
 
 
 def test_the_key_is_for_root_and_its_group_only(host: Any) -> None:
