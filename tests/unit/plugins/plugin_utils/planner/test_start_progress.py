@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 RECORDED = sorted((Path(__file__).resolve().parents[4] / "data/vllm/starts").glob("*.log"))
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in RECORDED}
 
+H100 = "0.25.1-h100"
+
 # Lines in the form of three times, put together from what people pasted into issues, each with what it shows.
 V0_3_0 = """
 INFO 11-18 05:15:34 api_server.py:227] args: Namespace(host=None, port=8000, model='m')
@@ -113,14 +115,26 @@ def test_each_line_of_a_release_is_understood(written: str) -> None:
 def test_a_real_start_goes_forward_through_its_parts(name: str) -> None:
     lines = TEXTS[name].splitlines()
     seen = [start_progress("\n".join(lines[:count]), 30.0) for count in range(len(lines) + 1)]
-    assert list(dict.fromkeys(start.phase for start in seen)) == [
-        *("container", "server", "engine", "weights", "compile", "cache", "api")
-    ]
-    assert Start("weights", 1, 1, 0) in seen
+    phases = ["container", "server", "engine", "weights", "compile", "cache", "api"]
+    if name == H100:
+        phases[4:6] = ["memory", "compile", "cache", "graphs"]
+    assert list(dict.fromkeys(start.phase for start in seen)) == phases
+    files = 8 if name == H100 else 1
+    assert Start("weights", files, files, 0) in seen
+
+
+def test_a_real_start_tells_how_long_the_weights_still_take() -> None:
+    """They took 10.2 s, from a disk that was measured before: 1,460 MiB/s for 14.2 GiB."""
+    lines = TEXTS[H100].splitlines()
+    seen = [start_progress("\n".join(lines[:count]), 14.2 * 1024 / 1460) for count in range(len(lines) + 1)]
+    left = {
+        start.done: round(start.seconds_left or 0) for start in seen if start.phase == "weights" and start.total == 8
+    }
+    assert left == {0: 10, 1: 13, 2: 9, 3: 7, 4: 5, 5: 4, 6: 2, 7: 1, 8: 0}
 
 
 def test_logs_of_real_starts_are_there() -> None:
-    assert sorted(TEXTS) == ["0.32.0-cpu-mp", "0.32.0-cpu-ray"]
+    assert sorted(TEXTS) == [H100, "0.32.0-cpu-mp", "0.32.0-cpu-ray"]
 
 
 LINES = st.one_of(
