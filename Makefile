@@ -21,9 +21,10 @@ RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 CHECK := exec $(VENV)/bin/python -m tests.run
 NOX := $(TOOLS)/bin/nox --session
 # uv finds Pythons on PATH, or fetches them. Those of the system come first, as distributions build them optimised: one that pyenv has built as it
-# does by itself is a quarter slower. pyenv has on PATH only those that are switched on, so all of its are appended.
+# does by itself is a quarter slower. Without ensurepip, which ansible-test needs, they stay where PATH has them. pyenv has on PATH only those that are
+# switched on, so all of its are appended.
 # Nor does uv read pip's settings, so the index that they name is handed on.
-UV := PATH="/usr/bin:$$PATH$$(printf ':%s' "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/*/bin)" \
+UV := PATH="$$(/usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null && echo /usr/bin:)$$PATH$$(printf ':%s' "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/*/bin)" \
 	UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(TOOLS)/bin/pip config get global.index-url 2>/dev/null)}}" \
 	$(TOOLS)/bin/uv --quiet
 
