@@ -39,6 +39,14 @@ def batches(files: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         yield batch
 
 
+def split(batch: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The files of a batch that travel in an archive, and those that travel alone. One small file needs no archive."""
+    small = [file for file in batch if file["size"] < PACKED_BYTES]
+    if len(small) < 2:
+        return [], batch
+    return small, [file for file in batch if file["size"] >= PACKED_BYTES]
+
+
 class ActionModule(ActionBase):
     """A question to the host, then the transfers, each with its commit."""
 
@@ -79,9 +87,8 @@ class ActionModule(ActionBase):
             self._tell_of_taken([file for file in missing if file["path"] in taken], lang, task_vars)
             wrong: list[Any] = []
             for batch in batches(to_send):
-                small = [file for file in batch if file["size"] < PACKED_BYTES]
-                packed = small if len(small) > 1 else []
-                self._send(options, [file for file in batch if file not in packed], arriving, task_vars)
+                packed, alone = split(batch)
+                self._send(options, alone, arriving, task_vars)
                 if packed:
                     self._send_packed(options, packed, arriving_packed)
                 answer = self._ask({**arguments, "packed": bool(packed)}, batch, "commit", task_vars)

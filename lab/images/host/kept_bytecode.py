@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps what Python compiles of modules that come in an archive, as Ansible sends its own: half of what each of its tasks costs a host.
+"""Keeps what Python compiles of modules that come in an archive, as Ansible sends its own: a third of what a task costs a host.
 
 What runs is the same. The system's Python imports this at its start (kept_bytecode.pth); it is no part of what the lab simulates.
 """

@@ -10,6 +10,7 @@ import testinfra
 import yaml
 
 from lab.config import STATE, load
+from tests.support import openai_client
 
 testinfra_hosts = ["ssh://node2", "ssh://node3"]
 
@@ -47,14 +48,7 @@ def test_each_host_runs_two_ranks(host: Any) -> None:
 
 
 def test_openai_client_gets_the_same_answer_at_once_and_token_by_token() -> None:
-    ask: Any = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8, "temperature": 0}
-    whole = client().chat.completions.create(**ask)
-    assert whole.usage
-    assert whole.usage.completion_tokens == 8
-    parts = list(client().chat.completions.create(**ask, stream=True))
-    texts = [choice.delta.content or "" for part in parts for choice in part.choices]
-    assert len(texts) > 1
-    assert "".join(texts) == whole.choices[0].message.content
+    openai_client.chats_at_once_and_token_by_token(client())
 
 
 def test_the_probe_says_that_it_serves(head: Any) -> None:

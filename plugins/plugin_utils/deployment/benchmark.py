@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import SECURITY
@@ -43,8 +44,9 @@ def benchmark_section(member: Member) -> dict[str, Any]:
 
 def _key_file(member: Member) -> str:
     """Where the program reads the API key, or nothing where none is asked for."""
-    folder = f"{member.folder}/secrets" if is_venv(member.variables) else SECRETS
-    return f"{folder}/vllm_api_key" if member.enabled("vllm_api_key_enabled") else ""
+    if not member.enabled("vllm_api_key_enabled"):
+        return ""
+    return member.key_file if is_venv(member.variables) else f"{SECRETS}/{posixpath.basename(member.key_file)}"
 
 
 def _docker_run(member: Member) -> list[str]:
