@@ -29,7 +29,7 @@ def files_of(found: Distribution, site: Path, info: Path) -> Iterator[tuple[str,
     names = [row[0] for row in csv.reader(record.read_text().splitlines())] if record.exists() else []
     if not names:
         names = [str(path.relative_to(site)) for path in info.iterdir()]
-        names += [path.name for path in site.glob(found.metadata["Name"].replace("-", "_") + "*.py")]
+        names += [path.name for path in site.glob(found.metadata["Name"].replace("-", "_") + "*.p*")]
     programs = {entry.name for entry in found.entry_points if entry.group == "console_scripts"}
     for name in sorted(set(names)):
         path = site / name
