@@ -28,11 +28,13 @@ UV := PATH="$$(/usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null && echo 
 	UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(TOOLS)/bin/pip config get global.index-url 2>/dev/null)}}" \
 	$(TOOLS)/bin/uv --quiet
 
-# An environment: folder, ansible-core, Python, another Python.
+# An environment: folder, ansible-core, Python, another Python. Its Python compiles the modules of a task once (lab/images/host/kept_bytecode.py).
 define environment
 	@echo "making $(1) for ansible-core $(2) (about a minute the first time) ..."
 	@$(UV) venv --clear --seed --python '$(3)' $(1) 2>/dev/null || $(UV) venv --clear --seed --python '$(4)' $(1)
 	@$(UV) pip install --python $(1) --requirement requirements/core-$(2).txt --constraint requirements/core-$(2).lock
+	@packages=$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && mkdir -p "$$packages/kept-bytecode" \
+		&& cp lab/images/host/kept_bytecode.py lab/images/host/kept_bytecode.pth "$$packages"
 	@touch $@
 endef
 define lock

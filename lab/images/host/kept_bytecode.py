@@ -1,8 +1,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keeps what Python compiles of modules that come in an archive, as Ansible sends its own: a third of what a task costs a host.
+"""Keeps what Python compiles of modules that come in an archive, as Ansible sends its own: a third of what a task costs.
 
-What runs is the same. The system's Python imports this at its start (kept_bytecode.pth); it is no part of what the lab simulates.
+What runs is the same. Python imports this at its start (kept_bytecode.pth), on the hosts of the lab and in the environments of the tests. It is
+no part of what the lab simulates.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ TYPE_CHECKING = False  # typing would cost each start of Python more than the re
 if TYPE_CHECKING:
     from types import CodeType
 
-FOLDER = "/var/cache/kept-bytecode"
+FOLDER = f"{os.path.dirname(__file__)}/kept-bytecode"
 compile_source = zipimport._compile_source  # type: ignore[attr-defined] # it has no other name
 
 
