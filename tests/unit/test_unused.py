@@ -35,6 +35,7 @@ CALLED_BY_OTHERS = {
     "log_message",
     "ray_device_key",
     "redirect_request",
+    "register_triton_kernel_overrides",
 }
 # What Ansible looks up in callback plugins.
 OF_CALLBACKS = re.compile(r"CallbackModule$|CALLBACK_|v2_")
