@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 
 from playwright.sync_api import Page, Response, WebSocket, expect, sync_playwright
 
@@ -65,6 +66,10 @@ def main() -> None:
         try:
             page.goto(os.environ["PAGE"])
             said = talk(page)
+        except Exception:
+            # The picture goes with the hosts of the scenario.
+            print(f"the page {page.url} shows:\n{page.inner_text('body')}", file=sys.stderr)
+            raise
         finally:
             page.screenshot(path=os.environ["PICTURE"])
         print(json.dumps({**said, "sockets": sockets, "hosts": sorted(hosts)}))
