@@ -24,7 +24,7 @@ def get(path, body=None):
 
 
 def ask(client):
-    prompt = {"model": "tiny", "prompt": f"Hello {client}", "n": SEQUENCES, "max_tokens": 32, "ignore_eos": True}
+    prompt = {"model": "tiny", "prompt": f"Hello {client}", "n": SEQUENCES, "max_tokens": 8, "ignore_eos": True}
     while time.monotonic() < end:
         try:
             found["answers"] += json.loads(get("/v1/completions", json.dumps(prompt).encode()))["object"] != ""
