@@ -28,7 +28,7 @@ UV := PATH="$$(/usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null && echo 
 	UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(TOOLS)/bin/pip config get global.index-url 2>/dev/null)}}" \
 	$(TOOLS)/bin/uv --quiet
 
-# An environment: folder, ansible-core, Python, another Python. Its Python compiles the modules of a task once (lab/images/host/kept_bytecode.py).
+# An environment: folder, ansible-core, Python, another Python. Its Python starts as that of the lab's hosts does (lab/images/host/kept_bytecode.py).
 define environment
 	@echo "making $(1) for ansible-core $(2) (about a minute the first time) ..."
 	@$(UV) venv --clear --seed --python '$(3)' $(1) 2>/dev/null || $(UV) venv --clear --seed --python '$(4)' $(1)

@@ -63,3 +63,9 @@ def test_what_cannot_be_read_is_compiled_anew(folder: Path, damage: bytes) -> No
 def test_one_who_may_not_write_there_compiles(folder: Path) -> None:
     folder.rmdir()
     assert value(folder, "VALUE = 1") == "1"
+
+
+def test_garbage_is_collected_rarely() -> None:
+    program = f"import gc, sys; sys.path.insert(0, {str(IMAGES / 'host')!r}); import kept_bytecode; print(*gc.get_threshold(), gc.isenabled())"
+    done = subprocess.run([sys.executable, "-S", "-c", program], stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.split() == ["50000", "20", "20", "True"]
