@@ -23,12 +23,14 @@ from docker.errors import NotFound
 from docker.models.containers import Container
 from docker.types import IPAMConfig, IPAMPool
 
-from lab.config import STATE, Config, Node, digest
+from lab.config import CACHE, STATE, Config, Node, digest
 from lab.progress import LabError, step
 from lab.sim.hardware import hardware, pci_tree
 
 SSH = STATE / "ssh"
 KEY, KNOWN_HOSTS = SSH / "id_ed25519", SSH / "known_hosts"
+# Tests share a connection to each host. The path of a socket is short, so it is not below the checkout.
+CONTROL = CACHE / "ssh"
 # On a machine that does much else besides, a minute is not enough.
 BOOT_SECONDS = 180
 # A host that shuts down ends what it runs first.
@@ -132,6 +134,7 @@ def insert_gpus(client: docker.DockerClient, config: Config, node: Node, count: 
 
 def remove_host(client: docker.DockerClient, config: Config, node: Node) -> None:
     """The host and its disk are gone."""
+    _control_path(config, node).unlink(missing_ok=True)
     container = find(client, config, node)
     if container:
         container.remove(force=True, v=True)
@@ -165,16 +168,23 @@ def trust_host(node: Node) -> None:
 
 def write_ssh_config(config: Config) -> None:
     """Let `ssh -F` and the tests name the hosts."""
-    (SSH / "config").write_text("".join(map(_ssh_config, config.nodes.values())))
+    CONTROL.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (SSH / "config").write_text("".join(_ssh_config(config, node) for node in config.nodes.values()))
 
 
-def _ssh_config(node: Node) -> str:
+def _ssh_config(config: Config, node: Node) -> str:
     return f"""Host {node.name}
   HostName {node.mgmt}
   User root
   IdentityFile {KEY}
   UserKnownHostsFile {KNOWN_HOSTS}
+  ControlPath {_control_path(config, node)}
+  ServerAliveInterval 5
 """
+
+
+def _control_path(config: Config, node: Node) -> Path:
+    return CONTROL / container_name(config, node)
 
 
 def find(client: docker.DockerClient, config: Config, node: Node) -> Container | None:

@@ -55,7 +55,7 @@ def forwarded(ssh_config: Path, host: str, port: int) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         here = free.getsockname()[1]
-    command = ["ssh", "-F", str(ssh_config), "-o", "ExitOnForwardFailure=yes", "-N"]
+    command = ["ssh", "-F", str(ssh_config), "-o", "ControlPath=none", "-o", "ExitOnForwardFailure=yes", "-N"]
     with subprocess.Popen([*command, "-L", f"{here}:127.0.0.1:{port}", host]) as tunnel:
         try:
             deadline = time.monotonic() + 60
