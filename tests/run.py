@@ -1,8 +1,8 @@
 """Every check and test of the collection, side by side: what `make test` runs.
 
 A stage is a session of noxfile.py or one molecule scenario. What needs no hosts runs in one lane, one after the other; beside it the
-scenarios run in one or two, each with a lab of its own. Those that begin with hosts that serve run in the first, after the one that walks
-the whole road and keeps the hosts at its end; those that begin with images loaded wait for its end, too, for the sake of the disk.
+scenarios run in one or two, each with a lab of its own. The first lab begins with the scenario that walks the whole road and keeps the hosts
+at its end, and with the state in which images are loaded: scenarios that begin with either wait for that.
 A stage's output goes to build/logs/, and its last lines are shown when it fails; the others run all the same. The last line is the sum,
 alone: `N passed, N failed`. A test case counts as one, and so does a stage that is no suite of tests; a scenario is one, plus its
 testinfra tests. A suite without a test is a failure.
@@ -118,11 +118,12 @@ def chosen(everything: list[Stage], only: list[str], fast: bool) -> list[Stage]:
         return [stage for stage in picked if stage.group != "molecule"]
     # What several scenarios need is there before them, so that none is blamed for the time that it takes.
     lab = (str(ROOT / ".venv" / "bin" / "python"), "-m", "lab")
-    states = [Stage(STATES, (*lab, "state", "make", "serving"), 45 * MINUTE, itself=False)]
+    walked = any(stage.name == WALK for stage in picked)
+    state = "serving" if any(map(serves, picked)) and not walked else "loaded" if any(map(loads, picked)) else ""
     return [
         *picked,
         Stage(IMAGES, (*lab, "images"), 45 * MINUTE, itself=False),
-        *(states if any(map(serves, picked)) and not any(stage.name == WALK for stage in picked) else []),
+        *([Stage(STATES, (*lab, "state", "make", state), 45 * MINUTE, itself=False)] if state else []),
     ]
 
 
@@ -234,10 +235,10 @@ def run_all(picked: list[Stage], lanes: int, order: str, limit_seconds: float = 
         while True:
             with processes.GATE:
                 left = [queue for queue in queues if queue]
-                ready = [queue for queue in left if walked.is_set() or queue is not loaded]
+                ready = [queue for queue in left if made.is_set() or queue is not loaded]
                 if ready or not left:
                     return ready[0].popleft() if ready else None
-            walked.wait()
+            made.wait()
 
     def lane(lab: int, *queues: collections.deque[Stage]) -> None:
         while stage := following(queues):
@@ -250,23 +251,25 @@ def run_all(picked: list[Stage], lanes: int, order: str, limit_seconds: float = 
             with processes.GATE:
                 done.append(stage)
                 report(stage, f"[{len(done):2}/{len(picked)}]")
-            if stage.name in (STATES, WALK):
-                walked.set()
+            if stage.name == last:
+                made.set()
 
     images = collections.deque(stage for stage in picked if stage.name == IMAGES)
-    first = collections.deque(stage for stage in picked if stage.name in (STATES, WALK))
+    first = collections.deque(stage for name in (WALK, STATES) for stage in picked if stage.name == name)
+    last = first[-1].name if first else ""
     scenarios = ordered([stage for stage in picked if stage.group == "molecule" and stage.name != WALK], order)
     serving = collections.deque(stage for stage in scenarios if serves(stage))
-    # An image on its way into three hosts takes 25 GB of disk: one lab at a time, so these wait until the walk has it.
+    # An image on its way into three hosts takes 25 GB of disk, and most of what the disk can do: one lab at a time, and not beside the scenario
+    # that measures how fast faults heal.
     loaded = collections.deque(stage for stage in scenarios if loads(stage))
-    walked = threading.Event()
+    made = threading.Event()
     hosts = collections.deque(stage for stage in scenarios if not serves(stage) and not loads(stage))
     others = collections.deque(stage for stage in picked if stage.group not in ("lab", "molecule"))
     with concurrent.futures.ThreadPoolExecutor(lanes + 1) as pool:
         work = [pool.submit(lane, 0, others)]
         pool.submit(lane, 1, images).result()
         if not first:
-            walked.set()
+            made.set()
         work.append(pool.submit(lane, 1, first, serving, loaded, hosts))
         work += [pool.submit(lane, number, loaded, hosts) for number in range(2, lanes + 1)]
         for one in work:

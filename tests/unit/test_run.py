@@ -140,6 +140,19 @@ def test_what_is_chosen(only: list[str], fast: bool, names: list[str]) -> None:
     assert [stage.name for stage in run.chosen(everything, only, fast)] == names
 
 
+@pytest.mark.parametrize(
+    ("only", "state"),
+    [
+        ("molecule/parallel,molecule/cluster,molecule/vllm", "loaded"),
+        ("molecule/parallel,molecule/vllm", "serving"),  # made from the other
+        ("molecule/parallel", "loaded"),
+    ],
+)
+def test_the_state_that_is_made_before_those_that_begin_with_it(only: str, state: str) -> None:
+    found = run.chosen([*STAGES, WALK, sh("true", "molecule/parallel")], [only], fast=False)
+    assert found[-1].command[-3:] == ("state", "make", state)
+
+
 def test_who_asks_for_an_unknown_stage_is_told_what_there_is() -> None:
     with pytest.raises(SystemExit, match=r"named molecule/vlm; there are: .* molecule/vllm "):
         run.chosen(STAGES, ["lint,molecule/vlm"], fast=False)
@@ -214,10 +227,12 @@ def test_images_are_on_their_way_to_the_hosts_of_one_lab_at_a_time(
     monkeypatch.setattr(run, "loads", lambda stage: stage.name == "molecule/image")
     for others in ([sh(f"touch {tmp_path}/bare", "molecule/default")], []):
         (tmp_path / "walked").unlink(missing_ok=True)
+        (tmp_path / "made").unlink(missing_ok=True)
+        states = sh(f"cat {tmp_path}/walked && sleep 0.3 && touch {tmp_path}/made", "lab/states", itself=False)
         walk = sh(f"until [ -e {tmp_path}/bare ]; do sleep 0.1; done; touch {tmp_path}/walked", run.WALK)
-        loading = sh(f"cat {tmp_path}/walked", "molecule/image")
-        run.run_all([loading, walk, *others], 2, "longest")
-        assert (loading.passed, walk.passed) == (1, 1), loading.why
+        loading = sh(f"cat {tmp_path}/made", "molecule/image")
+        run.run_all([loading, states, walk, *others], 2, "longest")
+        assert (loading.passed, walk.passed, states.failed) == (1, 1, 0), loading.why
 
 
 def test_a_scenario_for_which_there_is_no_time_is_left_out_and_named(capsys: pytest.CaptureFixture[str]) -> None:
