@@ -105,11 +105,10 @@ def _untouched(hosts: list[Any]) -> Iterator[None]:
     before = [host.check_output("date +%s.%N") for host in hosts]
     yield
     for host, when in zip(hosts, before, strict=True):
-        # What a host and its containers write all the time does not count, nor what the lab's Python keeps of each module that it has compiled.
+        # What a host and its containers write all the time does not count.
         found = host.run(
             f"find {PLACES} -xdev -newerct @{when} -type f -not -path '/var/lib/docker/*' -not -path '/var/lib/containerd/*' "
-            "-not -path '/var/lib/systemd/*' -not -path '/var/lib/private/*' -not -path '/opt/llm/tmp*/*' "
-            "-not -path '*/kept-bytecode/*' 2>/dev/null"
+            "-not -path '/var/lib/systemd/*' -not -path '/var/lib/private/*' -not -path '/opt/llm/tmp*/*' 2>/dev/null"
         )
         assert found.stdout.split() == [], host
 

@@ -10,9 +10,9 @@ dpkg-query --show --showformat='${db:Status-Abbrev} ${Package} ${Version}\n'
 apt-mark showhold
 
 # A file that is written, replaced or given to somebody else has another time of change, whatever it holds. Python compiles what it imports,
-# and keeps the result in __pycache__ and, on a host of the lab, in kept-bytecode.
+# and keeps the result in __pycache__.
 find /boot /etc /home /opt /root /srv /usr /var/lib/dpkg /var/spool -xdev \
-  \( -name __pycache__ -o -name kept-bytecode -o -path /root/.ansible \) -prune -o \
+  \( -name __pycache__ -o -path /root/.ansible \) -prune -o \
   \( -type d -printf '%p %m %u:%g\n' -o -printf '%p %y %m %u:%g %s %C@ %l\n' \) | sort
 
 if [ -e /proc/driver/nvidia/version ]; then
