@@ -100,7 +100,7 @@ def used(host: Any) -> tuple[float, int]:
 
 
 def start_seconds(host: Any) -> float:
-    """Seconds of processors for a start of Python with what llm-textfile imports."""
+    """Seconds of processors for a start of Python with a few of its modules: always the same ones, whatever the programs import that are measured."""
     program = "import argparse, fnmatch, glob, json, re"
     said = host.check_output(
         f"""bash -c 'TIMEFORMAT="%3U %3S"; time for i in {{1..20}}; do python3 -I -c "{program}"; done' 2>&1"""
