@@ -30,7 +30,7 @@ MINUTE = 60
 TEXTFILE = "/etc/systemd/system/llm-textfile.service"
 # What all that measures a host may need: each minute as much processor time as this many starts of Python, and this much memory. The share of
 # a core depends on the machine, and on what else runs there.
-STARTS, BYTES = 30, 100 * 2**20
+STARTS, BYTES = 20, 100 * 2**20
 
 
 @cache

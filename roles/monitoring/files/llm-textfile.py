@@ -5,20 +5,37 @@ probe has looked, and every few seconds where it does not.
 
 GPUs have the names and labels of NVIDIA's DCGM exporter (etc/default-counters.csv of NVIDIA/dcgm-exporter), so that rules and dashboards fit
 both. What a card does not report is left out. nvidia-smi costs most of a run, so it is asked less often than the probe's state is read.
+
+A start of Python and its imports cost the most of all other runs: so no argparse here, and what few runs need is imported where it is used.
 """
 
-import argparse
-import fnmatch
-import glob
+import getopt
 import json
 import os
 import re
 import sys
 import time
 
-GPU_FILE, PROBE_FILE = "llm-gpu.prom", "llm-probe.prom"
+GPU_FILE, MODELS_FILE, PROBE_FILE = "llm-gpu.prom", "llm-models.prom", "llm-probe.prom"
+# How old the figures of the GPUs and of the models may become.
+SELDOM_SECONDS = 55
 # As docs/guides/monitoring.md names it.
 BACKUP = "metrics*.tar.gz"
+# Each with a value, and the value where it is not given.
+OPTIONS = {
+    # Where node_exporter looks for files.
+    "folder": "",
+    # The probe's file.
+    "state": "/run/llm-probe/state.json",
+    # The folder of the models.
+    "models": "/opt/llm/models",
+    # The file of llm-journal-gate.
+    "journals": "",
+    # The folder of backups.
+    "backup": "",
+    # What measures the GPUs: nvidia-smi, or dcgm for NVIDIA's exporter.
+    "gpus": "nvidia-smi",
+}
 NVIDIA_SMI_SECONDS = 20
 JOURNAL_SECONDS = 5
 # As the driver logs it, and journalctl shows it: 1700000000.123456 gpu01 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=...
@@ -119,7 +136,6 @@ class Page:
 
 def gpu_page(xml, by_dcgm=False):
     """What nvidia-smi -q -x says; an empty text stands for a driver that does not answer. ``by_dcgm``: without what NVIDIA's exporter measures."""
-    # What most runs do without, they do not load.
     from xml.etree import ElementTree
 
     page = Page()
@@ -166,11 +182,11 @@ def add_xids(page, lines):
         page.add("llm_gpu_xid_timestamp_seconds", "When the driver last logged this Xid", at, pci_bus_id=card, xid=xid)
 
 
-def add_models(page, state):
+def models_page(state):
     """What each model of the host was when it arrived, and how many of its files are no longer so, by what the role models noted."""
     import hashlib
 
-    models = {}
+    page, models = Page(), {}
     for path, known in sorted(state.items()):
         if isinstance(known, dict):
             models.setdefault(path.split("/")[0], []).append((path, known.get("sha256"), known.get("stamp")))
@@ -180,6 +196,7 @@ def add_models(page, state):
         page.add("llm_model_info", "Digest of the model's files", 1, model=model, digest=digest)
         bad = sum(stamp is None for _path, _checksum, stamp in files)
         page.add("llm_model_damaged_files", "Files that are not as they arrived", bad, model=model)
+    return page
 
 
 def add_journals(page, senders):
@@ -190,6 +207,8 @@ def add_journals(page, senders):
 
 def add_backup(page, folder):
     """When the newest backup in a folder was written; of a folder without one since when it waits for one, which other files do not change."""
+    import fnmatch
+
     try:
         with os.scandir(folder) as entries:
             files = [(entry.name, entry.stat().st_mtime) for entry in entries if entry.is_file()]
@@ -234,9 +253,11 @@ def probe_pages(path, now):
     """The same of the probes of all deployments of this host: where there are several, each has a folder with its name."""
     page = probe_page(loaded(path), now)
     folder, name = os.path.split(path)
-    for other in sorted(glob.glob(os.path.join(glob.escape(folder) + "-*", name))):
-        deployment = os.path.basename(os.path.dirname(other))[len(os.path.basename(folder)) + 1 :]
-        probe_page(loaded(other), now, page, deployment=deployment)
+    parent, prefix = os.path.dirname(folder), os.path.basename(folder) + "-"
+    for other in sorted(os.listdir(parent)):
+        if other.startswith(prefix):
+            state = loaded(os.path.join(parent, other, name))
+            probe_page(state, now, page, deployment=other[len(prefix) :])
     return page
 
 
@@ -262,8 +283,8 @@ def answer(seconds, *command):
     return done.stdout.decode(errors="replace") if done.returncode == 0 else ""
 
 
-def gpu_figures(by_dcgm=False):
-    """What is asked less often."""
+def gpu_figures(by_dcgm):
+    """What the driver says now, and what it has logged."""
     xml = answer(NVIDIA_SMI_SECONDS, "nvidia-smi", "-q", "-x")
     if xml is None:
         return Page()
@@ -283,26 +304,29 @@ def is_older(path, seconds):
     return not 0 <= age < seconds
 
 
+def given(arguments):
+    """The options of this run."""
+    pairs, rest = getopt.getopt(arguments, "", [name + "=" for name in OPTIONS])
+    options = dict(OPTIONS, **{name[2:]: value for name, value in pairs})
+    if rest or not options["folder"] or options["gpus"] not in ("nvidia-smi", "dcgm"):
+        sys.exit("usage: llm-textfile.py --folder FOLDER [--gpus nvidia-smi|dcgm] and more, see OPTIONS in " + __file__)
+    return options
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", required=True, help="where node_exporter looks for files")
-    parser.add_argument("--state", default="/run/llm-probe/state.json", help="the probe's file")
-    parser.add_argument("--models", default="/opt/llm/models", help="folder of the models")
-    parser.add_argument("--journals", default="", help="file of llm-journal-gate")
-    parser.add_argument("--dcgm", action="store_true", help="NVIDIA's exporter measures the GPUs")
-    parser.add_argument("--backup", default="", help="folder of backups")
-    parser.add_argument("--gpu-seconds", type=float, default=55, help="how old the figures of the GPUs may become")
-    options = parser.parse_args()
-    page = probe_pages(options.state, time.clock_gettime(time.CLOCK_BOOTTIME))
-    add_models(page, loaded(os.path.join(options.models, ".bundle-state.json")))
-    add_journals(page, loaded(options.journals))
-    if options.backup:
-        add_backup(page, options.backup)
+    options = given(sys.argv[1:])
+    folder = options["folder"]
+    page = probe_pages(options["state"], time.clock_gettime(time.CLOCK_BOOTTIME))
+    add_journals(page, loaded(options["journals"]))
+    if options["backup"]:
+        add_backup(page, options["backup"])
     page.add("llm_textfile_written_timestamp_seconds", "When these figures were written", time.time())
-    keep(options.folder, PROBE_FILE, page)
-    # Afterwards: a driver that hangs must not keep back what the probe says.
-    if is_older(os.path.join(options.folder, GPU_FILE), options.gpu_seconds):
-        keep(options.folder, GPU_FILE, gpu_figures(options.dcgm))
+    keep(folder, PROBE_FILE, page)
+    if is_older(os.path.join(folder, MODELS_FILE), SELDOM_SECONDS):
+        keep(folder, MODELS_FILE, models_page(loaded(os.path.join(options["models"], ".bundle-state.json"))))
+    # Last: a driver that hangs must not keep back what others say.
+    if is_older(os.path.join(folder, GPU_FILE), SELDOM_SECONDS):
+        keep(folder, GPU_FILE, gpu_figures(options["gpus"] == "dcgm"))
     return 0
 
 

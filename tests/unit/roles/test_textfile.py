@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support import programs
 
@@ -114,8 +115,7 @@ def test_a_log_without_errors_gives_no_figure(lines: list[str]) -> None:
 
 
 def models(state: Any) -> dict[str, list[tuple[dict[str, str], float]]]:
-    page = textfile.Page()
-    textfile.add_models(page, state)
+    page = textfile.models_page(state)
     return samples(str(page)) if page.metrics else {}
 
 
@@ -165,9 +165,13 @@ def test_a_strange_state_breaks_nothing(states: dict[str, Any]) -> None:
     samples(str(textfile.probe_page(states, 2.0)).replace('a\\"b\\nc', "abc"))
 
 
+def page_of(folder: Path, name: str) -> dict[str, list[tuple[dict[str, str], float]]]:
+    return samples((folder / f"llm-{name}.prom").read_text())
+
+
 def run(folder: Path, programs: Path, state: Path) -> None:
     environment = {"PATH": str(programs), "HOME": str(folder)}
-    command = [sys.executable, str(FILE), "--folder", str(folder), "--state", str(state)]
+    command = [sys.executable, "-I", "-S", str(FILE), "--folder", str(folder), "--state", str(state)]
     command += ["--models", str(state.parent / "models")]
     subprocess.run(command, env=environment, check=True, timeout=60)
 
@@ -185,14 +189,40 @@ def test_the_program_asks_nvidia_smi_only_now_and_then(tmp_path: Path) -> None:
     run(folder, programs, state)
     run(folder, programs, state)
     assert (tmp_path / "asked").read_text().splitlines() == ["asked"]
-    assert samples((folder / "llm-gpu.prom").read_text())["llm_nvidia_smi_up"] == [({}, 1)]
-    written = samples((folder / "llm-probe.prom").read_text())
+    assert page_of(folder, "gpu")["llm_nvidia_smi_up"] == [({}, 1)]
+    written = page_of(folder, "probe")
     assert abs(written["llm_textfile_written_timestamp_seconds"][0][1] - time.time()) < 60
-    assert written["llm_model_damaged_files"] == [({"model": "tiny"}, 0)]
-    assert sorted(path.name for path in folder.iterdir()) == ["llm-gpu.prom", "llm-probe.prom"]
+    assert page_of(folder, "models")["llm_model_damaged_files"] == [({"model": "tiny"}, 0)]
+    assert sorted(path.name for path in folder.iterdir()) == ["llm-gpu.prom", "llm-models.prom", "llm-probe.prom"]
     os.utime(folder / "llm-gpu.prom", (1, 1))
     run(folder, programs, state)
     assert len((tmp_path / "asked").read_text().splitlines()) == 2
+
+
+def test_a_damaged_model_is_told_within_a_minute(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    known = tmp_path / "models/.bundle-state.json"
+    for stamp, damaged in (([1], 0), (None, 1)):
+        known.write_text(json.dumps({"tiny/a": {"sha256": "aa", "stamp": stamp}}))
+        run(tmp_path, tmp_path / "bin", tmp_path / "state.json")
+        assert page_of(tmp_path, "models")["llm_model_damaged_files"] == [({"model": "tiny"}, damaged)]
+        os.utime(tmp_path / "llm-models.prom", (time.time() - 60,) * 2)
+
+
+@pytest.mark.parametrize("options", [[], ["--gpus", "dcgm"], ["--folder", "/tmp", "more"], ["--folder=a", "--gpus=b"]])
+def test_an_option_that_is_missing_or_unknown_is_said(options: list[str]) -> None:
+    with pytest.raises(SystemExit, match=r"usage: .* --folder FOLDER"):
+        textfile.given(options)
+
+
+def test_the_unit_gives_options_that_the_program_has() -> None:
+    unit = (FILE.parents[1] / "templates/llm-textfile.service.j2").read_text(encoding="utf-8")
+    more = yaml.safe_load((FILE.parents[1] / "vars/main.yml").read_text(encoding="utf-8"))["_monitoring_textfile_more"]
+    used = re.findall(r" --(\w+) ", unit + more)
+    assert sorted(used) == sorted(set(textfile.OPTIONS) - {"state"})
+    assert " -I -S " in unit, "what it imports is the standard library"
+    assert textfile.given(["--folder", "/a", "--gpus", "dcgm"])["gpus"] == "dcgm"
+    assert " --gpus dcgm" in more
 
 
 def test_a_host_without_gpus_says_nothing_of_them(tmp_path: Path) -> None:
@@ -221,7 +251,7 @@ def test_probes_of_several_deployments_have_their_names(tmp_path: Path) -> None:
 def page_with(tmp_path: Path, *options: str) -> dict[str, list[tuple[dict[str, str], float]]]:
     command = [sys.executable, str(FILE), "--folder", str(tmp_path), "--models", str(tmp_path / "none"), *options]
     subprocess.run(command, check=True, env={"PATH": str(tmp_path)}, timeout=30)
-    return samples((tmp_path / "llm-probe.prom").read_text())
+    return page_of(tmp_path, "probe")
 
 
 def test_a_backup_is_as_old_as_the_newest_one(tmp_path: Path) -> None:
