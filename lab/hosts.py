@@ -276,11 +276,21 @@ def _archive(files: dict[str, tuple[bytes, int]], links: Mapping[str, str] = Map
 
 def wait_for_boot(client: docker.DockerClient, config: Config, node: Node) -> None:
     """Everything that starts at boot has started, the host's engine included."""
+    deadline = time.monotonic() + BOOT_SECONDS
     wait_for_ssh(node)
     container = client.containers.get(container_name(config, node))
-    said = container.exec_run(["timeout", str(BOOT_SECONDS), "systemctl", "is-system-running", "--wait"]).output
-    if said.strip() not in (b"running", b"degraded"):
-        raise LabError(f"{node.name} did not finish booting within {BOOT_SECONDS} s: {said.decode().strip()}.")
+
+    def says(seconds: int, *command: str) -> str:
+        answer: bytes = container.exec_run(["timeout", str(seconds), *command]).output
+        return answer.decode(errors="replace").strip()
+
+    # Asked anew now and then: a single message of systemd that goes astray must not fail a host that has booted.
+    while says(10, "systemctl", "is-system-running", "--wait") not in ("running", "degraded"):
+        if time.monotonic() > deadline:
+            jobs = says(10, "systemctl", "list-jobs", "--no-pager") or "systemd does not answer"
+            journal = says(10, "journalctl", "--boot", "--no-pager", "--output=short-monotonic", "--lines=40")
+            raise LabError(f"{node.name} did not finish booting within {BOOT_SECONDS} s.\n{jobs}\n{journal}")
+        time.sleep(0.2)
 
 
 def wait_for_ssh(node: Node) -> None:
