@@ -567,7 +567,8 @@ def test_weights_that_the_disk_does_not_give_stop_no_probe(host: Host) -> None:
     host.measured.unlink()
     host.keeps()
     with serving(hangs) as (url, _asked):
-        said = host.hears(url, "--weights", str(host.folder / "weights"), "--failures", "1")
+        more = ("--weights", str(host.folder / "weights"), "--failures", "1", "--timeout", "1")
+        said = host.hears(url, *more, RUN_SECONDS=1)
     assert "failed 1 of 1" in said
 
 
