@@ -10,12 +10,17 @@ import json
 import os
 import re
 import sys
+import time
+from typing import Any
 
 from playwright.sync_api import Error, Page, Response, WebSocket, expect, sync_playwright
 
 SECONDS = 120_000
 # Root has no sandbox, and a test has no GPU.
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
+
+# How Socket.IO begins what its server tells of a chat: packet 4 (a message), type 2 (an event), and the event's name.
+EVENT = '42["events",'
 
 
 def talk(page: Page) -> dict[str, object]:
@@ -52,11 +57,23 @@ def main() -> None:
         page = browser.new_page(ignore_https_errors=True, viewport={"width": 1280, "height": 800})
         page.set_default_timeout(SECONDS)
         expect.set_options(timeout=SECONDS)
-        sockets: list[str] = []
+        began = time.monotonic()
+        sockets: list[dict[str, Any]] = []
         hosts: set[str] = set()
 
         def opened(socket: WebSocket) -> None:
-            sockets.append(socket.url.partition("?")[0])
+            url, seconds = socket.url.partition("?")[0], round(time.monotonic() - began, 1)
+            about: dict[str, Any] = {"url": url, "opened": seconds, "closed": None, "events": 0}
+
+            def received(frame: str | bytes) -> None:
+                about["events"] += str(frame).startswith(EVENT)
+
+            def closed(_socket: WebSocket) -> None:
+                about["closed"] = round(time.monotonic() - began, 1)
+
+            socket.on("framereceived", received)
+            socket.on("close", closed)
+            sockets.append(about)
 
         def answered(response: Response) -> None:
             hosts.add(response.url.split("/")[2])
