@@ -13,7 +13,7 @@ import docker
 from lab import artefacts, bundle, config, demo, engine, exits, hosts, images
 from lab.locks import claim, lock
 from lab.progress import LabError, say
-from lab.states import ROAD_GIB, STATES, States
+from lab.states import ROAD_GIB, STATES, States, end_work
 
 
 def make_images(client: docker.DockerClient, lab: config.Config) -> str:
@@ -38,6 +38,7 @@ def up(client: docker.DockerClient, lab: config.Config) -> None:
 
 def down(client: docker.DockerClient, lab: config.Config) -> None:
     """Nothing of this lab is left; images, bundle and states stay for the next time."""
+    end_work(client, lab)
     exits.remove_watch(client, lab)
     hosts.remove_all(client, lab)
 

@@ -118,6 +118,32 @@ def test_without_space_the_playbooks_run_on_bare_hosts(
     assert "lab state prune" in said
 
 
+def test_what_a_killed_process_left_at_work_on_volumes_is_ended_first(
+    lab: States, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[Any] = []
+
+    class Left:
+        def remove(self, force: bool) -> None:
+            done.append(("ended", force))
+
+    class Containers:
+        def list(self, **asked: Any) -> list[Left]:
+            done.append(asked)
+            return [Left()]
+
+    engine: Any = lab.client
+    engine.containers = Containers()
+    monkeypatch.setattr(states.exits, "remove_watch", lambda *_: None)
+    monkeypatch.setattr(states.hosts, "remove_hosts", lambda *_: done.append("hosts removed"))
+    lab._forget_hosts()
+    assert done == [
+        {"all": True, "filters": {"label": "baremetal.llm.lab.volumes=llm-lab"}},
+        ("ended", True),
+        "hosts removed",
+    ]
+
+
 def test_stale_states_make_room_where_there_is_too_little(lab: States, monkeypatch: pytest.MonkeyPatch) -> None:
     free = [14.9, 30.0]
     monkeypatch.setattr(lab, "_free_gib", lambda: free[0])
