@@ -13,7 +13,7 @@ import docker
 from lab import artefacts, bundle, config, demo, engine, exits, hosts, images
 from lab.locks import claim, lock
 from lab.progress import LabError, say
-from lab.states import ROAD_GIB, STATES, States, end_work
+from lab.states import ROAD_GIB, STATES, States
 
 
 def make_images(client: docker.DockerClient, lab: config.Config) -> str:
@@ -38,7 +38,6 @@ def up(client: docker.DockerClient, lab: config.Config) -> None:
 
 def down(client: docker.DockerClient, lab: config.Config) -> None:
     """Nothing of this lab is left; images, bundle and states stay for the next time."""
-    end_work(client, lab)
     exits.remove_watch(client, lab)
     hosts.remove_all(client, lab)
 

@@ -48,6 +48,8 @@ ExecStart=/bin/sh -ec 'set -- $$(ip -o -4 address show to {address}); ip link se
 # Where neither a host's administrator nor its packages put units: hosts that differ in hardware are compared there.
 UNITS = "usr/local/lib/systemd/system"
 LABEL = "baremetal.llm.lab"
+# The lab for which a container works on volumes.
+WORKS_FOR = f"{LABEL}.volumes"
 
 
 def ensure_networks(client: docker.DockerClient, config: Config) -> None:
@@ -145,7 +147,9 @@ def remove_host(client: docker.DockerClient, config: Config, node: Node) -> None
 
 
 def remove_hosts(client: docker.DockerClient, config: Config) -> None:
-    """All hosts and their disks are gone."""
+    """All hosts and their disks are gone, and what a killed process left at work on them: it would fill a disk while that is removed."""
+    for container in client.containers.list(all=True, filters={"label": f"{WORKS_FOR}={config.name}"}):
+        container.remove(force=True)
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda node: remove_host(client, config, node), config.nodes.values()))
 

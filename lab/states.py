@@ -36,14 +36,6 @@ RESERVE_GIB = float(os.environ.get("LLM_LAB_RESERVE_GIB") or 5)
 ROAD_GIB = 20.0
 # What playbooks leave on the controller, below STATE. The results of reading the bundle belong to the checkout and stay there.
 CONTROLLER = ("secrets", "reports")
-# The lab for which a container works on volumes.
-WORKS_FOR = f"{hosts.LABEL}.volumes"
-
-
-def end_work(client: docker.DockerClient, config: Config) -> None:
-    """End what a killed process of this lab left at work on volumes: it would fill a host's disk while that is removed."""
-    for container in client.containers.list(all=True, filters={"label": f"{WORKS_FOR}={config.name}"}):
-        container.remove(force=True)
 
 
 @dataclass(frozen=True)
@@ -306,7 +298,6 @@ class States:
                 self._each(lambda node: hosts.wait_for_boot(self.client, self.config, node))
 
     def _forget_hosts(self) -> None:
-        end_work(self.client, self.config)
         exits.remove_watch(self.client, self.config)
         hosts.remove_hosts(self.client, self.config)
         for name in CONTROLLER:
@@ -380,7 +371,7 @@ class States:
                 volumes=binds,
                 cap_add=["SYS_ADMIN"],
                 network_mode="none",
-                labels={WORKS_FOR: self.config.name},
+                labels={hosts.WORKS_FOR: self.config.name},
                 remove=True,
                 stderr=True,
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lab import bundle, config, locks, states
+from lab import bundle, config, hosts, locks, states
 from lab.progress import LabError
 from lab.states import STATES, States
 from tests.support import docs_commands
@@ -41,6 +41,8 @@ def lab(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> States:
     monkeypatch.setattr(locks, "LOCKS", tmp_path / "locks")
     for module in (states, bundle):
         monkeypatch.setattr(module, "CHECKOUT", tmp_path)
+        # The checkout's own belongs to the scenarios that run beside this.
+        monkeypatch.setattr(module, "STATE", tmp_path / ".lab")
     monkeypatch.setattr(bundle, "key", lambda client, lab: "bundle")
     for state in STATES.values():
         for name in (*bundle.ALWAYS, *(f"roles/{role}" for role in state.roles)):
@@ -118,7 +120,7 @@ def test_without_space_the_playbooks_run_on_bare_hosts(
     assert "lab state prune" in said
 
 
-def test_what_a_killed_process_left_at_work_on_volumes_is_ended_first(
+def test_what_a_killed_process_left_at_work_on_disks_is_ended_before_they_are_removed(
     lab: States, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[Any] = []
@@ -134,14 +136,28 @@ def test_what_a_killed_process_left_at_work_on_volumes_is_ended_first(
 
     engine: Any = lab.client
     engine.containers = Containers()
-    monkeypatch.setattr(states.exits, "remove_watch", lambda *_: None)
-    monkeypatch.setattr(states.hosts, "remove_hosts", lambda *_: done.append("hosts removed"))
-    lab._forget_hosts()
+    monkeypatch.setattr(hosts, "remove_host", lambda *_: done.append("host removed"))
+    hosts.remove_hosts(engine, lab.config)
     assert done == [
         {"all": True, "filters": {"label": "baremetal.llm.lab.volumes=llm-lab"}},
         ("ended", True),
-        "hosts removed",
+        *["host removed"] * len(lab.nodes),
     ]
+
+
+def test_secrets_and_reports_go_with_the_hosts_but_not_what_was_read_of_the_bundle(
+    lab: States, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    state = tmp_path / ".lab"
+    for name in ("secrets/api_key", "reports/plan.json", "reports/run/1.json", f"reports/{bundle.CHECKS}", "ssh/id"):
+        path = state / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    monkeypatch.setattr(states.exits, "remove_watch", lambda *_: None)
+    monkeypatch.setattr(states.hosts, "remove_hosts", lambda *_: None)
+    lab._forget_hosts()
+    left = {str(path.relative_to(state)) for path in state.rglob("*") if path.is_file()}
+    assert left == {f"reports/{bundle.CHECKS}", "ssh/id"}
 
 
 def test_stale_states_make_room_where_there_is_too_little(lab: States, monkeypatch: pytest.MonkeyPatch) -> None:
