@@ -138,10 +138,12 @@ def test_the_report_has_the_figures_of_the_all_reduce() -> None:
         rows = re.findall(
             r"^ +(\d+ [KM]iB) +([\d.]+) ms  algbw +([\d.]+) MB/s  busbw +([\d.]+) MB/s$", section, re.MULTILINE
         )
-        sizes = [size for size, *_figures in rows]
-        assert (
-            sizes == ["1 KiB", "32 KiB", "1 MiB", "16 MiB", "64 MiB"][: max(4, len(sizes))]
-        )  # a full link gets no larger ones
+        sizes, milliseconds = [row[0] for row in rows], [float(row[1]) for row in rows]
+        # A size that takes more than 50 ms is the last: on a busy machine that may be any of them.
+        assert sizes
+        assert sizes == ["1 KiB", "32 KiB", "1 MiB", "16 MiB", "64 MiB"][: len(sizes)]
+        assert max(milliseconds[:-1], default=0) <= 50
+        assert sizes[-1] == "64 MiB" or milliseconds[-1] >= 50
         assert all(float(figure) > 0 for _size, *figures in rows for figure in figures)
         # Between two ranks each link carries as much as is reduced.
         assert all(algbw == busbw for _size, _milliseconds, algbw, busbw in rows)
