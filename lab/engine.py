@@ -24,16 +24,27 @@ def ensure_engine() -> docker.DockerClient:
     client = _connect()
     if client:
         return client
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise LabError(
-            "No Docker Engine answers. Install and start one (Debian, Ubuntu: 'sudo apt-get install docker.io'), "
-            "let your user reach it ('sudo usermod -aG docker $USER', then log in again), and run this again."
-        )
+    if problem := _cannot_install():
+        raise LabError(problem)
     if not shutil.which("dockerd"):
         with step("installing Docker Engine (docker.io)"):
             apt_install("docker.io", "iptables")
     with step("starting Docker Engine"):
         return _start()
+
+
+def lacks() -> str:
+    """What has to be done before there is an engine here, or nothing."""
+    return "" if _connect() else _cannot_install()
+
+
+def _cannot_install() -> str:
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        return ""
+    return (
+        "No Docker Engine answers. Install and start one (Debian, Ubuntu: 'sudo apt-get install docker.io'), "
+        "let your user reach it ('sudo usermod -aG docker $USER', then log in again), and run this again."
+    )
 
 
 def apt_install(*packages: str) -> None:

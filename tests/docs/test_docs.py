@@ -10,7 +10,6 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 import pytest
-import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import (
     CLIENTS,
@@ -21,9 +20,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import
     PORTS,
 )
 
-from tests.run import scenarios
+from tests.scenarios import load
 from tests.support import docs_commands
 from tests.support.docs_commands import ROOT, Block, blocks, files, script
+from tests.support.each import check_each
 from tests.support.inventory_check import look
 
 BLOCKS = [block for path in files() for block in blocks(path)]
@@ -43,35 +43,44 @@ def test_there_is_something_to_look_at() -> None:
     assert len(RUN) > 20
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=name)
-def test_a_block_says_what_runs_it(block: Block) -> None:
-    assert block.kind, (
-        "'<!-- run: SCENARIO -->' or '<!-- example: reason -->' has to stand on the line before the block"
-    )
-    if block.kind == "run":
-        assert block.argument == "unit" or block.argument in scenarios()
-    else:
-        assert len(block.argument.split()) > 3, "a reason, please"
+def test_a_block_says_what_runs_it() -> None:
+    known = {"unit", *load()}
 
-
-@pytest.mark.parametrize("page", sorted({block.path for block in RUN}), ids=name)
-def test_each_scenario_runs_the_page(page: Path) -> None:
-    """It names this program, itself and the page in one of its playbooks. The commands of a translation are those of its original."""
-    for scenario in {block.argument for block in RUN if block.path == page} - {"unit"}:
-        folder = ROOT / "molecule" / scenario
-        assert (folder / "molecule.yml").is_file()
-        texts = [path.read_text() for path in sorted(folder.rglob("*.yml"))]
-        assert any(f"docs_scenario: {scenario}\n" in text for text in texts) or any(
-            "tests/support/docs_commands.py\n" in text and f"- {scenario}\n" in text for text in texts
+    def check(block: Block) -> None:
+        assert block.kind in ("run", "example"), (
+            "a line with its scenario, or the reason for none, has to stand before it"
         )
-        lines = [line.strip() for text in texts for line in text.splitlines()]
-        names = {str(page.relative_to(ROOT)), str(page.relative_to(ROOT)).replace("docs/zh/", "docs/")}
-        assert any(line.removeprefix("- ").removeprefix("rebuild_page: ") in names for line in lines), names
+        if block.kind == "run":
+            assert block.argument in known
+        else:
+            assert len(block.argument.split()) > 3, "a reason, please"
+
+    check_each({name(block): block for block in BLOCKS}, check)
+
+
+def test_each_scenario_runs_the_page() -> None:
+    """It names this program, itself and the page in one of its playbooks. The commands of a translation are those of its original."""
+    asked = sorted({(block.path, block.argument) for block in RUN if block.argument != "unit"})
+    check_each({f"{name(page)} by {scenario}": (page, scenario) for page, scenario in asked}, is_run_by)
+
+
+def is_run_by(case: tuple[Path, str]) -> None:
+    page, scenario = case
+    folder = ROOT / "molecule" / scenario
+    assert (folder / "molecule.yml").is_file()
+    texts = [path.read_text() for path in sorted(folder.rglob("*.yml"))]
+    assert any(f"docs_scenario: {scenario}\n" in text for text in texts) or any(
+        "tests/support/docs_commands.py\n" in text and f"- {scenario}\n" in text for text in texts
+    )
+    lines = [line.strip() for text in texts for line in text.splitlines()]
+    names = {name(page), name(page).replace("docs/zh/", "docs/")}
+    assert any(line.removeprefix("- ").removeprefix("rebuild_page: ") in names for line in lines)
 
 
 PAGES_OF_UNIT = sorted({block.path for block in RUN if block.argument == "unit" and "zh" not in block.path.parts})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES_OF_UNIT, ids=name)
 def test_run_the_commands_that_need_no_host(page: Path) -> None:
     environment = {
@@ -104,8 +113,11 @@ def test_the_inventory_check_accepts_a_sample(sample: str) -> None:
     assert inventory
 
 
-@pytest.mark.parametrize("page", files(), ids=name)
-def test_links_resolve(page: Path) -> None:
+def test_links_resolve() -> None:
+    check_each({name(page): page for page in files()}, check_links)
+
+
+def check_links(page: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     for target, heading in LINK.findall(text):
         path = (page.parent / target).resolve() if target else page
@@ -122,22 +134,28 @@ def test_every_page_is_in_the_index() -> None:
     assert {page for page in files() if page != index} <= linked
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "zh").rglob("*.md")), ids=name)
-def test_a_translation_shows_the_same_commands(page: Path) -> None:
+def test_a_translation_shows_the_same_commands() -> None:
     """But for comments, which are translated."""
 
     def commands(path: Path) -> list[tuple[str, str, str]]:
         return [(block.kind, block.argument, re.sub(r" +#.*", "", block.text)) for block in blocks(path)]
 
-    assert commands(page) == commands(ROOT / "docs" / page.relative_to(ROOT / "docs" / "zh"))
+    def check(page: Path) -> None:
+        assert commands(page) == commands(ROOT / "docs" / page.relative_to(ROOT / "docs" / "zh"))
+
+    check_each({name(page): page for page in (ROOT / "docs" / "zh").rglob("*.md")}, check)
 
 
-@pytest.mark.parametrize("picture", sorted((ROOT / "docs" / "images").glob("*.svg")), ids=name)
-def test_a_picture_is_well_formed_and_used(picture: Path) -> None:
-    root = xml.etree.ElementTree.parse(picture).getroot()
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert root.findtext("{http://www.w3.org/2000/svg}title")
-    assert any(picture.name in page.read_text() for page in files())
+def test_a_picture_is_well_formed_and_used() -> None:
+    pages = "".join(page.read_text() for page in files())
+
+    def check(picture: Path) -> None:
+        root = xml.etree.ElementTree.parse(picture).getroot()
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert root.findtext("{http://www.w3.org/2000/svg}title")
+        assert picture.name in pages
+
+    check_each({name(picture): picture for picture in (ROOT / "docs" / "images").glob("*.svg")}, check)
 
 
 def test_the_ports_are_those_of_the_roles() -> None:
@@ -238,15 +256,3 @@ def test_a_variable_that_the_first_block_does_not_set_is_refused(tmp_path: Path,
 def test_a_page_without_blocks_is_refused() -> None:
     with pytest.raises(ValueError, match="no such block"):
         script([], {})
-
-
-def test_every_scenario_is_in_their_table_with_the_state_it_begins_in() -> None:
-    table = dict(re.findall(r"^\| `(\w+)` \| ([\w ]+) \|", (ROOT / "molecule/README.md").read_text(), re.MULTILINE))
-    begins = {}
-    for path in ROOT.glob("molecule/*/molecule.yml"):
-        settings = yaml.safe_load(path.read_text())
-        own = "create" in settings.get("provisioner", {}).get("playbooks", {})
-        begins[path.parent.name] = (
-            "no hosts" if own else settings.get("ansible", {}).get("env", {}).get("LAB_STATE", "bare")
-        )
-    assert table == begins

@@ -8,7 +8,7 @@ Before each block of shell commands stands a comment that says what runs it:
 
 All blocks of a file for one scenario are one script for bash, which stops at the first command that fails:
 
-    docs_commands.py rebuild docs/runbooks/rebuild-a-node.md --set NODE=node1
+    docs_commands.py operations docs/runbooks/rebuild-a-node.md --set NODE=node1
 
 --set changes an assignment in the first of these blocks, as the text tells its reader to do. Pages name the folder and the addresses of the
 first lab; on the second one (LLM_LAB=2) its own stand in their place. Nothing else is changed.
@@ -101,20 +101,22 @@ def main() -> int:
     parser.add_argument("page", nargs="+", help="relative to the checkout")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="values")
     parser.add_argument("--blocks", type=int, metavar="N", help="only the first N of them")
+    parser.add_argument("--without", type=int, metavar="N", help="all of them but the Nth")
     parser.add_argument("--show", action="store_true", help="print the script instead of running it")
     arguments = parser.parse_args()
     values = dict(value.split("=", 1) for value in arguments.values)
     environment = {name: value for name, value in os.environ.items() if not NOT_A_USERS.match(name)}
     for page in arguments.page:
         wanted = [block for block in blocks(ROOT / page) if (block.kind, block.argument) == ("run", arguments.scenario)]
+        picked = [block for number, block in enumerate(wanted[: arguments.blocks], 1) if number != arguments.without]
         try:
-            commands = script(wanted[: arguments.blocks], values)
+            commands = script(picked, values)
         except ValueError as error:
             sys.exit(f"{page}: {error}")
         if arguments.show:
             print(commands)
             continue
-        print(f"== {page}, {len(wanted[: arguments.blocks])} of {len(wanted)} blocks", flush=True)
+        print(f"== {page}, {len(picked)} of {len(wanted)} blocks", flush=True)
         status = subprocess.run(
             ["bash", "-x", "-euo", "pipefail", "-c", commands], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL
         ).returncode
