@@ -1,7 +1,8 @@
 """What is checked and made, each with its command. `nox --list` names it all, `nox --session unit -- -k plan` runs one by hand.
 
 `make` makes the environments (.venv, .venv-next) and .tools/bin/nox. tests/run.py, which is `make test`, runs the sessions that are
-selected here by default, side by side, and each molecule scenario. Sessions with the tag "suite" run pytest: their cases are counted.
+selected here by default, side by side, and each molecule scenario. Sessions with the tag "suite" run pytest: their cases are counted. Those with
+the tag "gate" or "full" belong to that tier alone.
 
 antsibull-nox, with its ready-made sessions for collections, is not used: it fetches dependencies from Galaxy and runs ansible-test in
 containers, and the tests need neither.
@@ -149,7 +150,7 @@ def lint(session: nox.Session, tool: str) -> None:
         run(session, *commands[tool])
 
 
-@nox.session
+@nox.session(tags=["full"])
 def sanity(session: nox.Session) -> None:
     """ansible-test sanity on what the tarball holds, as a Galaxy server would run it. Arguments are passed on: `--test pylint`.
 
@@ -175,15 +176,21 @@ def sanity(session: nox.Session) -> None:
         run(session, "ansible-test", "sanity", "--local", "--color", "no", "--python", version, *session.posargs)
 
 
-@nox.session(tags=["suite"])
+@nox.session(tags=["suite", "gate"])
 def unit(session: nox.Session) -> None:
-    """Unit tests on ansible-core 2.19. Arguments are pytest's."""
+    """The quick unit tests on ansible-core 2.19: those that are not marked slow, with few examples. Arguments are pytest's, and take the place of both."""
+    run(session, *PYTEST, *(session.posargs or ["-m", "not slow", "tests"]))
+
+
+@nox.session(name="unit-all", tags=["suite", "full"])
+def unit_all(session: nox.Session) -> None:
+    """All unit tests on ansible-core 2.19. Arguments are pytest's."""
     run(session, *PYTEST, *(session.posargs or ["tests"]))
 
 
-@nox.session(name="unit-next", tags=["suite"])
+@nox.session(name="unit-next", tags=["suite", "full"])
 def unit_next(session: nox.Session) -> None:
-    """Unit tests on ansible-core 2.21. Arguments are pytest's.
+    """All unit tests that a release of Ansible can change, on ansible-core 2.21. Arguments are pytest's.
 
     Lab and light hosts and what runs the tests run on the other one, and so do their tests and those that read files alone. No release of Ansible
     changes what knows no Ansible: what decides, what modules share (tests/unit/plugins/test_pure_core.py), and the programs that roles bring to hosts.
@@ -203,7 +210,10 @@ def unit_next(session: nox.Session) -> None:
         "tests/docs",
         "tests/unit/lab",
         "tests/unit/benchmarks",
-        *(f"tests/unit/test_{name}.py" for name in ("run", "count_cases", "galaxy", "path", "texts", "unused")),
+        *(
+            f"tests/unit/test_{name}.py"
+            for name in ("run", "scenarios", "count_cases", "galaxy", "path", "texts", "unused")
+        ),
         "tests/unit/plugins/module_utils",
         *(f"tests/unit/plugins/plugin_utils/{name}" for name in pure),
         *(f"tests/unit/roles/{name}" for name in programs),

@@ -1,11 +1,20 @@
-"""For all tests."""
+"""For all tests: how many examples the property tests look at, and which."""
 
 import os
 
+import pytest
 from hypothesis import settings
 
 # How long an example takes tells more of the machine's other work than of the code.
-settings.register_profile("patient", deadline=None)
-# `make test` says twice the same of the same code; a run by hand (nox -s unit, pytest) looks at examples that nobody has seen.
-settings.register_profile("repeatable", parent=settings.get_profile("patient"), derandomize=True)
-settings.load_profile("repeatable" if "COUNT_CASES_IN" in os.environ else "patient")
+settings.register_profile("fresh", deadline=None)
+# `make test-all` says twice the same of the same code; a run by hand (nox -s unit-all, pytest) looks at examples that nobody has seen.
+settings.register_profile("full", parent=settings.get_profile("fresh"), derandomize=True)
+settings.register_profile("gate", parent=settings.get_profile("full"), max_examples=10)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any test is imported. Whoever leaves out the slow tests gets the small sample with it: no second switch can disagree."""
+    if "not slow" in config.option.markexpr:
+        settings.load_profile("gate")
+    else:
+        settings.load_profile("full" if "COUNT_CASES_IN" in os.environ else "fresh")

@@ -1,4 +1,4 @@
-"""The cases of tests/data/monitoring/alerts.yml as promtool takes them: unit tests run it where it is installed, and the scenario monitoring on its host."""
+"""The cases of tests/data/monitoring/alerts.yml as promtool takes them: unit tests run it where it is installed, and the scenario watch on its host."""
 
 from __future__ import annotations
 

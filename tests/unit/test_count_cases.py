@@ -8,6 +8,11 @@ import sys
 import xml.etree.ElementTree
 from pathlib import Path
 
+import pytest
+
+# A run of pytest in a process.
+pytestmark = pytest.mark.slow
+
 SUPPORT = Path(__file__).parents[1] / "support"
 CASES = """
 import pytest

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.support.docs_commands import blocks
+from tests.support.each import check_each
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
@@ -77,32 +78,26 @@ def test_the_readme_has_the_sections_that_galaxy_expects() -> None:
     assert [heading for heading in headings if heading in wanted] == wanted
 
 
-@pytest.mark.parametrize("role", PUBLIC, ids=lambda role: role.name)
-def test_a_role_has_a_short_readme(role: Path) -> None:
-    lines = (role / "README.md").read_text().splitlines()
-    assert lines[0] == f"# {role.name}"
-    assert 20 <= len(lines) <= 60
+def test_each_role_has_a_short_readme_with_variables_and_links_that_exist() -> None:
+    known = variables()
+
+    def check(role: Path) -> None:
+        text = (role / "README.md").read_text()
+        assert text.startswith(f"# {role.name}\n")
+        assert 20 <= len(text.splitlines()) <= 60
+        named = set(VARIABLE.findall(text)) - {path.name for path in ROLES} - GROUPS - TAGS
+        assert named
+        assert named - known == set()
+        targets = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+        assert [target for target in targets if not (role / target).resolve().exists()] == []
+        assert blocks(role / "README.md") == [], (
+            "blocks of commands are for README.md and docs/, whose blocks tests run"
+        )
+
+    check_each({role.name: role for role in PUBLIC}, check)
 
 
-@pytest.mark.parametrize("role", PUBLIC, ids=lambda role: role.name)
-def test_the_variables_in_a_readme_exist(role: Path) -> None:
-    named = set(VARIABLE.findall((role / "README.md").read_text())) - {path.name for path in ROLES} - GROUPS - TAGS
-    assert named
-    assert named - variables() == set()
-
-
-@pytest.mark.parametrize("role", PUBLIC, ids=lambda role: role.name)
-def test_the_links_in_a_readme_resolve(role: Path) -> None:
-    targets = re.findall(r"\]\((?!https?:)([^)#]+)", (role / "README.md").read_text())
-    assert [target for target in targets if not (role / target).resolve().exists()] == []
-
-
-@pytest.mark.parametrize("role", PUBLIC, ids=lambda role: role.name)
-def test_a_readme_shows_commands_only_as_text(role: Path) -> None:
-    """Blocks of commands are for README.md and docs/, whose blocks tests run."""
-    assert blocks(role / "README.md") == []
-
-
+@pytest.mark.slow
 def test_the_example_playbooks_are_valid(tmp_path: Path) -> None:
     playbooks = []
     for role in PUBLIC:

@@ -8,6 +8,9 @@ import pytest
 
 from tests.support.playbooks import playbook
 
+# Playbooks in processes.
+pytestmark = pytest.mark.slow
+
 IMAGE = "nvcr.io/nvidia/k8s/dcgm-exporter:4.2.3-4.1.3-ubuntu22.04"
 
 

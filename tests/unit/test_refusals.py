@@ -21,6 +21,7 @@ def refused(name: str, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "said"),
     [
@@ -34,6 +35,7 @@ def test_a_plan_that_cannot_start(language: str, said: tuple[str, ...]) -> None:
         assert part in text
 
 
+@pytest.mark.slow
 def test_a_rebuilt_host_that_is_none() -> None:
     text = refused("replace_node", "-e", "llm_node=nosuch")
     for part in ("nosuch", "-e llm_node=NAME", "one of gpu01, gpu02"):
@@ -46,6 +48,7 @@ def test_a_gateway_without_a_host() -> None:
         assert part in text
 
 
+@pytest.mark.slow
 def test_a_web_page_without_a_host_and_one_without_a_gateway(tmp_path: Path) -> None:
     assert "no host in the group llm_web_ui" in refused("web_ui")
     (tmp_path / "page.yml").write_text("llm_web_ui: {hosts: {gpu01: }}\n")
@@ -60,6 +63,7 @@ def test_a_replica_that_is_none() -> None:
         assert part in text
 
 
+@pytest.mark.slow
 def test_a_rotation_of_something_else() -> None:
     text = refused("rotate_secrets", "-e", "llm_rotate_secrets=everything")
     for part in ('"everything"', "llm_rotate_secrets", "api_key, ray_token, all, finish"):

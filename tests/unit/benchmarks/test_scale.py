@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-import time
 import urllib.parse
 import xml.etree.ElementTree
 from collections.abc import Iterator
@@ -168,12 +167,6 @@ def test_half_of_the_hosts_serve_in_pairs(number: int, pairs: int, alone: int) -
     assert len(grown) == len(groups) + 1
 
 
-def test_hosts_have_names_and_addresses_of_their_own() -> None:
-    hosts = [Host(number) for number in range(1, 1001)]
-    assert len({host.address for host in hosts}) == len({host.name for host in hosts}) == 1000
-    assert all(0 < int(part) < 255 for host in hosts for part in host.address.split(".")[3:])
-
-
 def test_the_inventory_names_every_host(tmp_path: Path) -> None:
     content = inventory(deployments([Host(1), Host(2), Host(3), Host(4)]), tmp_path, tmp_path, tmp_path, "0.32.0")
     path = tmp_path / "hosts.yml"
@@ -194,6 +187,7 @@ def test_the_model_is_a_safetensors_file_without_gaps() -> None:
     assert places[-1][1] == len(content) - 8 - size
 
 
+@pytest.mark.slow
 def test_measure_counts_what_goes_on_in_the_background(tmp_path: Path) -> None:
     """As ssh's connections do: a process that leaves its parent, and does not end by itself."""
     burn = "import os, time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass\n"
@@ -314,33 +308,3 @@ def test_a_container_runs_as_its_user_with_the_files_of_its_image(
         command = engine.command_of("test", image, ["/usr/bin/python3", *program], environment, [], (), options["user"])
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert (done.returncode, done.stdout) == (0, expected), done.stderr
-
-
-@pytest.mark.parametrize(
-    ("template", "text"),
-    [
-        ("{{.State.Status}}, restarted {{.RestartCount}} times", "running, restarted 2 times"),
-        ("{{if .State.Running}}{{.State.StartedAt}}{{end}}", "today"),
-        ("{{if .State.Dead}}dead{{end}}", ""),
-        ("{{json .State.Ports}}", "[1]"),
-    ],
-)
-def test_the_client_fills_templates(template: str, text: str) -> None:
-    state = {"Status": "running", "Running": True, "Dead": False, "StartedAt": "today", "Ports": [1]}
-    assert engine.rendered(template, {"State": state, "RestartCount": 2}) == text
-
-
-def test_the_client_reads_its_command_line() -> None:
-    words = ["--rm", "--volume=/a:/b:ro", "--volume", "/c:/d", "--entrypoint=nvidia-smi", "image", "-L"]
-    options, rest = engine.parsed(words)
-    assert options == {"rm": True, "volume": ["/a:/b:ro", "/c:/d"], "entrypoint": "nvidia-smi"}
-    assert rest == ["image", "-L"]
-
-
-def test_a_stopped_wait_ends_when_the_process_does() -> None:
-    process = subprocess.Popen([sys.executable, "-c", "pass"])
-    deadline = time.monotonic() + 10
-    while not engine.Container.reaped(process.pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    assert process.wait() == 0

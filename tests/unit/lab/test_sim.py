@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import csv
 import functools
 import io
 import json
@@ -26,6 +25,10 @@ import yaml
 from lab.sim.hardware import GPU_MODELS, hardware, pci_tree
 from lab.sim.runfile import build_runfile, runfile_bytes
 from lab.sim.toolkit import PROGRAMS, build_toolkit, toolkit_bytes
+from tests.support.each import check_each
+
+# Installers and programs of the lab in processes.
+pytestmark = pytest.mark.slow
 
 CAPTURES = Path(__file__).parents[2] / "data" / "nvidia_smi"
 V100 = "Tesla V100-PCIE-16GB"
@@ -134,8 +137,12 @@ def test_pci_tree_shows_the_cards_as_sysfs_does() -> None:
     assert pci_tree(hardware("node1", V100, 0)) == {}
 
 
-@pytest.mark.parametrize("model", sorted(GPU_MODELS))
-def test_every_model_can_be_shown(host: Path, model: str) -> None:
+def test_every_model_can_be_shown(host: Path) -> None:
+    check_each({model: (host, model) for model in GPU_MODELS}, shows)
+
+
+def shows(case: tuple[Path, str]) -> None:
+    host, model = case
     (host / "etc/lab/hardware.json").write_text(json.dumps(hardware("node3", model, 1)))
     assert model in smi(host, "-L")
     details = ET.fromstring(smi(host, "-q", "-x"))
@@ -261,15 +268,6 @@ def test_v100_xml(host: Path) -> None:
 def test_topology_of_cards_without_nvlink(host: Path) -> None:
     rows = [line.split("\t") for line in smi(host, "topo", "-m").splitlines()[1:3]]
     assert [row[:3] for row in rows] == [["GPU0", " X ", "PHB"], ["GPU1", "PHB", " X "]]
-
-
-def test_csv_is_csv(host: Path) -> None:
-    rows = list(
-        csv.DictReader(
-            io.StringIO(smi(host, "--query-gpu=index,name,memory.total", "--format=csv")), skipinitialspace=True
-        )
-    )
-    assert rows[1] == {"index": "1", "name": V100, "memory.total [MiB]": "16384 MiB"}
 
 
 def test_what_a_field_says_can_be_overridden(host: Path) -> None:

@@ -49,7 +49,7 @@ class Robot(http.server.BaseHTTPRequestHandler):
 def robot() -> Iterator[str]:
     Robot.received.clear()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Robot)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
 

@@ -10,6 +10,9 @@ import pytest
 
 from tests.support.tasks import decision, run_tasks
 
+# Playbooks in processes.
+pytestmark = pytest.mark.slow
+
 WEIGHTS = "/opt/llm/models/lab--tiny/model.safetensors"
 DOCKER = 'echo "$1" >>"$CALLS"; {answer}'
 

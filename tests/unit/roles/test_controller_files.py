@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
 from tests.support.roles import ROLES, tasks_of
 
 WRITERS = {f"ansible.builtin.{name}" for name in ("copy", "file", "template")}
 FILES = sorted(path for path in ROLES.glob("*/tasks/*.yml") if "delegate_to: localhost" in path.read_text())
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
-def test_a_folder_and_its_files_are_one_call(path: Any) -> None:
-    there = [task for task in tasks_of(path) if task.get("delegate_to") == "localhost"]
-    assert there
+def test_a_folder_and_its_files_are_one_call() -> None:
+    there = [task for path in FILES for task in tasks_of(path) if task.get("delegate_to") == "localhost"]
+    assert len(there) >= len(FILES) > 5
     assert [task["name"] for task in there if WRITERS & set(task)] == []

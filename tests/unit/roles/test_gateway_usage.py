@@ -140,7 +140,7 @@ def test_one_look_from_the_replica_to_the_files_and_the_map(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Replica)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     gone = socket.create_server(("127.0.0.1", 0))
     port = gone.getsockname()[1]
     gone.close()
@@ -182,7 +182,7 @@ def test_one_look_from_the_replica_to_the_files_and_the_map(
     (tmp_path / "usage.json.new").mkdir()
     (tmp_path / "admin.sock").unlink()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", server.server_port), Replica)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     with haproxy(tmp_path / "admin.sock", set()) as asked:
         assert program().main() == 0
     server.shutdown()

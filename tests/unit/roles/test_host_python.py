@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
-
-import pytest
 
 from tests.support.roles import ROLES
 
@@ -16,6 +13,12 @@ TRAVELS = [
 ]
 
 
-@pytest.mark.parametrize("path", TRAVELS, ids=lambda path: path.name)
-def test_it_is_written_in_the_language_of_the_oldest(path: Path) -> None:
-    assert ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8)).body
+def test_it_is_written_in_the_language_of_the_oldest() -> None:
+    assert len(TRAVELS) > 50
+    wrong = []
+    for path in TRAVELS:
+        try:
+            ast.parse(path.read_text(encoding="utf-8"), path, feature_version=(3, 8))
+        except SyntaxError as error:
+            wrong.append(str(error))
+    assert wrong == []

@@ -10,6 +10,9 @@ import yaml
 
 from tests.support.tasks import run_tasks
 
+# Playbooks in processes.
+pytestmark = pytest.mark.slow
+
 REFERENCE, IDENTIFIER, ARCHIVE = "registry.example/vllm:1", "sha256:" + "1" * 64, "images/images.tar"
 
 

@@ -12,6 +12,9 @@ import yaml
 from tests.support.playbooks import playbook
 from tests.support.roles import ROLES, tasks_of
 
+# Playbooks in processes.
+pytestmark = pytest.mark.slow
+
 ROLE = ROLES / "monitoring"
 SENDS, COLLECTS = "_monitoring_journal_files", "_monitoring_journal_server_files"
 SERVER = [

@@ -11,6 +11,9 @@ import yaml
 from tests.support.playbooks import playbook
 from tests.support.roles import ROLES
 
+# Playbooks in processes.
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("mode", [0o700, 0o2775])
 def test_a_folder_that_is_there_keeps_owner_and_modes(tmp_path: Path, mode: int) -> None:

@@ -14,6 +14,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.grafana i
 from tests.support.playbooks import playbook
 from tests.support.roles import ROLES, tasks_of
 
+# Playbooks in processes.
+pytestmark = pytest.mark.slow
+
 ROLE = ROLES / "monitoring"
 MODULE = "community.docker.docker_container"
 DCGM = "nvcr.io/nvidia/k8s/dcgm-exporter:4.2.3-4.1.3-ubuntu22.04"

@@ -11,6 +11,9 @@ import yaml
 
 from tests.support.playbooks import playbook
 
+# Playbooks in processes.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 ROCKY = {"distribution": "Rocky", "distribution_version": "9.4", "os_family": "RedHat"}
 DEBIAN = {"distribution": "Debian", "distribution_version": "12", "os_family": "Debian"}

@@ -306,6 +306,7 @@ def test_a_file_that_holds_no_key_is_named_and_its_content_is_not(host: Host, ke
     assert (done.returncode, done.stdout, "secret" in said) == (1, "", False)
 
 
+@pytest.mark.slow
 def test_who_computes_for_others_is_busy(host: Host) -> None:
     """Full load, or a long prompt in chunks: nothing comes back in time, and only the cache fills."""
     host.keeps(counters={"prompt_tokens_total": 7.0, "kv_cache_usage_perc": 0.0})
@@ -324,6 +325,7 @@ def test_who_computes_for_others_is_busy(host: Host) -> None:
     assert json.loads(host.state.read_text())["llm-vllm"]["kind"] == "busy"
 
 
+@pytest.mark.slow
 def test_what_takes_the_request_and_then_stands_still_is_looked_at_again_at_once(host: Host) -> None:
     """As an engine does one of whose ranks is frozen: the request is counted, and nothing follows."""
     host.keeps(counters={"prompt_tokens_total": 6.0, "generation_tokens_total": 10.0})
@@ -331,6 +333,7 @@ def test_what_takes_the_request_and_then_stands_still_is_looked_at_again_at_once
         assert host.restarts(*server(url))[0] == ["llm-vllm"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["VLLM::EngineCore", "VLLM::Worker_TP0"])
 def test_a_process_below_the_server_that_is_stopped_is_seen_sooner_than_silence(host: Host, name: str) -> None:
     """The main one goes on."""
@@ -353,6 +356,7 @@ def test_a_process_below_the_server_that_is_stopped_is_seen_sooner_than_silence(
     assert seconds < 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counters", [hangs, drips, says("process_cpu_seconds_total 1\n"), says("no", 500)])
 def test_counters_that_do_not_come_are_no_proof(host: Host, counters: Answer) -> None:
     host.keeps()
@@ -362,6 +366,7 @@ def test_counters_that_do_not_come_are_no_proof(host: Host, counters: Answer) ->
     assert host.calls("restart") == []
 
 
+@pytest.mark.slow
 def test_what_loads_and_what_was_stopped_is_left_alone(host: Host) -> None:
     said = host.runs(*server("http://127.0.0.1:9"))
     assert said == "llm-vllm: loading: 0 s of at most 600 s\n"
@@ -373,6 +378,7 @@ def test_what_loads_and_what_was_stopped_is_left_alone(host: Host) -> None:
 
 
 # -- what is restarted ------------------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_what_hangs_is_restarted_once(host: Host) -> None:
     """It takes connections and says nothing, as vLLM does whose ranks lost each other."""
     host.keeps()
@@ -388,6 +394,7 @@ def test_what_hangs_is_restarted_once(host: Host) -> None:
     assert json.loads(host.state.read_text())["llm-vllm"]["restarts"] == 1
 
 
+@pytest.mark.slow
 def test_errors_at_once_have_to_last(host: Host) -> None:
     host.keeps()
     with serving(says("EngineDeadError", 500)) as (url, _asked):
@@ -397,6 +404,7 @@ def test_errors_at_once_have_to_last(host: Host) -> None:
     assert seconds > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "odd",
     [
@@ -413,6 +421,7 @@ def test_odd_answers_end_nothing_but_the_server(host: Host, odd: Answer) -> None
         assert host.restarts(*server(url), UNKNOWN_SECONDS=2)[0] == ["llm-vllm"]
 
 
+@pytest.mark.slow
 def test_a_disk_that_takes_nothing_prevents_no_restart(host: Host) -> None:
     """Not even the state's: this process remembers."""
     host.measured.unlink()
@@ -429,6 +438,7 @@ def test_a_disk_that_takes_nothing_prevents_no_restart(host: Host) -> None:
         assert names == ["llm-vllm"]
 
 
+@pytest.mark.slow
 def test_a_docker_that_hangs_does_not_stop_the_probe(host: Host) -> None:
     """Its restart is tried, and then the process itself is ended, for Docker's restart policy."""
     with serving(TOKEN) as (url, _asked):
@@ -440,6 +450,7 @@ def test_a_docker_that_hangs_does_not_stop_the_probe(host: Host) -> None:
     assert host.main.returncode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_process_that_only_has_the_same_number_is_not_ended(host: Host) -> None:
     host.keeps(pid=host.main.pid, born="1")
     (host.folder / "hangs").touch()
@@ -500,6 +511,7 @@ def test_a_follower_that_starts_anew_was_lost(host: Host) -> None:
     assert seconds < 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("above", "stopped", "restarted"),
     [([], [], []), (["llm-vllm"], [], ["restart -t 2 llm-vllm"]), (["llm-vllm"], ["llm-vllm"], [])],
@@ -521,6 +533,7 @@ def test_a_frozen_member_is_ended_by_its_own_host(
     assert host.calls("restart") == restarted
 
 
+@pytest.mark.slow
 def test_ray_without_its_raylet_is_ended_too(host: Host) -> None:
     raylet = "import time; open('/proc/self/comm', 'w').write('raylet')\nwhile True: time.sleep(0.01)"
     program = f"import subprocess, sys, time\nsubprocess.run([sys.executable, '-c', {raylet!r}])\nwhile True: time.sleep(0.01)"
@@ -560,6 +573,7 @@ def test_a_crash_loop_is_told_with_its_cause(host: Host) -> None:
     assert host.calls("restart") == []
 
 
+@pytest.mark.slow
 def test_weights_that_the_disk_does_not_give_stop_no_probe(host: Host) -> None:
     """What nobody may read at its first address is a file whose read fails with EIO."""
     (host.folder / "weights").mkdir(exist_ok=True)
@@ -683,6 +697,7 @@ def test_a_unit_of_ray_that_stands_still_is_ended_for_systemd_to_start_it(unit: 
     assert unit.calls("restart") == ["restart -- llm-vllm.service"]
 
 
+@pytest.mark.slow
 def test_ray_in_a_unit_is_asked_for_ranks_that_died_and_restarted_where_vllm_alone_did_not_help(unit: Host) -> None:
     unit.keeps(restarts=1)
     asks = unit.folder / "asks"

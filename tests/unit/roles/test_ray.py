@@ -10,7 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.tasks import ROOT, decision, run_tasks
+
+# Playbooks in processes.
+pytestmark = pytest.mark.slow
 
 # Only the missing host is asked for its log and its state.
 DOCKER = """

@@ -65,6 +65,7 @@ def test_a_file_without_a_key_does_not_open_the_api(tmp_path: Path, content: str
     assert shown or "holds no key" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not (shutil.which("localedef") and Path("/usr/share/i18n/locales/en_US").exists()),
     reason="no localedef, or nothing that it makes a locale of",

@@ -9,6 +9,9 @@ import pytest
 
 from tests.support.tasks import decision, run_tasks
 
+# Playbooks in processes.
+pytestmark = pytest.mark.slow
+
 
 def verify(folder: Path, docker: str, limit: int = 1) -> tuple[int, str, list[str]]:
     """The stand-in of timeout waits so many seconds, and that of nvidia-smi sees one GPU."""

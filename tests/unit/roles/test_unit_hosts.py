@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.tasks import decision, run_tasks
+
+# Playbooks in processes.
+pytestmark = pytest.mark.slow
 
 
 def test_the_names_of_the_ranks_are_added_to_those_of_the_host(tmp_path: Path) -> None:

@@ -20,6 +20,9 @@ from tests.support.deployments import host, plan
 from tests.support.playbooks import playbook
 from tests.support.tasks import ROOT, decision, run_tasks
 
+# Playbooks in processes.
+pytestmark = pytest.mark.slow
+
 SLOW = """
 echo "$1" >>"$CALLS"
 [ "$1" = logs ] && echo "still loading"

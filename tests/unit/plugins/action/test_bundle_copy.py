@@ -105,6 +105,7 @@ def incoming(site: Site) -> list[Path]:
     return sorted((site.host / ".incoming").iterdir())
 
 
+@pytest.mark.slow
 def test_a_killed_run_loses_no_more_than_the_file_under_way(site: Site) -> None:
     killed = site.start(last=3)
     assert killed.returncode == -9, killed.stdout + killed.stderr
@@ -128,6 +129,7 @@ def test_a_killed_run_loses_no_more_than_the_file_under_way(site: Site) -> None:
     assert (third["changed"], third["copied"], third["bytes"], site.sent()) == (False, [], 0, {})
 
 
+@pytest.mark.slow
 def test_what_was_left_is_read_before_it_gets_a_name(site: Site) -> None:
     record = {
         "path": "m/one.safetensors",
@@ -146,6 +148,7 @@ def test_what_was_left_is_read_before_it_gets_a_name(site: Site) -> None:
     assert {name: (site.host / "m" / name).read_bytes() for name in CONTENT} == CONTENT
 
 
+@pytest.mark.slow
 def test_check_mode_touches_nothing_that_was_left(site: Site) -> None:
     site.start(last=3)
     site.sent()
@@ -175,6 +178,7 @@ def rot(path: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+@pytest.mark.slow
 def test_a_file_that_rots_is_found_on_request_and_fetched_again(site: Site) -> None:
     site.copy()
     site.sent()
@@ -193,6 +197,7 @@ def test_a_file_that_rots_is_found_on_request_and_fetched_again(site: Site) -> N
     assert (found["changed"], found["rotten"]) == (False, [])
 
 
+@pytest.mark.slow
 def test_what_the_timer_found_is_fetched_again_unasked(site: Site) -> None:
     site.copy()
     site.sent()

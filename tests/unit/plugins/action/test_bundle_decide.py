@@ -201,6 +201,7 @@ all:
 """
 
 
+@pytest.mark.slow
 def test_the_road_of_a_bundle_into_a_site(tmp_path: Path) -> None:
     """By the real playbooks: a bundle on a disk is brought in, and another one is refused before a host is touched."""
     image = {"reference": "vllm/vllm-openai:v0.8.5", "id": "sha256:aa", "vllm_version": "0.8.5"}

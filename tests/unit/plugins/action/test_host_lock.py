@@ -8,9 +8,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.lock import this_run
 
 from tests.support.playbooks import playbook
+
+# Playbooks in processes.
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[4]
 INVENTORY = """

@@ -189,6 +189,7 @@ PLAYS = [("--check",), ("--limit", "gpu02"), ("--limit", "localhost,gpu01", "-e"
 LOOKS = [(), ("--limit", "qwen:!gpu01"), *PLAYS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", PLAYS, ids=" ".join)
 def test_a_play_on_a_good_inventory(workplace: Workplace, arguments: tuple[str, ...]) -> None:
     run = workplace.play(*arguments)
@@ -357,6 +358,7 @@ def vault(workplace: Workplace) -> VaultLib:
     return VaultLib([("default", VaultSecret(b"open sesame"))])
 
 
+@pytest.mark.slow
 def test_secrets_are_not_looked_at(workplace: Workplace, vault: VaultLib) -> None:
     secret = "!vault |\n" + textwrap.indent(vault.encrypt("hunter2").decode(), "  ")
     secrets = f"\nvllm_api_kye: {secret}\nllm_cluster_network: {secret}\nmine: {secret}\n"
@@ -372,6 +374,7 @@ def test_secrets_are_not_looked_at(workplace: Workplace, vault: VaultLib) -> Non
     assert "nowhere" in workplace.good().out
 
 
+@pytest.mark.slow
 def test_an_encrypted_file_is_read_but_not_shown(workplace: Workplace, vault: VaultLib) -> None:
     file = vault.encrypt("vllm_api_key: hunter2\nvllm_secert: hunter2\nllm_language: hunter2\n").decode()
     workplace.write("inventory/group_vars/all/vault.yml", file)
@@ -382,6 +385,7 @@ def test_an_encrypted_file_is_read_but_not_shown(workplace: Workplace, vault: Va
         assert "Traceback" not in run.out
 
 
+@pytest.mark.slow
 def test_facts_and_what_tasks_set_are_no_inventory(workplace: Workplace) -> None:
     workplace.write("facts/gpu01", json.dumps({"vllm_cached": 1, "distribution": "Debian"}))
     run = workplace.play(
@@ -424,6 +428,7 @@ def test_an_unknown_argument_is_refused(workplace: Workplace) -> None:
     assert "bundel_required" in workplace.bad(bundel_required=False).out
 
 
+@pytest.mark.slow
 def test_hosts_added_while_running(workplace: Workplace) -> None:
     add = """
 - name: Add

@@ -19,6 +19,9 @@ import yaml
 from lab.sim.hardware import hardware, pci_tree
 from tests.support.playbooks import playbook
 
+# Playbooks in processes.
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).resolve().parents[4]
 SHOW = """
 - name: Preflight

@@ -36,6 +36,7 @@ def run(folder: Path, **settings: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "line"), [("en", "Slow: still running after "), ("zh", "Slow：已运行 ")])
 def test_a_slow_task_is_told_of_with_its_host(tmp_path: Path, language: str, line: str) -> None:
     said = run(tmp_path, LLM_PROGRESS_EVERY_SECONDS="1", LLM_PROGRESS_LANGUAGE=language)
@@ -44,6 +45,7 @@ def test_a_slow_task_is_told_of_with_its_host(tmp_path: Path, language: str, lin
     assert all("one" in one and "two" not in one for one in mine)
 
 
+@pytest.mark.slow
 def test_the_checkout_has_it_and_a_quick_run_prints_nothing_of_it(tmp_path: Path) -> None:
     assert not any("still running" in line for line in run(tmp_path))
 

@@ -90,6 +90,7 @@ ROLLING = """
 """
 
 
+@pytest.mark.slow
 def test_the_stage_serve_goes_by_batches_and_knows_who_failed(tmp_path: Path) -> None:
     (tmp_path / "playbook.yml").write_text(ROLLING)
     (tmp_path / "hosts").write_text("[llm_deployments]\ngpu1\ngpu2\ngpu3\ngpu4\n")

@@ -12,9 +12,10 @@ import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils import _bundle as bundle
 from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_check as bundle_check
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.faults import fault_names
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.messages import refused
 
 NAMES = ["driver/x.run", "images/images.tar", "models/m/config.json", "models/m/w.safetensors"]
@@ -131,7 +132,7 @@ def test_what_the_making_keeps_for_itself_is_not_extra(root: Path, records: list
     assert check(root, records) == {"extra": ["notes.txt"]}
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.data())
 def test_any_changed_byte_is_found(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     root = tmp_path_factory.mktemp("any")

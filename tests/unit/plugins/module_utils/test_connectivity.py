@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils import _connectivity as connectivity
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 NETWORK = "127.0.0.0/8"
@@ -194,7 +194,7 @@ def engine(tmp_path: Path) -> Iterator[str]:
             self.socket.bind(str(tmp_path / "engine"))
 
     server = Server(("", 0), Answer)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield str(tmp_path / "engine")
     server.shutdown()
@@ -218,7 +218,6 @@ def test_whose_container_holds_a_port(tmp_path: Path, engine: str, container: st
     assert connectivity.holder("10.0.0.1", 6380, str(tmp_path), engine) is None
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.integers(2, 300), st.data())
 def test_streams_are_few_and_fair(count: int, data: st.DataObject) -> None:
     hosts = [f"gpu{number}" for number in range(count)]

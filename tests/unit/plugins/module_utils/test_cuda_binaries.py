@@ -17,10 +17,11 @@ from ansible_collections.baremetal.llm.plugins.module_utils._cuda_binaries impor
     merge,
     read_code,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import binaries as make
+from tests.support.examples import examples
 from tests.support.messages import refused
 
 DATA = Path(__file__).parents[3] / "data" / "cuda"
@@ -147,7 +148,7 @@ def test_damage_never_ends_in_anything_but_an_answer_or_a_refusal(data: st.DataO
         assert code.containers <= len(piece) // 80
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1))
 def test_sizes_that_lie_cost_no_memory(size: int, header: int, payload: int) -> None:
     content = bytearray(make.library(["sm_70"], times=3) + bytes(2 * CHUNK_BYTES))

@@ -26,10 +26,11 @@ from ansible_collections.baremetal.llm.plugins.module_utils._gpu import (
     pci_gpus,
     slowest_fabric,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.sim.hardware import hardware, pci_tree
+from tests.support.examples import examples
 
 CAPTURES = Path(__file__).parents[3] / "data/nvidia_smi"
 NO_DRIVER = {"loaded": None, "installed": None, "branch": None, "kernel_module": None, "mismatch": False}
@@ -254,7 +255,7 @@ def test_a_card_and_a_driver_from_before() -> None:
     assert health["throttle_reasons"] == ["sw_power_cap"]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(min_value=0, max_value=len(capture("smi.xml").rstrip()) - 1), st.text(max_size=3))
 def test_torn_or_garbled_details_are_a_problem_and_no_traceback(position: int, noise: str) -> None:
     text = capture("smi.xml")
@@ -267,7 +268,7 @@ def test_torn_or_garbled_details_are_a_problem_and_no_traceback(position: int, n
     assert {entry["code"] for entry in garbled["problems"]} <= {"nvidia_smi_unreadable"}
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.sampled_from(sorted({element.tag for element in ET.fromstring(capture("smi.xml")).iter()} - {"nvidia_smi_log"}))
 )

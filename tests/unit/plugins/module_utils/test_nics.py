@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._nics import (
     nic_facts,
     parse_addresses,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 ACTIVE, DOWN = "4: ACTIVE\n", "1: DOWN\n"
@@ -175,7 +175,6 @@ def test_dynamic_ports(tmp_path: Path) -> None:
     assert dynamic_ports(str(tmp_path)) == (20000, 30000)
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.text(max_size=40))
 def test_no_content_of_a_file_makes_it_fail(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     root = tmp_path_factory.mktemp("sys")
@@ -210,7 +209,6 @@ def test_addresses_of_the_kernel() -> None:
     assert parse_addresses(data + FINISHED)[1] is True
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.tuples(st.integers(1, 9), st.ip_addresses(), st.integers(0, 32)), max_size=8))
 def test_any_list_of_addresses_comes_back(entries: list[tuple[int, Any, int]]) -> None:
     expected: dict[int, list[str]] = {}
@@ -225,7 +223,6 @@ def family(address: Any) -> tuple[int, bytes]:
     return (socket.AF_INET if address.version == 4 else socket.AF_INET6), address.packed
 
 
-@settings(deadline=None)  # the machine may be busy
 @given(st.binary(max_size=200))
 def test_no_answer_of_the_kernel_makes_it_fail(data: bytes) -> None:
     parse_addresses(data)

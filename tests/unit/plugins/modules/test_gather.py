@@ -67,6 +67,7 @@ def test_this_machine_has_a_network() -> None:
     assert "lo" in [interface["name"] for interface in found["llm_nics_found"]]
 
 
+@pytest.mark.slow
 def test_firewalld_that_runs(tmp_path: Path) -> None:
     program(tmp_path / "bin/systemctl", 'test "$*" = "is-active firewalld.service"')
     program(
@@ -134,6 +135,7 @@ def test_processes_on_the_gpus(tmp_path: Path) -> None:
     assert found == [{"pid": 1, "process": "init", "used_mib": 500, "container": ""}]
 
 
+@pytest.mark.slow
 def test_a_call_that_asks_for_less_takes_nothing_back(tmp_path: Path) -> None:
     """The role network looks again in the middle of a run: what is known of other runs and of records has to stay known."""
     assert not {"llm_lock", "llm_records"} & set(facts(tmp_path))
@@ -141,6 +143,7 @@ def test_a_call_that_asks_for_less_takes_nothing_back(tmp_path: Path) -> None:
     assert (found["llm_lock"]["given_back"], found["llm_records"]) == (0, {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "beside", "expected"),
     [
@@ -160,6 +163,7 @@ def test_the_release_of_an_environment(tmp_path: Path, text: str, beside: bool, 
     assert found == {name: said.format(folder=tmp_path) for name, said in expected.items()}
 
 
+@pytest.mark.slow
 def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
     assert "llm_environment" not in facts(tmp_path), "who does not ask for it takes nothing back"
     assert facts(tmp_path, vllm_python="/nonexistent/python3")["llm_environment"] == {"error": "no such program"}
@@ -171,6 +175,7 @@ def test_units_that_run_the_server_are_found(tmp_path: Path) -> None:
     assert gather.server_units(str(tmp_path)) == ["llm-ray", "llm-vllm", "llm-vllm-one"]
 
 
+@pytest.mark.slow
 def test_the_python_on_which_an_environment_is_made(tmp_path: Path) -> None:
     assert "llm_base_python" not in facts(tmp_path)
     found = facts(tmp_path, base_python=sys.executable)["llm_base_python"]
@@ -185,6 +190,7 @@ def test_the_python_on_which_an_environment_is_made(tmp_path: Path) -> None:
         assert facts(tmp_path, base_python=str(tmp_path / "base/python3"))["llm_base_python"] == {"error": error}
 
 
+@pytest.mark.slow
 def test_environments_that_were_made_are_found(tmp_path: Path) -> None:
     assert "llm_made_environments" not in facts(tmp_path)
     asked = {"records_dir": str(tmp_path / "records"), "host_dir": str(tmp_path / "llm")}

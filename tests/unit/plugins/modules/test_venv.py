@@ -115,6 +115,7 @@ def test_damage_is_noticed(made: Path, tmp_path: Path, damage: Callable[[Path], 
     assert not environment.is_whole(str(top), "abc")
 
 
+@pytest.mark.slow
 def test_what_is_damaged_is_mended(place: Place, made: Path) -> None:
     shutil.copytree(made, place.path, symlinks=True)
     assert place.make()["changed"] is False
@@ -126,6 +127,7 @@ def test_what_is_damaged_is_mended(place: Place, made: Path) -> None:
     assert place.left() == ["1-abc", "1-abc.wheels"]
 
 
+@pytest.mark.slow
 def test_another_origin_is_another_environment(place: Place) -> None:
     place.make()
     assert place.make(made_from="def")["diff"]["before"] == "abc\n"
@@ -133,6 +135,7 @@ def test_another_origin_is_another_environment(place: Place) -> None:
     assert not environment.is_whole(str(place.path), "abc")
 
 
+@pytest.mark.slow
 def test_a_wheel_that_is_not_in_the_lock_is_refused_and_what_was_there_stays(place: Place) -> None:
     place.make()
     next(place.path.rglob("lab_one.py")).unlink()

@@ -8,7 +8,6 @@ import http.server
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,7 +116,7 @@ def run(lists: Path, out: Path, **environment: str) -> subprocess.CompletedProce
 
 
 def test_the_script_is_clean() -> None:
-    program = shutil.which("shellcheck") or str(Path(sys.executable).parent / "shellcheck")
+    program = shutil.which("shellcheck") or str(Path(__file__).parents[5] / ".venv/bin/shellcheck")
     subprocess.run([program, "--shell=sh", "-"], input=bundle_lists.SCRIPT, text=True, check=True)
 
 

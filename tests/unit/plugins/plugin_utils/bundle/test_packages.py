@@ -1,4 +1,4 @@
-"""What apt, dnf and pip are asked, and what apt's answers mean. A real apt resolves a real closure in molecule/bundle."""
+"""What apt, dnf and pip are asked, and what apt's answers mean. A real apt resolves a real closure in molecule/delivery."""
 
 from __future__ import annotations
 

@@ -119,6 +119,7 @@ print(json.dumps(copied))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "count"), [("export", 5), ("sources", 3)])
 def test_a_killed_run_is_continued(home: Path, disk: Path, tmp_path: Path, way: str, count: int) -> None:
     if way == "export":

@@ -216,6 +216,7 @@ def place(tmp_path: Path, uv: Path) -> Index:
     return Index(tmp_path, uv)
 
 
+@pytest.mark.slow
 def test_uv_resolves_with_all_that_is_needed(place: Index) -> None:
     files = place.files
     vllm = wheel(files, "vllm", "0.3.0", needs=["lab-one", "lab-two>=1"])
@@ -236,6 +237,7 @@ def test_uv_resolves_with_all_that_is_needed(place: Index) -> None:
     assert all(file["sha256"] and file["size"] and file["urls"] for file in found["files"][1:])
 
 
+@pytest.mark.slow
 def test_a_package_without_a_wheel_for_the_hosts_is_refused(place: Index) -> None:
     files = place.files
     vllm = wheel(files, "vllm", "0.3.0", needs=["lab-one"])
@@ -259,6 +261,7 @@ def sdist(folder: Path, name: str, version: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_source_that_is_to_be_built_is_refused_where_nothing_can_be(place: Index) -> None:
     files = place.files
     vllm = wheel(files, "vllm", "0.3.0", needs=["quantile-python"])
@@ -272,6 +275,7 @@ def test_no_address_is_plain_http() -> None:
         sources.resolve(item, sources.Settings(opener=make_opener()))
 
 
+@pytest.mark.slow
 def test_what_was_resolved_is_found_again_in_the_manifest(place: Index) -> None:
     found = place.resolve(wheel(place.files, "vllm", "0.3.0"))
     [item], _problems = items(entries=[ENTRY])

@@ -15,11 +15,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_of_all
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.connectivity import good
 from tests.support.deployments import host, refused
+from tests.support.examples import examples
 
 FAST, SLOW = "10.0.0.0/24", "192.168.0.0/24"
 DATA = Path(__file__).resolve().parents[5] / "tests/data/models"
@@ -376,7 +377,7 @@ def inventories(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any], list[s
     return deployments, variables, playing
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(inventories())
 def test_a_decision_is_sound_and_has_no_secret_when_it_is_written(inventory: Any) -> None:
     deployments, variables, playing = inventory

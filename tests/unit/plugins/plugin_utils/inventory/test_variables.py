@@ -221,9 +221,9 @@ def test_good_values(inventory: Inventory, name: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("value", ["{{ later }}", Unresolved(), Unresolved("undefined")])
-@pytest.mark.parametrize("name", sorted([*KNOWN, "ansible_host"]))
-def test_what_is_not_known_yet_is_not_judged(inventory: Inventory, name: str, value: object) -> None:
-    assert inventory.set(**{name: value}).problems() == []
+def test_what_is_not_known_yet_is_not_judged(value: object) -> None:
+    names = sorted([*KNOWN, "ansible_host"])
+    assert [found for name in names if (found := Inventory().set(**{name: value}).problems())] == []
 
 
 def test_parts_that_are_not_known_yet_are_not_judged(inventory: Inventory) -> None:

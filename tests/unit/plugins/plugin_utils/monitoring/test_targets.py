@@ -19,7 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets i
 
 needs_amtool = pytest.mark.skipif(
     not shutil.which("amtool"),
-    reason="no amtool on this machine (Debian's package prometheus-alertmanager); the scenario monitoring runs it on its host",
+    reason="no amtool on this machine (Debian's package prometheus-alertmanager); the scenario watch runs it on its host",
 )
 DEPLOYMENTS = {
     "split": {"hosts": ["gpu01", "gpu02"], "head": "gpu01"},

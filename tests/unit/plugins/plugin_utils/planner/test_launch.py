@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import Option, in_file
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import (
     MIDDLEWARE,
     joins_hosts,
@@ -25,6 +25,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
 )
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.support.each import check_each
 
 ROLE = Path(__file__).parents[5] / "roles/vllm"
 
@@ -116,9 +118,13 @@ READ_OTHERWISE = {
 }
 
 
-@pytest.mark.parametrize("version", releases())
 @pytest.mark.parametrize("nodes", [ALONE, APART])
-def test_the_file_says_what_the_command_line_says(version: str, nodes: Any) -> None:
+def test_the_file_says_what_the_command_line_says(nodes: Any) -> None:
+    check_each({version: (version, nodes) for version in releases()}, says_the_same)
+
+
+def says_the_same(case: tuple[str, Any]) -> None:
+    version, nodes = case
     known = {
         name: value for name, value in READ_OTHERWISE.items() if unknown_option(name, resolve_release(version)) is None
     }
@@ -177,25 +183,33 @@ def test_what_nobody_says_has_a_default() -> None:
     assert launch({}, "0.20.0", "ray", APART)["a"]["environment"] == OFFLINE
 
 
-@pytest.mark.parametrize("version", releases())
-def test_every_release_refuses_what_its_key_does_not_cover(version: str) -> None:
+def check_releases(check: Callable[[str], None]) -> None:
+    check_each({version: version for version in releases()}, check)
+
+
+def test_every_release_refuses_what_its_key_does_not_cover() -> None:
     """A middleware of one's own comes with it, each behind an option of its own: that is how every release reads them."""
-    assert unknown_option("middleware", resolve_release(version)) is None
-    for said in ("mine.One", ["mine.One"]):
-        argv = launch({"middleware": said}, version, "uni", ALONE, SERVICE)["a"]["argv"]
-        assert argv[-4:] == ["--middleware", "mine.One", *ANSWERING]
+
+    def check(version: str) -> None:
+        assert unknown_option("middleware", resolve_release(version)) is None
+        for said in ("mine.One", ["mine.One"]):
+            argv = launch({"middleware": said}, version, "uni", ALONE, SERVICE)["a"]["argv"]
+            assert argv[-4:] == ["--middleware", "mine.One", *ANSWERING]
+
+    check_releases(check)
 
 
-@pytest.mark.parametrize("version", releases())
-def test_no_release_writes_prompts_into_its_log(version: str) -> None:
+def test_no_release_writes_prompts_into_its_log() -> None:
     """From 0.10.1 on none does by default."""
-    argv = launch({}, version, "uni", ALONE, SERVICE)["a"]["argv"]
-    quiet = "--disable-log-requests"
-    assert argv.count(quiet) == (release_key(version) < release_key("0.10.1"))
-    if quiet in argv:
-        assert unknown_option("disable_log_requests", resolve_release(version)) is None
-    else:
-        assert unknown_option("enable_log_requests", resolve_release(version)) is None
+
+    def check(version: str) -> None:
+        argv = launch({}, version, "uni", ALONE, SERVICE)["a"]["argv"]
+        quiet = "--disable-log-requests"
+        assert argv.count(quiet) == (release_key(version) < release_key("0.10.1"))
+        option = "disable_log_requests" if quiet in argv else "enable_log_requests"
+        assert unknown_option(option, resolve_release(version)) is None
+
+    check_releases(check)
 
 
 @pytest.mark.parametrize(("said", "count"), [(True, 1), (False, 0)])
@@ -210,15 +224,16 @@ def test_vllm_finds_the_middleware_by_that_name() -> None:
     assert f"class {name}:" in (ROLE / f"files/middleware/{module}.py").read_text()
 
 
-@pytest.mark.parametrize("version", releases())
-def test_the_entry_point_is_that_of_the_release(version: str) -> None:
-    argv = launch({}, version, "uni", ALONE, SERVICE)["a"]["argv"]
-    assert (RELEASES[version].entrypoint == "serve") == (release_key(version) >= release_key("0.11.1"))
-    if RELEASES[version].entrypoint == "serve":
-        assert argv[:3] == ["vllm", "serve", "/models/lab--tiny"]
-    else:
-        module = ["python3", "-m", "vllm.entrypoints.openai.api_server"]
-        assert argv[:5] == [*module, "--model", "/models/lab--tiny"]
+def test_the_entry_point_is_that_of_the_release() -> None:
+    def check(version: str) -> None:
+        argv = launch({}, version, "uni", ALONE, SERVICE)["a"]["argv"]
+        if release_key(version) >= release_key("0.11.1"):
+            assert argv[:3] == ["vllm", "serve", "/models/lab--tiny"]
+        else:
+            module = ["python3", "-m", "vllm.entrypoints.openai.api_server"]
+            assert argv[:5] == [*module, "--model", "/models/lab--tiny"]
+
+    check_releases(check)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
 
+from tests.support.each import check_each
+
 DATA = Path(__file__).resolve().parents[5] / "tests" / "data" / "planner" / "measured_starts.json"
 SOURCE = json.loads(DATA.read_text(encoding="utf-8"))
 H200 = {"name": "NVIDIA H200", "memory_mib": 143771, "compute_capability": "9.0"}
@@ -26,14 +28,15 @@ def predict(start: dict[str, Any]) -> dict[str, Any]:
     return predict_start(SOURCE["configs"][start["model"]], [H200] * world, settings)
 
 
-@pytest.mark.parametrize("start", SOURCE["starts"], ids=lambda start: start["id"])
-def test_outcome(start: dict[str, Any]) -> None:
-    assert predict(start)["ok"] == start["ok"]
+def test_every_start_ends_and_measures_as_predicted() -> None:
+    check_each({start["id"]: start for start in SOURCE["starts"]}, check)
 
 
-@pytest.mark.parametrize("start", [one for one in SOURCE["starts"] if one["ok"]], ids=lambda start: start["id"])
-def test_figures(start: dict[str, Any]) -> None:
+def check(start: dict[str, Any]) -> None:
     predicted = predict(start)
+    assert predicted["ok"] == start["ok"]
+    if not start["ok"]:
+        return
     logged = sorted(rank["weights_gib"] for rank in start["ranks"])
     ours = sorted(rank["weights_gib"] for rank in predicted["ranks"])
     for mine, real in zip(ours, logged, strict=True):

@@ -8,6 +8,9 @@ import pytest
 
 from benchmarks.pages import PAGES, ROOT, written
 
+# Reports made anew.
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("page", sorted(PAGES))
 def test_a_page_says_what_the_planner_prints(page: str) -> None:

@@ -13,8 +13,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict impo
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import releases
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.support.examples import examples
 
 DIVISIBILITY = {
     "heads_not_divisible",
@@ -65,7 +67,7 @@ def gpu(memory_mib: int, capability: str) -> dict[str, Any]:
 FIXED = {"max_model_len": 4096, "max_num_batched_tokens": 4096, "max_num_seqs": 64, "dtype": "half"}
 
 
-@settings(deadline=None, max_examples=80)
+@examples(80)
 @given(
     models(),
     VERSIONS,
@@ -88,7 +90,7 @@ def test_more_memory_never_fewer_tokens(
     assert (large["kv_cache_tokens"] or 0) >= (small["kv_cache_tokens"] or 0)
 
 
-@settings(deadline=None, max_examples=80)
+@examples(80)
 @given(models(), VERSIONS, st.integers(64, 32768), st.integers(0, 32768))
 def test_longer_context_never_more_concurrency(model: dict[str, Any], version: str, length: int, more: int) -> None:
     wishes = {"max_num_batched_tokens": 65536, "max_num_seqs": 64, "dtype": "half", "vllm_version": version}
@@ -97,7 +99,7 @@ def test_longer_context_never_more_concurrency(model: dict[str, Any], version: s
     assert (long["max_concurrency"] or 0) <= (short["max_concurrency"] or 0) or length + more > 32768 > length
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(models(), VERSIONS)
 def test_valid_tp_sizes_are_those_that_pass(model: dict[str, Any], version: str) -> None:
     valid = valid_tp_sizes(model, 16, version)
@@ -111,7 +113,7 @@ def test_valid_tp_sizes_are_those_that_pass(model: dict[str, Any], version: str)
         assert (size in valid) != refused
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(models(), VERSIONS)
 def test_valid_pp_sizes_are_those_that_pass(model: dict[str, Any], version: str) -> None:
     valid = valid_pp_sizes(model, 6, version)
@@ -127,7 +129,7 @@ def test_valid_pp_sizes_are_those_that_pass(model: dict[str, Any], version: str)
         assert (size in valid) != refused
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(
     models(), st.lists(st.integers(1, 4), min_size=1, max_size=3), st.sampled_from(["throughput", "latency", "context"])
 )
@@ -142,7 +144,7 @@ def test_plans_are_reproducible(model: dict[str, Any], counts: list[int], object
         assert len(ranks) == first["settings"]["tensor_parallel_size"] * first["settings"]["pipeline_parallel_size"]
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(models(), VERSIONS, st.integers(1, 8), st.integers(1, 8))
 def test_a_prediction_never_raises_on_sound_input(model: dict[str, Any], version: str, tp: int, pp: int) -> None:
     predicted = predict_start(

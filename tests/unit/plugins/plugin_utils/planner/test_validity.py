@@ -151,7 +151,6 @@ def test_a_self_built_image_decides_by_its_own_code(model: Model) -> None:
     assert code(predict_start(small, [gpu("8.6", 16)], dict(wishes, compute_capabilities=[]))) == "gpu_not_supported"
 
 
-@pytest.mark.parametrize("capability", ["7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0"])
 @pytest.mark.parametrize(
     "built_for",
     [
@@ -161,17 +160,20 @@ def test_a_self_built_image_decides_by_its_own_code(model: Model) -> None:
         {"vllm": [], "torch": ["sm_80"]},
     ],
 )
-def test_planner_and_guard_judge_an_image_alike(model: Model, capability: str, built_for: dict[str, list[str]]) -> None:
+def test_planner_and_guard_judge_an_image_alike(model: Model, built_for: dict[str, list[str]]) -> None:
+    config = model("Qwen__Qwen2-0.5B")
     image = {
         "reference": "mine:1",
         "contents": {"libraries": {name: {"built_for": x} for name, x in built_for.items()}},
     }
     manifest = {"files": [{"path": "images.tar", "images": [image]}]}
-    hostvars = {"a": {"vllm_version": "0.33.0", "vllm_image": "mine:1", "llm_gpus": [gpu(capability, 16)]}}
-    asked = plan_inputs({"hosts": ["a"], "head": "a"}, hostvars, manifest)
     wishes = {"dtype": "half", "max_model_len": 2048, "max_num_seqs": 16, "gpu_memory_utilization": 0.8}
-    planned = code(predict_start(model("Qwen__Qwen2-0.5B"), asked["nodes"][0]["gpus"], {**wishes, **asked["request"]}))
-    assert planned == ("gpu_not_supported" if image_problems("chat", image, [capability]) else None)
+    for capability in ("7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.0"):
+        hostvars = {"a": {"vllm_version": "0.33.0", "vllm_image": "mine:1", "llm_gpus": [gpu(capability, 16)]}}
+        asked = plan_inputs({"hosts": ["a"], "head": "a"}, hostvars, manifest)
+        planned = code(predict_start(config, asked["nodes"][0]["gpus"], {**wishes, **asked["request"]}))
+        expected = "gpu_not_supported" if image_problems("chat", image, [capability]) else None
+        assert planned == expected, capability
 
 
 def test_awq_needs_turing(model: Model) -> None:
