@@ -28,13 +28,11 @@ UV := PATH="$$(/usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null && echo 
 	UV_DEFAULT_INDEX="$${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(TOOLS)/bin/pip config get global.index-url 2>/dev/null)}}" \
 	$(TOOLS)/bin/uv --quiet
 
-# An environment: folder, ansible-core, Python, another Python. Its Python starts as that of the lab's hosts does (lab/images/host/kept_bytecode.py).
+# An environment: folder, ansible-core, Python, another Python.
 define environment
 	@echo "making $(1) for ansible-core $(2) (about a minute the first time) ..."
 	@$(UV) venv --clear --seed --python '$(3)' $(1) 2>/dev/null || $(UV) venv --clear --seed --python '$(4)' $(1)
 	@$(UV) pip install --python $(1) --requirement requirements/core-$(2).txt --constraint requirements/core-$(2).lock
-	@packages=$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && mkdir -p "$$packages/kept-bytecode" \
-		&& cp lab/images/host/kept_bytecode.py lab/images/host/kept_bytecode.pth "$$packages"
 	@touch $@
 endef
 define lock
@@ -43,7 +41,7 @@ define lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-fast lint format sanity unit unit-next molecule build bench-planner bench-verdicts bench-inspect bench-lab bench-gateway bench-scale check-wheels changelog lock clean
+.PHONY: help demo demo-down test test-all lint format sanity unit unit-all unit-next molecule build bench-planner bench-verdicts bench-inspect bench-gateway bench-scale check-wheels changelog lock clean
 
 help: ## this list
 	@echo "baremetal.llm: from bare GPU hosts to a served language model"
@@ -58,11 +56,11 @@ demo: $(VENV)/.made ## three simulated hosts on this machine, from bare to a gen
 demo-down: $(VENV)/.made ## remove everything that the demo made
 	@$(RUN) python -m lab down $(ARGS)
 
-test: $(VENV)/.made $(VENV_NEXT)/.made ## every check and test (ARGS="--list" names them)
+test: $(VENV)/.made $(VENV_NEXT)/.made ## the gate: what CI runs, half an hour (ARGS="--list" names it)
 	@$(CHECK) $(ARGS)
 
-test-fast: $(VENV)/.made $(VENV_NEXT)/.made ## all but the molecule scenarios
-	@$(CHECK) --fast $(ARGS)
+test-all: $(VENV)/.made $(VENV_NEXT)/.made ## every check and test, hours (ARGS="--part 2/4", ARGS=--continue)
+	@$(CHECK) --tier full $(ARGS)
 
 lint: $(VENV)/.made ## ansible-lint, yamllint, ruff, mypy, docs and changelog
 	@$(CHECK) --only lint $(ARGS)
@@ -73,10 +71,13 @@ format: $(VENV)/.made ## let ruff rewrite the Python files as lint wants them
 sanity: $(VENV)/.made ## ansible-test sanity on what the tarball holds
 	@$(CHECK) --only sanity $(ARGS)
 
-unit: $(VENV)/.made ## unit tests on ansible-core 2.19
+unit: $(VENV)/.made ## the quick unit tests, a minute or two
 	@$(CHECK) --only unit $(ARGS)
 
-unit-next: $(VENV_NEXT)/.made $(VENV)/.made ## unit tests and the syntax of every playbook on ansible-core 2.21
+unit-all: $(VENV)/.made ## all unit tests
+	@$(CHECK) --only unit-all $(ARGS)
+
+unit-next: $(VENV_NEXT)/.made $(VENV)/.made ## all unit tests and the syntax of every playbook on ansible-core 2.21
 	@$(CHECK) --only unit-next,syntax-next $(ARGS)
 
 molecule: $(VENV)/.made ## every molecule scenario, on simulated hosts
@@ -96,9 +97,6 @@ bench-verdicts: $(VENV)/.made ## the planner against what vLLM releases themselv
 
 bench-inspect: $(VENV)/.made ## how fast images are looked into, and in how much memory
 	@$(RUN) python benchmarks/inspect_images.py $(ARGS)
-
-bench-lab: $(VENV)/.made ## the speed of this machine (P), and how fast the lab's states are restored
-	@$(RUN) PYTHONPATH=. python benchmarks/states.py $(ARGS)
 
 bench-gateway: $(VENV)/.made ## what the gateway costs: first byte, drained replica, idle streams (fetches HAProxy where there is none)
 	@$(RUN) python benchmarks/gateway.py $(ARGS)

@@ -1,14 +1,20 @@
-"""Every check and test of the collection, side by side: what `make test` runs.
+"""The checks and tests of the collection, side by side: what `make test` and `make test-all` run.
 
 A stage is a session of noxfile.py or one molecule scenario. What needs no hosts runs in one lane, one after the other; beside it the
 scenarios run in one or two, each with a lab of its own. The first lab begins with the scenario that walks the whole road and keeps the hosts
 at its end, and with the state in which images are loaded: scenarios that begin with either wait for that.
+
+The tier `gate` is the same each time, and what a change concerns: scenarios of the tier `full` that guard a path which differs from the last
+full run, the shortest first, as far as eight minutes reach. The tier `full` is everything. It can run in parts, and go on where it stopped.
+
 A stage's output goes to build/logs/, and its last lines are shown when it fails; the others run all the same. The last line is the sum,
 alone: `N passed, N failed`. A test case counts as one, and so does a stage that is no suite of tests; a scenario is one, plus its
 testinfra tests. A suite without a test is a failure.
 
-    python -m tests.run --list                        what there is
-    python -m tests.run --only lint,molecule/ray      some groups or stages
+    python -m tests.run --list                        what the gate runs
+    python -m tests.run --only lint,molecule/venv     some groups or stages of either tier
+    python -m tests.run --tier full --part 2/4        the second quarter of everything
+    python -m tests.run --tier full --continue        what has not passed yet on this content
 """
 
 from __future__ import annotations
@@ -19,9 +25,9 @@ import concurrent.futures
 import dataclasses
 import datetime
 import fcntl
+import hashlib
 import json
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -29,22 +35,31 @@ import sys
 import threading
 import time
 import xml.etree.ElementTree
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests import scenarios
+from tests.scenarios import FullRun, Scenario
 from tests.support import fatal, processes
 from tests.support.processes import MINUTE, say
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
-DURATIONS = ROOT / "tests" / "durations.json"
+FULL_RUN = ROOT / "tests" / "full_run.json"
+README = ROOT / "README.md"
 NOX = str(ROOT / ".tools" / "bin" / "nox")
 SHOWN_LINES = 60
-# Two labs run only where this much memory is free: each may take 6 GiB while it serves a model, what runs beside them 2.
-SECOND_LAB_KIB = 14 * 1024 * 1024
+# What hangs is ended. On a slow machine a stage takes three times as long as on a fast one.
+LIMIT_SECONDS = {"gate": 35 * MINUTE, "full": 75 * MINUTE}
+# So much time the gate has for scenarios that a change concerns, by what they took in the last full run.
+CONCERNED_SECONDS = 8 * MINUTE
+# A lab may take 6 GiB while it serves a model, what runs beside it 2, and its hosts, images and bundle this much of the disk.
+LAB_KIB, BESIDE_KIB = 6 * 1024 * 1024, 2 * 1024 * 1024
+DISK_GIB = 20
 IMAGES, STATES = "lab/images", "lab/states"
 # It keeps its hosts as the state that others begin with; without it the state is made for them.
-WALK = "molecule/cluster"
+WALK = "molecule/road"
 # The output of these holds this, with a number above zero in the group, which shows that they looked at something.
 PROOFS = {
     "lint/ansible-lint": r"in (\d+) files processed",
@@ -59,8 +74,10 @@ class Stage:
 
     name: str
     command: tuple[str, ...]
-    # What hangs is ended. On a slow machine a stage takes three times as long as on a fast one.
-    limit_seconds: int = 45 * MINUTE
+    tiers: tuple[str, ...] = scenarios.TIERS
+    # The state of the lab that a scenario begins in.
+    begins: str = ""
+    limit_seconds: int = LIMIT_SECONDS["full"]
     # It runs pytest, whose cases are counted.
     suite: bool = False
     # That it succeeded counts as one.
@@ -70,8 +87,6 @@ class Stage:
     skipped: int = 0
     seconds: float = 0.0
     why: str = ""
-    # There was no time for it: it counts as skipped.
-    left_out: bool = False
 
     def __post_init__(self) -> None:
         self.group = self.name.partition("/")[0]
@@ -79,53 +94,90 @@ class Stage:
         self.results = self.log.with_suffix(".junit")
 
 
-def scenarios() -> list[str]:
-    return sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.yml"))
-
-
-def serves(stage: Stage) -> bool:
-    """Whether it begins with hosts that serve: a state that holds addresses, so each lab would need one of its own."""
-    return _begins(stage, "serving")
-
-
-def loads(stage: Stage) -> bool:
-    """Whether it begins with hosts that have the image and the weights."""
-    return _begins(stage, "loaded")
-
-
-def _begins(stage: Stage, state: str) -> bool:
-    settings = ROOT / stage.name / "molecule.yml"
-    return settings.exists() and f"LAB_STATE: {state}" in settings.read_text()
-
-
-def stages() -> list[Stage]:
-    """What nox selects by default, and every scenario."""
+def stages(known: Mapping[str, Scenario]) -> list[Stage]:
+    """What nox selects by default, a session with the tag of a tier in that tier alone, and every scenario."""
     listed = subprocess.run((NOX, "--list", "--json"), cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
     found = []
     for session in json.loads(listed):
         suite, name = "suite" in session["tags"], session["session"].replace("(", "/").rstrip(")")
-        found.append(Stage(name, (NOX, "--session", session["session"]), suite=suite, itself=not suite))
-    command = (NOX, "--session", "molecule", "--")
-    return found + [Stage(f"molecule/{name}", (*command, name), suite=True) for name in scenarios()]
+        tiers = tuple(tier for tier in scenarios.TIERS if tier in session["tags"]) or scenarios.TIERS
+        found.append(Stage(name, (NOX, "--session", session["session"]), tiers, suite=suite, itself=not suite))
+    for one in known.values():
+        tiers = scenarios.TIERS if one.tier == "gate" else ("full",)
+        command = (NOX, "--session", "molecule", "--", one.name)
+        found.append(Stage(f"molecule/{one.name}", command, tiers, begins=one.begins, suite=True))
+    return found
 
 
-def chosen(everything: list[Stage], only: list[str], fast: bool) -> list[Stage]:
+def named(everything: list[Stage], only: list[str]) -> list[Stage]:
+    """The stages and groups that --only names, of either tier."""
     wanted = {name for names in only for name in names.split(",") if name}
     there = {stage.name for stage in everything} | {stage.group for stage in everything}
     if unknown := ", ".join(sorted(wanted - there)):
         sys.exit(f"no stage or scenario is named {unknown}; there are: {' '.join(sorted(there))}")
-    picked = [stage for stage in everything if not wanted or {stage.name, stage.group} & wanted]
-    if fast or not any(stage.group == "molecule" for stage in picked):
-        return [stage for stage in picked if stage.group != "molecule"]
-    # What several scenarios need is there before them, so that none is blamed for the time that it takes.
+    return [stage for stage in everything if {stage.name, stage.group} & wanted]
+
+
+def part(found: list[Stage], which: str) -> list[Stage]:
+    """The K-th of N parts: each stage is in one of them."""
+    match = re.fullmatch(r"(\d+)/(\d+)", which)
+    number, parts = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= number <= parts:
+        sys.exit(f"there is no part {which}; a part is K/N, from 1/N to N/N, such as 2/4")
+    return found[number - 1 :: parts]
+
+
+def with_lab(picked: list[Stage]) -> list[Stage]:
+    """With what several scenarios need before them, so that none is blamed for the time that it takes."""
+    begins = {stage.begins for stage in picked}
+    if not any(begins):
+        return picked
     lab = (str(ROOT / ".venv" / "bin" / "python"), "-m", "lab")
     walked = any(stage.name == WALK for stage in picked)
-    state = "serving" if any(map(serves, picked)) and not walked else "loaded" if any(map(loads, picked)) else ""
+    state = "serving" if "serving" in begins and not walked else "loaded" if "loaded" in begins else ""
     return [
         *picked,
         Stage(IMAGES, (*lab, "images"), itself=False),
         *([Stage(STATES, (*lab, "state", "make", state), itself=False)] if state else []),
     ]
+
+
+def reached(concerned: list[Stage], last: FullRun | None) -> list[Stage]:
+    """Those that the gate has time for: the shortest first, each with the state that nobody else makes."""
+    took = last.seconds if last else {}
+    left = float(CONCERNED_SECONDS)
+    found: list[Stage] = []
+    for stage in sorted(concerned, key=lambda stage: took.get(stage.name, 0)):
+        state = STATES if stage.begins == "loaded" and all(one.begins != "loaded" for one in found) else ""
+        needed = took.get(stage.name, float("inf")) + took.get(state, 0)
+        if needed <= left:
+            found.append(stage)
+            left -= needed
+    return found
+
+
+def for_gate(everything: list[Stage], known: Mapping[str, Scenario]) -> tuple[list[Stage], str]:
+    """The gate's stages, and what is said of the scenarios that a change concerns."""
+    gate = [stage for stage in everything if "gate" in stage.tiers]
+    full = {f"molecule/{one.name}": one for one in known.values() if one.tier == "full"}
+    last = FullRun.load(FULL_RUN)
+    if last is None:
+        return gate, "No full run is on record, so no scenario of the tier full ran: make test-all."
+    changed = scenarios.changed_files(last.commit)
+    since = f"the last full run ({last.commit[:12]}, {last.date})"
+    if changed is None:
+        since = f"an unknown commit (this checkout does not hold {last.commit[:12]}, that of the last full run)"
+    concerned = [
+        stage
+        for stage in everything
+        if stage.name in full and (changed is None or full[stage.name].is_concerned(changed))
+    ]
+    picked = reached(concerned, last)
+    left_out = [stage.name for stage in concerned if stage not in picked]
+    said = f"What guards paths that differ from {since}: {', '.join(stage.name for stage in picked) or 'nothing'}"
+    if left_out:
+        said += f"; for want of time not {', '.join(left_out)}: make test-all"
+    return [*gate, *picked], f"{said}."
 
 
 def environment(stage: Stage, lab: int) -> dict[str, str]:
@@ -185,8 +237,7 @@ def run(stage: Stage, lab: int = 0) -> Stage:
 
 def report(stage: Stage, number: str) -> None:
     cases = f"  {stage.passed} passed, {stage.failed} failed, {stage.skipped} skipped" if stage.suite else ""
-    outcome = "FAILED" if stage.why else "no time" if stage.left_out else "ok"
-    text = [f"{number} {stage.name:34} {outcome:7} {stage.seconds:5.0f} s{cases}"]
+    text = [f"{number} {stage.name:34} {'FAILED' if stage.why else 'ok':7} {stage.seconds:5.0f} s{cases}"]
     if stage.why:
         lines = stage.log.read_text(errors="replace").splitlines()
         shown = [line for line in lines[:-SHOWN_LINES] if fatal.ERROR.match(line)][-SHOWN_LINES:] + lines[-SHOWN_LINES:]
@@ -195,42 +246,35 @@ def report(stage: Stage, number: str) -> None:
     say("\n".join(text))
 
 
-def recorded() -> dict[str, Any]:
-    """For each stage the seconds and the day of its last recorded run, and how fast the machine was (P: see --record)."""
-    known: dict[str, Any] = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
-    return known
-
-
-def ordered(found: list[Stage], order: str) -> list[Stage]:
-    """The longest first, so that none is left alone at the end; of those of which nothing is known, the longest is expected."""
-    if order.startswith("shuffle:"):
-        return random.Random(order).sample(found, len(found))
-    known = recorded()
-    longest = sorted(found, key=lambda stage: -known.get(stage.name, {"seconds": float("inf")})["seconds"])
-    return longest[::-1] if order == "reverse" else longest
+def available_kib() -> int:
+    free = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(free.group(1)) if free else 0
 
 
 def labs() -> int:
-    free = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
-    return 2 if free and int(free.group(1)) >= SECOND_LAB_KIB else 1
+    """How many labs there is memory and disk for, at most two."""
+    by_memory = (available_kib() - BESIDE_KIB) // LAB_KIB
+    by_disk = shutil.disk_usage(ROOT).free // (DISK_GIB * 2**30)
+    return max(0, min(2, by_memory, by_disk))
 
 
-def expected_seconds(stage: Stage, done: list[Stage]) -> float:
-    """How long the stage takes by its record, on a machine that is as fast as it was until now; 0 if nothing is known of it.
+def missing_for_labs() -> list[str]:
+    """What the machine lacks for one lab, said before anything is made."""
+    from lab import engine
 
-    What makes the lab's images and states says nothing of the machine: it takes a second where they are there, and many minutes elsewhere.
-    """
-    known = recorded()
-    alike = [one for one in done if one.name in known and one.group != "lab" and not one.left_out and not one.why]
-    then = sum(known[one.name]["seconds"] for one in alike)
-    now = sum(one.seconds for one in alike)
-    pace = now / then if then else 1.0
-    return float(known.get(stage.name, {"seconds": 0})["seconds"]) * pace
+    found = [lacks] if (lacks := engine.lacks()) else []
+    if available_kib() < LAB_KIB + BESIDE_KIB:
+        found.append(f"{available_kib() / 2**20:.1f} GiB of memory are free; scenarios need 8.")
+    free = shutil.disk_usage(ROOT).free / 2**30
+    if free < DISK_GIB:
+        prune = ".venv/bin/python -m lab state prune --all"
+        found.append(f"{free:.1f} GiB of disk are free; scenarios need {DISK_GIB}. {prune} removes kept states.")
+    return found
 
 
-def run_all(picked: list[Stage], lanes: int, order: str, limit_seconds: float = float("inf")) -> None:
+def run_all(picked: list[Stage], lanes: int, passes: Any = None) -> None:
+    """Run them; `passes` is called with each one that has passed."""
     done: list[Stage] = []
-    started = time.monotonic()
 
     def following(queues: tuple[collections.deque[Stage], ...]) -> Stage | None:
         while True:
@@ -243,28 +287,26 @@ def run_all(picked: list[Stage], lanes: int, order: str, limit_seconds: float = 
 
     def lane(lab: int, *queues: collections.deque[Stage]) -> None:
         while stage := following(queues):
-            # Without the walk, the next scenario would have to make the state that the walk keeps.
-            may_be_left_out = stage.group == "molecule" and stage.name != WALK
-            if may_be_left_out and time.monotonic() - started + expected_seconds(stage, done) > limit_seconds:
-                stage.left_out = True
-            else:
-                run(stage, lab)
+            run(stage, lab)
             with processes.GATE:
                 done.append(stage)
                 report(stage, f"[{len(done):2}/{len(picked)}]")
+                if passes and not stage.why:
+                    passes(stage)
             if stage.name == last:
                 made.set()
 
     images = collections.deque(stage for stage in picked if stage.name == IMAGES)
     first = collections.deque(stage for name in (WALK, STATES) for stage in picked if stage.name == name)
     last = first[-1].name if first else ""
-    scenarios = ordered([stage for stage in picked if stage.group == "molecule" and stage.name != WALK], order)
-    serving = collections.deque(stage for stage in scenarios if serves(stage))
+    found = [stage for stage in picked if stage.group == "molecule" and stage.name != WALK]
+    # A state that serves holds addresses, so each lab would need one of its own.
+    serving = collections.deque(stage for stage in found if stage.begins == "serving")
     # An image on its way into three hosts takes 25 GB of disk, and most of what the disk can do: one lab at a time, and not beside the scenario
     # that measures how fast faults heal.
-    loaded = collections.deque(stage for stage in scenarios if loads(stage))
+    loaded = collections.deque(stage for stage in found if stage.begins == "loaded")
     made = threading.Event()
-    hosts = collections.deque(stage for stage in scenarios if not serves(stage) and not loads(stage))
+    hosts = collections.deque(stage for stage in found if stage.begins not in ("serving", "loaded"))
     others = collections.deque(stage for stage in picked if stage.group not in ("lab", "molecule"))
     with concurrent.futures.ThreadPoolExecutor(lanes + 1) as pool:
         work = [pool.submit(lane, 0, others)]
@@ -277,18 +319,57 @@ def run_all(picked: list[Stage], lanes: int, order: str, limit_seconds: float = 
             one.result()
 
 
-def compare(picked: list[Stage], recording: float | None) -> None:
-    """The slowest stages beside what they took when they were last recorded, and a new record where one is asked for."""
-    known = recorded()
-    say(f"\n{'the slowest':34} {'seconds':>9}  recorded")
-    for stage in sorted(picked, key=lambda stage: -stage.seconds)[:10]:
-        then = known.get(stage.name)
-        say(f"{stage.name:34} {stage.seconds:9.0f}  " + (f"{then['seconds']} on {then['date']}" if then else "-"))
-    if recording is not None:
-        now = {"date": datetime.date.today().isoformat(), "P": recording or None}
-        ran = [stage for stage in picked if not stage.why and not stage.left_out]
-        known |= {stage.name: {"seconds": round(stage.seconds), **now} for stage in ran}
-        DURATIONS.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
+def content() -> str:
+    """A digest of every file that git knows or would add, but for the record of the last full run."""
+    command = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    names = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0")
+    whole = hashlib.sha256()
+    for name in sorted(filter(None, names)):
+        path = ROOT / name
+        if path == FULL_RUN or not path.is_file():
+            continue
+        whole.update(f"{name}\0{path.stat().st_mode & 0o111}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return whole.hexdigest()
+
+
+class Passed:
+    """The stages of the tier full that have passed in this checkout, each with the content that it has passed on."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.content = content()
+        kept: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file.exists() else {}
+        self.seconds = {name: one["seconds"] for name, one in kept.items() if one["content"] == self.content}
+
+    def add(self, stage: Stage) -> None:
+        if content() != self.content:
+            say(f"{stage.name} passed, but files have changed since this run began: it will run again")
+            return
+        self.seconds[stage.name] = round(stage.seconds)
+        kept = {name: {"content": self.content, "seconds": seconds} for name, seconds in self.seconds.items()}
+        self.file.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
+
+
+def machine() -> str:
+    processor = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{os.cpu_count()} cores, {memory:.0f} GiB ({processor.group(1) if processor else os.uname().machine})"
+
+
+def record(full: list[Stage], passed: Passed) -> None:
+    """Where all have passed on one content, and it is that of a commit: write which one, when and where, for the gate and for README.md."""
+    names = {stage.name for stage in full}
+    if not names <= set(passed.seconds):
+        return
+    if scenarios.changed_files("HEAD") != []:
+        say("All has passed, but files differ from the commit: no full run is recorded.")
+        return
+    head = subprocess.run(("git", "rev-parse", "HEAD"), cwd=ROOT, capture_output=True, text=True, check=True)
+    today = datetime.date.today().isoformat()
+    run_of = FullRun(head.stdout.strip(), today, machine(), dict(sorted(passed.seconds.items())))
+    run_of.save(FULL_RUN)
+    README.write_text(re.sub(r"^The last full run that passed: .*$", run_of.sentence(), README.read_text(), flags=re.M))
+    say(f"{run_of.sentence()} Commit {FULL_RUN.relative_to(ROOT)} and README.md.")
 
 
 def failures(picked: list[Stage]) -> None:
@@ -315,43 +396,65 @@ def lock() -> Any:
     return held
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tier", choices=scenarios.TIERS, default="gate", help="gate, or full for everything")
     parser.add_argument("--only", action="append", default=[], metavar="NAME[,NAME]", help="these groups or stages")
-    parser.add_argument("--fast", action="store_true", help="all but the scenarios")
+    parser.add_argument("--part", metavar="K/N", help="of the tier full the K-th of N parts")
+    what = "leave out stages of the tier full that have passed on the same content in this checkout"
+    parser.add_argument("--continue", dest="goes_on", action="store_true", help=what)
     parser.add_argument("--list", action="store_true", help="name the stages and stop")
-    parser.add_argument("--lanes", type=int, metavar="N", help="labs for scenarios; 2 where there is memory for it")
-    parser.add_argument("--order", default="longest", help="of the scenarios: longest, reverse or shuffle:SEED")
-    what = (
-        "leave out scenarios that would not be done this long after the start, by what they took when it was recorded"
-    )
-    parser.add_argument("--minutes", type=float, default=float("inf"), metavar="N", help=what)
-    what = "write the times to tests/durations.json, with P, the speed of this machine (make bench-lab)"
-    parser.add_argument("--record", type=float, nargs="?", const=0.0, metavar="P", help=what)
-    arguments = parser.parse_args()
-    if not re.fullmatch("longest|reverse|shuffle:.+", arguments.order):
-        parser.error("--order is longest, reverse or shuffle:SEED")
-    picked = chosen(stages(), arguments.only, arguments.fast)
-    if arguments.list:
+    parser.add_argument("--lanes", type=int, choices=(1, 2), help="labs for scenarios; 2 where there is room for them")
+    found = parser.parse_args()
+    if (found.part or found.goes_on) and (found.tier != "full" or found.only):
+        parser.error("--part and --continue are for all of the tier full: --tier full, without --only")
+    return found
+
+
+def main() -> int:
+    asked = arguments()
+    known = scenarios.load()
+    everything = stages(known)
+    full = [stage for stage in everything if "full" in stage.tiers]
+    passed, said = Passed(BUILD / "passed.json"), ""
+    if asked.only:
+        picked = named(everything, asked.only)
+    elif asked.tier == "gate":
+        picked, said = for_gate(everything, known)
         for stage in picked:
-            say(f"{stage.name:32} {' '.join(stage.command)}")
+            stage.limit_seconds = LIMIT_SECONDS["gate"]
+    else:
+        picked = part(full, asked.part) if asked.part else full
+        if asked.goes_on:
+            picked = [stage for stage in picked if stage.name not in passed.seconds]
+            if not picked:
+                say("Every stage of it has passed on this content already: see build/passed.json.")
+                return 0
+    picked = with_lab(picked)
+    if asked.list:
+        say("\n".join([*(f"{stage.name:32} {' '.join(stage.command)}" for stage in picked), *filter(None, [said])]))
         return 0
     held = lock()
+    if lacks := missing_for_labs() if any(stage.begins for stage in picked) else []:
+        sys.exit("\n".join(["This machine cannot run scenarios:", *lacks]))
     processes.end_at_signals()
     os.chdir(ROOT)
     started = time.monotonic()
-    run_all(picked, arguments.lanes or labs(), arguments.order, arguments.minutes * MINUTE)
-    compare(picked, arguments.record)
+    run_all(picked, asked.lanes or labs(), passed.add if asked.tier == "full" else None)
+    say(f"\n{'the slowest':34} {'seconds':>9}")
+    for stage in sorted(picked, key=lambda stage: -stage.seconds)[:10]:
+        say(f"{stage.name:34} {stage.seconds:9.0f}")
     failures(picked)
-    passed, failed = sum(stage.passed for stage in picked), sum(stage.failed for stage in picked)
-    say(f"\n{len(picked)} stages in {(time.monotonic() - started) / MINUTE:.1f} minutes; logs in build/logs/\n")
-    left_out = [stage.name for stage in picked if stage.left_out]
-    if left_out:
-        say(f"not run, for want of time: {', '.join(left_out)}\n")
-    skipped = f", {len(left_out)} skipped" if left_out else ""
-    say(f"{passed} passed, {failed} failed{skipped}")
+    minutes = (time.monotonic() - started) / MINUTE
+    say(f"\n{len(picked)} stages in {minutes:.1f} minutes; logs in build/logs/\n")
+    if said:
+        say(f"{said}\n")
+    succeeded, failed = sum(stage.passed for stage in picked), sum(stage.failed for stage in picked)
+    if asked.tier == "full" and not failed:
+        record(full, passed)
+    say(f"{succeeded} passed, {failed} failed")
     held.close()
-    return 1 if failed or not passed else 0
+    return 1 if failed or not succeeded else 0
 
 
 if __name__ == "__main__":

@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from tests import run
+from tests import run, scenarios
+from tests.scenarios import FullRun, Scenario
 from tests.support import processes
 
 
 @pytest.fixture(autouse=True)
 def _own_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(run, "BUILD", tmp_path / "build")
-    monkeypatch.setattr(run, "DURATIONS", tmp_path / "durations.json")
+    monkeypatch.setattr(run, "FULL_RUN", tmp_path / "full_run.json")
 
 
 def sh(script: str, name: str = "group/stage", **more: Any) -> run.Stage:
@@ -120,73 +121,186 @@ def test_what_a_person_has_set_does_not_reach_a_stage(monkeypatch: pytest.Monkey
     assert run.environment(sh("true"), 2)["LLM_LAB"] == "2"
 
 
-STAGES = [sh("true", name) for name in ("lint/mypy", "unit", "molecule/default", "molecule/vllm")]
-WALK = sh("true", run.WALK)
+def scenario(name: str, begins: str = "bare", script: str = "true", **more: Any) -> run.Stage:
+    return sh(script, f"molecule/{name}", begins=begins, **more)
+
+
+def names(stages: list[run.Stage]) -> list[str]:
+    return [stage.name for stage in stages]
+
+
+def test_stages_and_groups_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    everything = [sh("true", "lint/mypy"), sh("true", "unit"), scenario("venv")]
+    assert names(run.named(everything, ["lint,molecule/venv"])) == ["lint/mypy", "molecule/venv"]
+    with pytest.raises(SystemExit, match=r"named molecule/ven; there are: lint lint/mypy molecule molecule/venv unit"):
+        run.named(everything, ["lint,molecule/ven"])
+
+
+def test_each_stage_is_in_one_part() -> None:
+    everything = [sh("true", str(number)) for number in range(9)]
+    parts = [run.part(everything, f"{number}/4") for number in range(1, 5)]
+    assert sorted(names([stage for one in parts for stage in one])) == names(everything)
+    for wrong in ("0/4", "5/4", "1", "a/b", ""):
+        with pytest.raises(SystemExit, match="a part is K/N"):
+            run.part(everything, wrong)
 
 
 @pytest.mark.parametrize(
-    ("only", "fast", "names"),
+    ("begin", "made"),
     [
-        ([], False, ["lint/mypy", "unit", "molecule/default", "molecule/vllm", "lab/images", "lab/states"]),
-        ([], True, ["lint/mypy", "unit"]),
-        (["lint", "unit"], False, ["lint/mypy", "unit"]),
-        (["lint/mypy,molecule/default"], False, ["lint/mypy", "molecule/default", "lab/images"]),
-        # Who walks the whole road keeps its end for those that begin there.
-        (["molecule/cluster,molecule/vllm"], False, ["molecule/vllm", "molecule/cluster", "lab/images"]),
+        ([], []),
+        (["bare"], ["lab/images"]),
+        (["bare", "loaded"], ["lab/images", "lab/states loaded"]),
+        (["loaded", "serving"], ["lab/images", "lab/states serving"]),  # made from loaded
+        (["serving", "walk"], ["lab/images"]),  # it keeps its hosts as that state
+        (["loaded", "serving", "walk"], ["lab/images", "lab/states loaded"]),
     ],
 )
-def test_what_is_chosen(only: list[str], fast: bool, names: list[str]) -> None:
-    everything = [*STAGES, WALK] if run.WALK in str(only) else STAGES
-    assert [stage.name for stage in run.chosen(everything, only, fast)] == names
+def test_what_scenarios_begin_with_is_made_before(begin: list[str], made: list[str]) -> None:
+    walk = sh("true", run.WALK, begins="bare")
+    picked = [walk if state == "walk" else scenario(state, state) for state in begin]
+    added = run.with_lab([sh("true", "unit"), *picked])[len(picked) + 1 :]
+    assert [f"{stage.name} {stage.command[-1]}" if stage.name == run.STATES else stage.name for stage in added] == made
 
 
-@pytest.mark.parametrize(
-    ("only", "state"),
-    [
-        ("molecule/parallel,molecule/cluster,molecule/vllm", "loaded"),
-        ("molecule/parallel,molecule/vllm", "serving"),  # made from the other
-        ("molecule/parallel", "loaded"),
-    ],
-)
-def test_the_state_that_is_made_before_those_that_begin_with_it(only: str, state: str) -> None:
-    found = run.chosen([*STAGES, WALK, sh("true", "molecule/parallel")], [only], fast=False)
-    assert found[-1].command[-3:] == ("state", "make", state)
+def full_run(**seconds: int) -> FullRun:
+    return FullRun("0" * 40, "2026-01-02", "2 cores", {name.replace("__", "/"): one for name, one in seconds.items()})
 
 
-def test_who_asks_for_an_unknown_stage_is_told_what_there_is() -> None:
-    with pytest.raises(SystemExit, match=r"named molecule/vlm; there are: .* molecule/vllm "):
-        run.chosen(STAGES, ["lint,molecule/vlm"], fast=False)
+def test_the_gate_has_eight_minutes_for_what_a_change_concerns() -> None:
+    last = full_run(molecule__a=300, molecule__b=100, molecule__c=90, molecule__d=10, lab__states=200)
+    concerned = [scenario(name) for name in "abc"]
+    assert names(run.reached(concerned, last)) == ["molecule/c", "molecule/b"]
+    # What begins with images that are loaded waits for them; the second such scenario does not.
+    assert names(run.reached([scenario("a", "loaded")], last)) == []
+    assert names(run.reached([scenario(name, "loaded") for name in "bcd"], last)) == [
+        "molecule/d",
+        "molecule/c",
+        "molecule/b",
+    ]
+    # Of a scenario that is new nobody knows how long it takes.
+    assert run.reached([scenario("new")], last) == []
 
 
-def test_nox_and_molecule_say_what_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    sessions = [{"session": "lint(mypy)", "tags": []}, {"session": "unit", "tags": ["suite"]}]
+def test_the_gate_says_which_scenarios_it_has_added_and_which_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {
+        name: Scenario(name, tier, "bare", "", (f"roles/{name}",))
+        for name, tier in (("road", "gate"), ("short", "full"), ("long", "full"), ("other", "full"))
+    }
+    everything = [sh("true", "unit"), sh("true", "sanity", tiers=("full",))]
+    everything += [
+        scenario(one.name, tiers=("gate", "full") if one.tier == "gate" else ("full",)) for one in known.values()
+    ]
+    monkeypatch.setattr(scenarios, "changed_files", lambda commit: ["roles/short/x", "roles/long/x"])
+    gate = ["unit", "molecule/road"]
+    picked, said = run.for_gate(everything, known)
+    assert (names(picked), "No full run is on record" in said) == (gate, True)
+
+    full_run(molecule__short=60, molecule__long=600, molecule__other=70).save(run.FULL_RUN)
+    picked, said = run.for_gate(everything, known)
+    assert names(picked) == [*gate, "molecule/short"]
+    assert said == (
+        "What guards paths that differ from the last full run (000000000000, 2026-01-02): molecule/short; "
+        "for want of time not molecule/long: make test-all."
+    )
+    # Of a commit that the checkout does not hold, anything may differ.
+    monkeypatch.setattr(scenarios, "changed_files", lambda commit: None)
+    picked, said = run.for_gate(everything, known)
+    assert names(picked) == [*gate, "molecule/short", "molecule/other"]
+    assert "an unknown commit" in said
+
+
+def test_nox_and_the_list_of_scenarios_say_what_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sessions = [
+        {"session": "lint(mypy)", "tags": []},
+        {"session": "unit", "tags": ["suite", "gate"]},
+        {"session": "unit-all", "tags": ["suite", "full"]},
+    ]
     nox = tmp_path / "nox"
     nox.write_text(f"#!/bin/sh\necho '{json.dumps(sessions)}'\n")
     nox.chmod(0o755)
-    (tmp_path / "molecule" / "ray").mkdir(parents=True)
-    (tmp_path / "molecule" / "ray" / "molecule.yml").touch()
     monkeypatch.setattr(run, "NOX", str(nox))
-    monkeypatch.setattr(run, "ROOT", tmp_path)
-    found = [(stage.name, stage.suite, stage.itself) for stage in run.stages()]
-    assert found == [("lint/mypy", False, True), ("unit", True, False), ("molecule/ray", True, True)]
+    known = {
+        "road": Scenario("road", "gate", "bare", "", ()),
+        "venv": Scenario("venv", "full", "prepared", "", ()),
+    }
+    assert [(one.name, one.tiers, one.suite, one.itself, one.begins) for one in run.stages(known)] == [
+        ("lint/mypy", ("gate", "full"), False, True, ""),
+        ("unit", ("gate",), True, False, ""),
+        ("unit-all", ("full",), True, False, ""),
+        ("molecule/road", ("gate", "full"), True, True, "bare"),
+        ("molecule/venv", ("full",), True, True, "prepared"),
+    ]
+
+
+def checkout(folder: Path) -> Path:
+    """A repository with one commit."""
+    for command in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "All")):
+        if command[0] == "add":
+            (folder / "README.md").write_text("The last full run that passed: none yet.\n")
+            (folder / ".gitignore").write_text("build\n")
+        identity = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
+        subprocess.run(("git", *identity, *command), cwd=folder, check=True)
+    return folder
+
+
+def test_what_passed_is_not_repeated_on_the_same_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(run, "ROOT", checkout(tmp_path))
+    file = tmp_path / "passed.json"
+    (tmp_path / ".gitignore").write_text("build\npassed.json\n")
+    run.Passed(file).add(sh("true", "a", seconds=12.4))
+    assert run.Passed(file).seconds == {"a": 12}
+    running = run.Passed(file)
+    (tmp_path / "new").write_text("another content")
+    assert run.Passed(file).seconds == {}
+    running.add(sh("true", "b"))  # it began on the old content, and files have changed since
+    assert "b" not in run.Passed(file).seconds
+
+
+def test_a_full_run_is_recorded_when_all_has_passed_on_a_commit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = checkout(tmp_path)
+    monkeypatch.setattr(run, "ROOT", root)
+    monkeypatch.setattr(run, "README", root / "README.md")
+    monkeypatch.setattr(run, "FULL_RUN", root / "full_run.json")
+    changed_files = scenarios.changed_files
+    monkeypatch.setattr(scenarios, "changed_files", lambda commit: changed_files(commit, root))
+    (root / "build").mkdir()
+    passed = run.Passed(root / "build/passed.json")
+    full = [sh("true", "a", seconds=1), sh("true", "b", seconds=2)]
+    passed.add(full[0])
+    run.record(full, passed)
+    assert not run.FULL_RUN.exists()
+    passed.add(full[1])
+    (root / "new").touch()
+    run.record(full, passed)
+    assert not run.FULL_RUN.exists()
+    assert "files differ from the commit" in capsys.readouterr().out
+    (root / "new").unlink()
+    run.record(full, passed)
+    last = FullRun.load(run.FULL_RUN)
+    assert last is not None
+    assert last.seconds == {"a": 1, "b": 2}
+    assert last.sentence() in run.README.read_text()
 
 
 def test_each_proof_is_one_of_a_stage() -> None:
-    assert set(run.PROOFS) <= {stage.name for stage in run.stages()}
+    assert set(run.PROOFS) <= {stage.name for stage in run.stages(scenarios.load())}
 
 
 def test_what_needs_hosts_runs_beside_what_does_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # Each waits for the others' files: one after the other they would never end. The images are there before.
-    names = ("lint", "default", "vllm")
+    three = ("lint", "default", "vllm")
 
     def meets(name: str, stage: str) -> run.Stage:
-        waits = "".join(f"until [ -e {other} ]; do sleep 0.1; done; " for other in names)
+        waits = "".join(f"until [ -e {other} ]; do sleep 0.1; done; " for other in three)
         return sh(f"cd {tmp_path}; touch {name}; {waits} cat images; echo $LLM_LAB", stage)
 
     lint, default, vllm = meets("lint", "lint"), meets("default", "molecule/default"), meets("vllm", "molecule/vllm")
     images = sh(f"sleep 0.5; echo lab=$LLM_LAB > {tmp_path}/images", "lab/images", itself=False)
     picked = [lint, default, vllm, images, sh("exit 1")]
-    run.run_all(picked, 2, "longest")
+    run.run_all(picked, 2)
     assert [(stage.passed, stage.failed) for stage in picked] == [(1, 0), (1, 0), (1, 0), (0, 0), (0, 1)]
     assert sorted(stage.log.read_text() for stage in (lint, default, vllm)) == ["lab=\n\n", "lab=\n\n", "lab=\n2\n"]
     said = capsys.readouterr().out
@@ -194,96 +308,36 @@ def test_what_needs_hosts_runs_beside_what_does_not(tmp_path: Path, capsys: pyte
     assert said.count("FAILED") == 1
 
 
-def test_what_begins_with_hosts_that_serve_runs_in_the_first_lab(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "serves", lambda stage: stage.name in ("molecule/b", "molecule/d"))
-    picked = [sh("sleep 0.2; echo lab=$LLM_LAB", f"molecule/{name}") for name in "abcde"]
-    run.run_all(picked, 2, "longest")
-    assert [stage.log.read_text() for stage in picked if run.serves(stage)] == ["lab=\n"] * 2
-    assert "lab=2\n" in [stage.log.read_text() for stage in picked]
-    assert sum(stage.passed for stage in picked) == 5
+def test_what_begins_with_hosts_that_serve_runs_in_the_first_lab_after_the_walk(tmp_path: Path) -> None:
+    walk = sh(f"sleep 0.3; touch {tmp_path}/serving", run.WALK, begins="bare")
+    serving = [scenario(name, "serving", f"cat {tmp_path}/serving; echo lab=$LLM_LAB") for name in "bd"]
+    others = [scenario(name, "bare", "sleep 0.1; echo lab=$LLM_LAB") for name in "ace"]
+    run.run_all([*others, *serving, walk], 2)
+    assert [stage.log.read_text() for stage in serving] == ["lab=\n"] * 2
+    assert "lab=2\n" in [stage.log.read_text() for stage in others]
+    assert sum(stage.passed for stage in (*serving, *others)) == 5
 
 
-def test_states_are_made_in_the_first_lab_while_the_second_goes_on(tmp_path: Path) -> None:
-    states = sh(f"until [ -e {tmp_path}/bare ]; do sleep 0.1; done; echo lab=$LLM_LAB", "lab/states", itself=False)
-    picked = [states, sh(f"touch {tmp_path}/bare", "molecule/default"), sh("true", "molecule/vllm")]
-    run.run_all(picked, 2, "longest")
-    assert states.log.read_text() == "lab=\n"
-    assert [(stage.passed, stage.failed) for stage in picked] == [(0, 0), (1, 0), (1, 0)]
-
-
-def test_who_walks_the_whole_road_is_the_first_in_every_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(run, "serves", lambda stage: stage.name == "molecule/vllm")
-    serving = tmp_path / "serving"
-    for order in ("longest", "reverse", "shuffle:1", "shuffle:2"):
-        picked = [sh(f"cat {serving}", "molecule/vllm"), sh(f"echo lab=$LLM_LAB > {serving}", run.WALK)]
-        run.run_all(picked, 2, order)
-        assert picked[0].log.read_text() == "lab=\n"
-        serving.unlink()
-
-
-def test_images_are_on_their_way_to_the_hosts_of_one_lab_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(run, "loads", lambda stage: stage.name == "molecule/image")
-    for others in ([sh(f"touch {tmp_path}/bare", "molecule/default")], []):
+def test_images_are_on_their_way_to_the_hosts_of_one_lab_at_a_time(tmp_path: Path) -> None:
+    for others in ([scenario("default", script=f"touch {tmp_path}/bare")], []):
         (tmp_path / "walked").unlink(missing_ok=True)
         (tmp_path / "made").unlink(missing_ok=True)
         states = sh(f"cat {tmp_path}/walked && sleep 0.3 && touch {tmp_path}/made", "lab/states", itself=False)
         walk = sh(f"until [ -e {tmp_path}/bare ]; do sleep 0.1; done; touch {tmp_path}/walked", run.WALK)
-        loading = sh(f"cat {tmp_path}/made", "molecule/image")
-        run.run_all([loading, states, walk, *others], 2, "longest")
+        loading = scenario("image", "loaded", f"cat {tmp_path}/made")
+        run.run_all([loading, states, walk, *others], 2)
         assert (loading.passed, walk.passed, states.failed) == (1, 1, 0), loading.why
 
 
-def test_a_scenario_for_which_there_is_no_time_is_left_out_and_named(capsys: pytest.CaptureFixture[str]) -> None:
-    run.DURATIONS.write_text(json.dumps({"molecule/long": {"seconds": 100}, "molecule/short": {"seconds": 1}}))
-    picked = [sh("true", "molecule/long"), sh("true", "molecule/short"), sh("true", "molecule/new"), sh("true", "lint")]
-    run.run_all(picked, 1, "longest", limit_seconds=50)
-    assert [stage.left_out for stage in picked] == [True, False, False, False]
-    assert [stage.passed for stage in picked] == [0, 1, 1, 1]
-    assert "molecule/long                      no time" in capsys.readouterr().out
-
-
-def test_the_walk_is_never_left_out_since_other_scenarios_begin_at_its_end() -> None:
-    run.DURATIONS.write_text(json.dumps({run.WALK: {"seconds": 100}}))
-    picked = [sh("true", run.WALK)]
-    run.run_all(picked, 1, "longest", limit_seconds=50)
-    assert (picked[0].left_out, picked[0].passed) == (False, 1)
-
-
-def test_the_pace_of_this_run_says_how_long_a_stage_will_take() -> None:
-    run.DURATIONS.write_text(json.dumps({"a": {"seconds": 10}, "b": {"seconds": 100}}))
-    done = [sh("true", "a", seconds=25), sh("true", "unknown", seconds=500)]
-    assert run.expected_seconds(sh("true", "b"), done) == 250
-    assert run.expected_seconds(sh("true", "b"), []) == 100
-    assert run.expected_seconds(sh("true", "unknown"), done) == 0
-
-
-def test_what_makes_images_failed_or_was_left_out_says_nothing_of_the_pace() -> None:
-    names = ("lab/images", "failed", "waiting", "b")
-    run.DURATIONS.write_text(json.dumps({name: {"seconds": 100} for name in names}))
-    done = [sh("true", "lab/images", seconds=9000), sh("true", "failed", seconds=9000), sh("true", "waiting")]
-    done[1].why, done[2].left_out = "exit status 1", True
-    assert run.expected_seconds(sh("true", "b"), done) == 100
-
-
-def test_scenarios_say_whether_they_begin_with_hosts_that_serve() -> None:
-    found = {name for name in run.scenarios() if run.serves(sh("true", f"molecule/{name}"))}
-    assert {"failure", "vllm"} <= found
-    assert "docker" not in found
-
-
-def test_orders() -> None:
-    run.DURATIONS.write_text(json.dumps({"a": {"seconds": 1}, "b": {"seconds": 3}}))
-    found = [sh("true", name) for name in "abc"]
-
-    def names(order: str) -> str:
-        return "".join(stage.name for stage in run.ordered(found, order))
-
-    assert names("longest") == "cba"
-    assert names("reverse") == "abc"
-    assert names("shuffle:1") == names("shuffle:1")
-    assert len({names(f"shuffle:{seed}") for seed in range(20)}) > 1
+def test_a_machine_without_room_for_a_lab_is_told_all_that_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.engine.lacks", lambda: "No Docker Engine answers.")
+    monkeypatch.setattr(run, "available_kib", lambda: 3 * 2**20)
+    monkeypatch.setattr(run, "DISK_GIB", 10**6)
+    engine, memory, disk = run.missing_for_labs()
+    assert engine == "No Docker Engine answers."
+    assert memory == "3.0 GiB of memory are free; scenarios need 8."
+    assert "scenarios need 1000000." in disk
+    assert run.labs() == 0
 
 
 def test_what_failed_stands_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
@@ -373,19 +427,6 @@ def test_what_failed_last_is_shown_where_much_failed(tmp_path: Path, capsys: pyt
     assert (len(many), many[-1]) == (40, "  msg: 98")
 
 
-def test_times_are_recorded_only_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    stages = [sh("true", "a", seconds=12.4, passed=1), sh("true", "b", seconds=3, why="exit status 1")]
-    run.compare(stages, None)
-    assert not run.DURATIONS.exists()
-    run.compare(stages, 7.5)
-    (known,) = run.recorded().items()
-    assert known[0] == "a"
-    assert (known[1]["seconds"], known[1]["P"]) == (12, 7.5)
-    capsys.readouterr()
-    run.compare([sh("true", "a", seconds=20)], None)
-    assert f"20  12 on {known[1]['date']}" in capsys.readouterr().out
-
-
 # A run whose only stage starts a process in a session of its own and one whose parent is gone, and does not listen to SIGTERM.
 RUN = """
 import signal, sys
@@ -394,7 +435,7 @@ from tests import run
 signal.signal(signal.SIGINT, signal.default_int_handler)
 run.BUILD = Path(sys.argv[1])
 script = "trap '' TERM; setsid sleep 987 & (sleep 987 &); echo started; while :; do sleep 987; done"
-run.stages = lambda: [run.Stage("stage", ("bash", "-c", script))]
+run.stages = lambda known: [run.Stage("stage", ("bash", "-c", script))]
 sys.argv[1:] = []
 run.main()
 """
