@@ -24,7 +24,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings imp
     option_type,
     unknown_option,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, resolve_release
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import (
+    release_key,
+    required_release,
+    resolve_release,
+)
 
 # Order of the planned options on the command line; all others follow in alphabetical order.
 FIRST = (
@@ -52,8 +56,9 @@ class Option(NamedTuple):
 
 def vllm_arguments(settings: Any, vllm_version: Any) -> list[str]:
     """Options as a list of strings, in a fixed order. An option that the release does not know is an error."""
-    release = resolve_release(vllm_version)
     given = normalise(settings)
+    accepted = fields.truth(given.pop("accept_unknown_release", None), "settings.accept_unknown_release")
+    release = required_release(vllm_version, accept_newer=accepted)
     model = given.pop("model", None)
     result: list[str] = []
     if model is not None:

@@ -42,9 +42,9 @@ def launch(
 
     ``nodes`` are those of a plan, ``{host, ranks}``, in rank order. With Ray, or on one host, only the head runs vLLM; without Ray each
     host with ranks does. ``service`` holds what the planner does not decide: ``head`` (else the first host), ``model`` (its path),
-    ``served_model_name``, ``port``, ``master_port``, ``addresses`` by host (else their names), ``ray_address`` and ``config_file``, the path
-    at which the server would read its options. ``argv`` is complete. Where the release reads such a file there is ``config`` as well: the
-    same command, ``argv``, with the options in a file, its ``path`` and ``content``.
+    ``served_model_name``, ``port``, ``master_port``, ``addresses`` by host (else their names), ``ray_address``, ``config_file``, the path
+    at which the server would read its options, and ``extra_arguments``, words that are handed on as they are. ``argv`` is complete. Where the
+    release reads such a file there is ``config`` as well: the same command, ``argv``, with the options in a file, its ``path`` and ``content``.
     """
     service = service or {}
     hosts = ranked_hosts(nodes)
@@ -84,22 +84,27 @@ def launch(
         }
     program = _program(vllm_version, model)
     path = str(service.get("config_file") or CONFIG_FILE)
+    extra = [str(word) for word in service.get("extra_arguments") or ()]
     return {
         host: {
-            "argv": [*program, *in_line(mine)],
+            "argv": [*program, *in_line(mine), *extra],
             "environment": environment,
-            **_config(program, path, mine, vllm_version),
+            **_config(program, path, mine, vllm_version, extra),
         }
         for host, mine in asked.items()
     }
 
 
-def _config(program: Sequence[str], path: str, options: Sequence[Option], vllm_version: Any) -> dict[str, Any]:
+def _config(
+    program: Sequence[str], path: str, options: Sequence[Option], vllm_version: Any, extra: Sequence[str]
+) -> dict[str, Any]:
     """The command with its options in a file, where the release reads one."""
     if resolve_release(vllm_version).key < release_key(changes.CONFIG_FILE_SINCE):
         return {}
     content, others = in_file(options)
-    return {"config": {"argv": [*program, "--config", path, *in_line(others)], "path": path, "content": content}}
+    return {
+        "config": {"argv": [*program, "--config", path, *in_line(others), *extra], "path": path, "content": content}
+    }
 
 
 def _without_prompts(options: Mapping[str, Any], vllm_version: Any) -> list[Option]:

@@ -41,6 +41,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
     Release,
     at,
     release_key,
+    required_release,
     resolve_release,
 )
 
@@ -62,6 +63,11 @@ MENDED = (
     "enable_chunked_prefill",
     "max_num_batched_tokens",
     "max_num_seqs",
+)
+# Of a wish, what says how a start is predicted and is no option of it.
+PREDICTED_BY = (
+    *("vllm_version", "compute_capabilities", "cuda_code", "environment", "free_memory_mib", "engine"),
+    "accept_unknown_release",
 )
 # Sizes and releases were compared before.
 SHAPE = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "vllm_version")
@@ -228,7 +234,7 @@ def _settings(task: Task, placement: Placement, extra: Mapping[str, Any]) -> dic
 
 def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], model: Model | None = None) -> Prediction:
     raw = dict(settings)
-    for name in ("vllm_version", "compute_capabilities", "cuda_code", "environment", "free_memory_mib", "engine"):
+    for name in PREDICTED_BY:
         if task.wishes.get(name) is not None and name not in settings:  # a remedy may set another environment
             raw[name] = task.wishes[name]
     raw["nodes"] = [len(ranks) for _dummy, ranks in placement.nodes] or None
@@ -388,8 +394,8 @@ def _score(task: Task, one: Candidate) -> tuple[float, ...]:
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------------
-def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str = "en") -> dict[str, Any]:
-    """The public function: the chosen plan, the nearest plans, and the reasons."""
+def read_task(model: Any, nodes: Any, request: Any = None, language: str = "en") -> tuple[Task, list[Text]]:
+    """What is asked, checked, and the reasons for what the planner had to choose first: the release, where none is named."""
     facts = read_model(model)
     hosts = tuple(read_nodes(nodes))
     wishes = normalise(request or {}, "request")
@@ -406,11 +412,23 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
         advice = recommended_release({"compute_capability": weakest.capability_text}, language)
         wishes["vllm_version"] = advice["vllm_version"]
         reasons.append(Text("reason_release", version=advice["vllm_version"], why=advice["reason"]))
-    release = resolve_release(wishes["vllm_version"], "request.vllm_version")
+    accepted = fields.truth(wishes.get("accept_unknown_release"), "request.accept_unknown_release")
+    release = required_release(wishes["vllm_version"], "request.vllm_version", accepted)
     past = experience(wishes.pop("observations", None), facts, weakest, release)
-    task = Task(facts, hosts, wishes, release, objective, weakest, {}, past)
+    return Task(facts, hosts, wishes, release, objective, weakest, {}, past), reasons
+
+
+def ranked(task: Task) -> list[Candidate]:
+    """The best that each placement can do, the best of them first. The release is the task's."""
     candidates = [candidate(task, placement) for placement in _placements(task)]
-    candidates.sort(key=lambda one: _score(task, one), reverse=True)
+    return sorted(candidates, key=lambda one: _score(task, one), reverse=True)
+
+
+def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str = "en") -> dict[str, Any]:
+    """The public function: the chosen plan, the nearest plans, and the reasons."""
+    task, reasons = read_task(model, nodes, request, language)
+    release, past = task.release, task.experience
+    candidates = ranked(task)
     best = candidates[0]
     alternatives = [
         *_nearby(task, best),

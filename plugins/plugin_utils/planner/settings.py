@@ -26,7 +26,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
     Release,
     at,
     release_key,
-    resolve_release,
+    required_release,
     within,
 )
 
@@ -300,7 +300,8 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
     raw = normalise(raw_settings)
     if raw.get("vllm_version") is None:
         raise InputError("settings.vllm_version", "input_missing")
-    release = resolve_release(raw["vllm_version"], "settings.vllm_version")
+    accepted = fields.truth(raw.get("accept_unknown_release"), "settings.accept_unknown_release")
+    release = required_release(raw["vllm_version"], "settings.vllm_version", accepted)
     key = release.key
     warnings = list(release.warnings)
     if fields.truth(raw.get("trust_remote_code"), "settings.trust_remote_code"):

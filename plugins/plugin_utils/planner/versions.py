@@ -27,6 +27,8 @@ class Release(NamedTuple):
     examined: str
     key: tuple[int, ...]
     warnings: tuple[Text, ...]
+    # Newer than every release of which this collection knows facts: those of the newest stand for it.
+    is_newer: bool = False
 
 
 _CACHE: dict[str, tuple[int, ...]] = {}
@@ -56,8 +58,16 @@ _UNEXAMINED_KEYS = {release_key(version): version for version in UNEXAMINED}
 _RESOLVED: dict[str, Release] = {}
 
 
+def required_release(version: object, field: str = "vllm_version", accept_newer: bool = False) -> Release:
+    """The release that somebody asks for. One that is newer than all that are known has to be accepted, else it is an InputError."""
+    release = resolve_release(version, field)
+    if release.is_newer and not accept_newer:
+        raise InputError(field, "input_release_newer", version=release.asked, newest=NEWEST)
+    return release
+
+
 def resolve_release(version: object, field: str = "vllm_version") -> Release:
-    """Find the release. Raise InputError when it does not exist."""
+    """Find the release, of which it was checked whether it may be newer than all that are known. Raise InputError when it does not exist."""
     text = str(version).strip() if version is not None else ""
     if text in _RESOLVED:
         return _RESOLVED[text]
@@ -68,6 +78,7 @@ def resolve_release(version: object, field: str = "vllm_version") -> Release:
     built = bool(re.search(r"(a|b|rc)\d|\.dev|\+", text))
     exact = [v for v in _ORDERED if _KEYS[v] == key]
     warnings: list[Text] = []
+    is_newer = False
     if exact:
         examined = exact[0]
     else:
@@ -75,7 +86,8 @@ def resolve_release(version: object, field: str = "vllm_version") -> Release:
         newer = [v for v in _ORDERED if _KEYS[v] > key]
         same_line = [v for v in _ORDERED if _KEYS[v][:2] == key[:2]]
         known = key in _UNEXAMINED_KEYS
-        if not known and not (built and (same_line or (older and newer))):
+        is_newer = not newer and not built
+        if not known and not is_newer and not (built and (same_line or (older and newer))):
             near = (older[-2:] + newer[:1]) or [NEWEST]
             raise InputError(field, "input_release_unknown", version=text, near=", ".join(near))
         # A post-release of the same number is the nearest, then the release before.
@@ -83,10 +95,11 @@ def resolve_release(version: object, field: str = "vllm_version") -> Release:
         examined = same[0] if same else older[-1] if older else newer[0]
         if same_line and examined not in same_line:
             examined = same_line[0]
-        warnings.append(Text("start_release_not_examined", version=text, examined=examined))
+        code = "start_release_newer" if is_newer else "start_release_not_examined"
+        warnings.append(Text(code, version=text, examined=examined))
     if built and not warnings:
         warnings.append(Text("start_release_built", version=text, examined=examined))
-    result = Release(text, examined, key, tuple(warnings))
+    result = Release(text, examined, key, tuple(warnings), is_newer)
     _RESOLVED[text] = result
     return result
 

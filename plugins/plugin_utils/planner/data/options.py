@@ -452,6 +452,8 @@ DESCRIPTIVE: tuple[str, ...] = (
     "usage",
     "host_memory_mib",
     "image_has_ray",
+    "accept_unknown_release",
+    "extra_arguments",
 )
 
 # Boolean options whose default is on, by release: switching them off has to be written.

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import as_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.uncertainty import (
     COMPARED,
     ENOUGH_STARTS,
@@ -154,9 +155,9 @@ def inventory_group(inventory: str, group: str) -> dict[str, Any]:
 
 def test_the_inventories_are_not_narrow() -> None:
     said = inventory_group("offline_v100", "qwen25_14b")
-    config = json.loads((ROOT / "inventories/models/Qwen2.5-14B.json").read_text(encoding="utf-8"))
+    config = json.loads((ROOT / "tests/data/models/Qwen__Qwen2.5-14B.json").read_text(encoding="utf-8"))
     request = {"vllm_version": said["vllm_version"], "max_model_len": said["vllm_max_model_len"]}
-    hosts = [{"host": f"gpu{number}", "gpus": said["llm_gpus"]} for number in range(3)]
+    hosts = [{"host": f"gpu{number}", "gpus": as_gpus(said["llm_gpus"])} for number in range(3)]
     assert plan_deployment(config, hosts, request)["verdict"] == "starts"
     assert plan_deployment(config, hosts[:2], request)["verdict"] == "starts"
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import as_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
 
 ROOT = Path(__file__).resolve().parents[5]
 LLAMA = json.loads((ROOT / "inventories/models/Llama-3.1-70B-AWQ.json").read_text(encoding="utf-8"))
-QWEN = json.loads((ROOT / "inventories/models/Qwen2.5-14B.json").read_text(encoding="utf-8"))
+QWEN = json.loads((ROOT / "tests/data/models/Qwen__Qwen2.5-14B.json").read_text(encoding="utf-8"))
 VERSION = "0.8.5.post1"
 
 
@@ -103,7 +104,7 @@ def test_the_sample_inventory_starts() -> None:
         "vllm_version": said["vllm_version"],
         "max_model_len": said["vllm_max_model_len"],
     }
-    node = {"host": "gpu01", "gpus": said["llm_gpus"], "memory_mib": 64 * 1024}
+    node = {"host": "gpu01", "gpus": as_gpus(said["llm_gpus"]), "memory_mib": 64 * 1024}
     found = plan_deployment(LLAMA, [node], request)
     assert found["verdict"] == "starts"
     assert found["settings"]["cpu_offload_gb"] == 20
