@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,17 +14,28 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import prelo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.bundle import read_bundles
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line import OneLine, one_line
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import ROOT_GROUP, SERVICE_GROUPS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.read import Variables, short
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.twice import named_twice
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
+    LANGUAGES,
+    language_of,
+    message,
+    reason,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 
 # Here, since every playbook begins with this plugin, and Ansible reads it in the process that it forks all tasks from.
 preload()
 
+CONTROLLER = "localhost"
+
 
 def _language(said: Iterable[Any]) -> str:
-    return language(next((item for item in said if isinstance(item, str)), None))
+    """The first that is one of ours, else that of whoever runs Ansible, as the default of llm_language says."""
+    return next((item for item in said if item in LANGUAGES), None) or language_of(os.environ)
 
 
 class ActionModule(ActionBase):
@@ -42,17 +54,23 @@ class ActionModule(ActionBase):
         )
         known = known_variables()
         variables, groups = self._parsed(task_vars, known)
+        named = self._one_line({**variables.of(CONTROLLER), "_raw_params": task_vars.get("_raw_params")}, groups)
         ours = [host for group in (ROOT_GROUP, *SERVICE_GROUPS) for host in groups.get(group, {}).get("hosts", [])]
         names = list(dict.fromkeys(ours or groups.get("all", {}).get("hosts", [])))
         hosts = {host: {**variables.of(host), **variables.others(host)} for host in names}
+        if named:
+            groups |= named.groups
+            controller = {**variables.of(CONTROLLER), **variables.others(CONTROLLER)}
+            hosts = {host: {**controller, **said} for host, said in named.variables.items()}
+            names = named.hosts
         said = [hosts[host].get("llm_language") for host in names]
-        lang = _language([*said, task_vars.get("llm_language"), known.get("llm_language", {}).get("default")])
+        lang = _language([*said, task_vars.get("llm_language")])
         found = check_inventory(
             hosts,
             groups,
             known,
             bundles=read_bundles(hosts, known, self._loader.path_dwim),
-            origins={host: variables.origins(host) for host in names},
+            origins={host: variables.origins(CONTROLLER if named else host) for host in names},
             bundle_required=arguments["bundle_required"],
             twice=named_twice(task_vars.get("ansible_inventory_sources") or ()),
             lang=lang,
@@ -62,9 +80,18 @@ class ActionModule(ActionBase):
         result["changed"] = False
         result["problems"] = [entry["code"] for entry in found["problems"]]
         if found["problems"]:
-            raise AnsibleActionFail(render(found["problems"], lang), result=result)
+            refuse(found["problems"], lang, result)
         result["inventory"] = {name: found[name] for name in ("deployments", "hosts", "names")}
+        if named:
+            result["inventory"]["one_line"] = dict(named.variables)
         return result
+
+    @staticmethod
+    def _one_line(said: Mapping[str, Any], groups: Mapping[str, Any]) -> OneLine | None:
+        try:
+            return one_line(said, ROOT_GROUP in groups)
+        except InputError as error:
+            raise AnsibleActionFail(reason(error, _language([said.get("llm_language")]))) from error
 
     def _parsed(
         self, task_vars: dict[str, Any], known: Mapping[str, Mapping[str, Any]]

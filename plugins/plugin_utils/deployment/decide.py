@@ -8,6 +8,7 @@ a section for every role. What cannot be known yet is left out: before a host wa
 
 from __future__ import annotations
 
+import shlex
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.model_config import (
+    Found,
+    config_problem,
+    find_config,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import former, names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
     PYTHON,
@@ -37,7 +43,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     is_venv,
     scripts_folder,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving, answers_with
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import NFTABLES, Network, backend_of
@@ -79,6 +86,8 @@ class Sources:
     text: Callable[[str], str] = lambda path: Path(path).read_text(encoding="utf-8")
     # The addresses of a name.
     resolve: Callable[[str], Sequence[str]] = lambda name: ()
+    # The config.json of a model that neither the bundle nor a variable names.
+    search: Callable[[str], Found] = lambda model: Found(None)
 
 
 def decide(question: Question, sources: Sources) -> dict[str, Any]:
@@ -96,14 +105,22 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
         if unseen:
             errors.append(_unseen(name, unseen, question.language))
             continue
-        bundle = str(variables[head].get("llm_bundle_dir") or "")
+        bundle = manifest_folder(variables[head])
         records = list(sources.records(bundle)) if bundle else []
         serving = _serving(question, sources, name, asked, records, bundle)
         problems = list(serving.problems())
         if problems:
             errors += problems
             continue
-        plan = dict(question.plans.get(name) or _plan(question, sources, asked, records, bundle, serving))
+        if name in question.plans:
+            plan = dict(question.plans[name])
+        else:
+            inputs = plan_inputs(asked, variables, {"files": records})
+            found = find_config(inputs["config"], variables[head], bundle, sources.config, sources.search)
+            if found.config is None:
+                errors.append(config_problem(name, variables[head], found, question.language))
+                continue
+            plan = _plan(question, asked, inputs, found, records, serving)
         if not plan["ok"]:
             errors.append(_refused(name, plan, question.language))
         elif head not in ranked_hosts(plan["nodes"]):
@@ -211,26 +228,42 @@ def _shared_firewalls(question: Question, hosts: Sequence[str]) -> list[dict[str
 
 def _plan(
     question: Question,
-    sources: Sources,
     asked: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    found: Found,
     records: Sequence[Mapping[str, Any]],
-    bundle: str,
     serving: Serving,
 ) -> dict[str, Any]:
-    inputs = plan_inputs(asked, question.variables, {"files": records})
-    path = str(inputs["config"])
-    config = sources.config(path if path.startswith("/") else f"{bundle}/{path}")
+    config = dict(found.config or {})
     folder = scripts_folder(question.variables[str(asked["head"])])
     request = {**inputs["request"], **serving.settings(f"{folder}/{FOLDER}")}
     if question.observations:
         request["observations"] = list(question.observations)
     plan = {**plan_deployment(config, inputs["nodes"], request, question.language), "model": config}
+    if found.origin:
+        plan["reasons"] = [*plan["reasons"], found.origin.say(question.language)]
     warnings = list(serving.warnings())
+    extra = question.variables[str(asked["head"])].get("vllm_extra_arguments") or []
+    if extra:
+        warnings.append(message("extra_arguments_warning", question.language, words=shlex.join(map(str, extra))))
     version = ray_without_token(question.variables[str(asked["head"])], records)
     if plan["ok"] and plan["executor"] == "ray" and version:
         warnings.append(message("ray_without_token_warning", question.language, version=version))
     plan["predicted"] = {**plan["predicted"], "warnings": [*plan["predicted"]["warnings"], *warnings]}
+    head = question.variables[str(asked["head"])]
+    plan["model_name"] = str(head.get("vllm_model") or "")
+    plan["fleet"] = [
+        {"host": node["host"], "gpus": [str(gpu["name"]) for gpu in node["gpus"]]} for node in inputs["nodes"]
+    ]
+    plan["kind"] = _kind(answers_with(head.get("vllm_options") or {}, config), serving)
     return plan
+
+
+def _kind(answer: str, serving: Serving) -> str:
+    """What a client asks of the server: ``chat``, ``completions`` without a chat template, ``embeddings``; empty for other answers."""
+    if answer == "token":
+        return "completions" if serving.lacks_template() else "chat"
+    return "embeddings" if answer == "embedding" else ""
 
 
 def _serving(

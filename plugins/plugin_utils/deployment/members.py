@@ -108,6 +108,7 @@ class Deployment:
             "addresses": {host: self.address(host) for host in self.planned},
             "ray_address": self.ray_address,
             "config_file": f"{scripts_folder(mine)}/{CONFIG_FILE}",
+            "extra_arguments": mine.get("vllm_extra_arguments") or [],
         }
         return launch(settings, mine["vllm_version"], self.plan["executor"], self.plan["nodes"], service)
 

@@ -9,14 +9,17 @@ and lie in the same folder on the hosts.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 
 # The variables that name one model each.
 BY_NAME = ("vllm_model", "vllm_tokenizer", "vllm_speculative_model")
 ADAPTERS = "vllm_lora_adapters"
+# Where models come from, if neither from the bundle nor from a hub.
+SOURCE = "models_source"
+SOURCES = ("host", "controller", "rsync", "rclone")
 
 
 def needed_models(variables: Mapping[str, Any]) -> dict[str, str]:
@@ -33,9 +36,56 @@ def needed_models(variables: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+class Source(NamedTuple):
+    """Where a model comes from. The scheme is empty for the bundle or a hub; ``path`` is what the scheme's program takes."""
+
+    scheme: str
+    path: str
+
+
+def source_of(variables: Mapping[str, Any], model: str) -> Source:
+    """What ``models_source`` says of a model: ``host:/folder`` and ``controller:/folder``, ``rsync://HOST/MODULE/PATH``, ``rclone:REMOTE:PATH``.
+
+    A text is about the served model, a mapping names the models. What is none of these is somebody else's to refuse.
+    """
+    said = variables.get(SOURCE)
+    if isinstance(said, Mapping):
+        said = said.get(model)
+    elif model != variables.get("vllm_model"):
+        said = None
+    scheme, _colon, rest = str(said or "").partition(":")
+    return Source(scheme, str(said) if scheme == "rsync" else rest) if scheme in SOURCES else Source("", "")
+
+
 def folder_of(variables: Mapping[str, Any], model: str) -> str:
     """Where a model lies on its hosts."""
+    source = source_of(variables, model)
+    if source.scheme == "host":
+        return source.path.rstrip("/")
     return model if posixpath.isabs(model) else f"{variables['models_dir']}/{model.replace('/', '--')}"
+
+
+def origins(
+    models: Iterable[str], variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """How each model comes to a host: ``{model, how, folder, source, weights}``.
+
+    ``how`` is ``there`` (it lies on the host already), ``program`` (a program of a host copies it from ``source``), ``hub`` (a host fetches the files
+    that ``records`` name) or ``bundle``. ``folder`` is where it lies then, and ``weights`` says whether it has to have some.
+    """
+    fetched = {record.get("model") for record in records if record.get("kind") == "model" and record.get("urls")}
+    found = []
+    for model in models:
+        source = source_of(variables, model)
+        how = "hub" if model in fetched else "bundle"
+        if source.scheme == "host" or posixpath.isabs(model):
+            how = "there"
+        elif source.scheme in ("rsync", "rclone"):
+            how = "program"
+        weights = model != variables.get("vllm_tokenizer")
+        said = {"folder": folder_of(variables, model), "source": source.path, "weights": weights}
+        found.append({"model": model, "how": how, **said})
+    return found
 
 
 def model_path(variables: Mapping[str, Any]) -> str:
@@ -48,3 +98,15 @@ def folders_outside(variables: Mapping[str, Any]) -> list[str]:
     inside = str(variables["models_dir"]).rstrip("/") + "/"
     folders = [folder_of(variables, model) for model in needed_models(variables)]
     return [folder for folder in folders if not posixpath.normpath(folder).startswith(inside)]
+
+
+def giving_host(
+    model: str, playing: Sequence[str], needs: Mapping[str, Collection[str]], holding: Iterable[str] = ()
+) -> str:
+    """The host from which the others get a model: one that has it already (``holding``), else the first of this run that needs it.
+
+    ``needs`` has the models of each host. Empty where no host of this run needs it.
+    """
+    there = [host for host in playing if model in needs.get(host, ())]
+    found = [host for host in holding if model in needs.get(host, ())] + there
+    return found[0] if there else ""

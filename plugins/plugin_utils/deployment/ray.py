@@ -61,6 +61,11 @@ def ray_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any
         "address": member.deployment.ray_address,
         # Says as JSON who is in the cluster.
         "cluster": ["timeout", str(ANSWER_SECONDS), *_cluster(member)],
+        # The same, which succeeds once each planned host has joined with its planned GPUs.
+        "joined": [
+            *("timeout", str(ANSWER_SECONDS), *_cluster(member)),
+            *(f"{host}={count}" for host, count in member.deployment.gpus.items()),
+        ],
         # Runs a program of the image, or of the environment, without a cluster.
         "python": _python(member),
         "planned_gpus": member.deployment.gpus,

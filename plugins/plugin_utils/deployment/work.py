@@ -60,7 +60,7 @@ NOBODYS_TAGS = {"molecule-notest", "notest"}
 # Where something lies on the controller, or what people read, changes nothing on a host.
 OF_ALL_ROLES = ("llm_host_dir", "llm_offline")
 OF_THE_CONTROLLER = (
-    *("llm_bundle_dir", "llm_report_dir", "llm_secrets_dir", "llm_language"),
+    *("llm_bundle_dir", "llm_sources_dir", "llm_report_dir", "llm_secrets_dir", "llm_language"),
     *("llm_full_check", "llm_rotate_secrets", "llm_take_over"),
     *("vllm_benchmark_requests", "vllm_benchmark_concurrency", "vllm_benchmark_timeout_seconds"),
     *("vllm_benchmark_input_tokens", "vllm_benchmark_output_tokens"),

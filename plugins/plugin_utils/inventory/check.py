@@ -28,6 +28,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.receivers import receiver_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.runtime import runtime_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import setting_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.sources import source_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.variables import variable_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.web_ui import web_ui_problems
 
@@ -38,6 +39,7 @@ RULES = (
     setting_problems,
     runtime_problems,
     variable_problems,
+    source_problems,
     gpu_problems,
     served_name_problems,
     network_problems,

@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible.template import Templar
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import GPUS, as_gpus
 
 ROLES = Path(__file__).resolve().parents[3] / "roles"
 
@@ -39,7 +40,8 @@ class HostVariables(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._known:
-            self._known[name] = plain(self._templar.template(self._raw[name]))
+            value = plain(self._templar.template(self._raw[name]))
+            self._known[name] = as_gpus(value) if name == GPUS else value
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -64,12 +66,20 @@ class Fleet(Mapping[str, HostVariables]):
         self.groups: dict[str, list[str]] = plain(task_vars.get("groups") or {})
 
     @functools.cached_property
+    def _one_line(self) -> dict[str, dict[str, Any]]:
+        inventory = self._hostvars.raw_get("localhost").get("llm_inventory") or {}
+        found: dict[str, dict[str, Any]] = plain(inventory.get("one_line") or {})
+        return found
+
+    @functools.cached_property
     def _defaults(self) -> dict[str, Any]:
         return role_defaults(self._loader)
 
     def __getitem__(self, name: str) -> HostVariables:
         if name not in self._known:
-            raw = self._hostvars.raw_get(name)
+            # A host that the command line names alone (llm_fleet) has the variables of the controller.
+            said = self._one_line.get(name)
+            raw = self._hostvars.raw_get(name) if said is None else {**self._hostvars.raw_get("localhost"), **said}
             variables = {**self._defaults, **raw, "hostvars": self._hostvars}
             self._known[name] = HostVariables(self._loader, variables)
         return self._known[name]

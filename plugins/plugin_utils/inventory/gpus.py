@@ -12,10 +12,21 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_unresolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import declared_gpus
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 
+GPUS = "llm_gpus"
 _KEYS = ("name", "memory_mib", "compute_capability")
 _CAPABILITY = re.compile(r"\d{1,2}\.\d")
 _LEAST_MEMORY_MIB = 1024
+
+
+def as_gpus(value: Any) -> Any:
+    """The GPUs of a host as a list, of which the inventory may write one line (``2 x Tesla V100-PCIE-16GB``). What cannot be read stays as it is."""
+    try:
+        return declared_gpus(value) if isinstance(value, str) and not is_unresolved(value) else value
+    except InputError:
+        return value
 
 
 def gpu_problems(inventory: Inventory) -> Problems:
@@ -40,6 +51,11 @@ def gpu_problems(inventory: Inventory) -> Problems:
 
 def _declaration_fault(value: Any, lang: str) -> str:
     """What is malformed about a declaration of GPUs, in words."""
+    if isinstance(value, str):
+        try:
+            declared_gpus(value)
+        except InputError as error:
+            return error.why.say(lang)
     if not isinstance(value, (list, tuple)):
         return message("gpus_not_a_list", lang)
     for index, gpu in enumerate(value, start=1):

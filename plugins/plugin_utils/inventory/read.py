@@ -18,6 +18,7 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.vault import b_HEADER, is_encrypted
 from ansible.template import Templar
 from ansible.vars.manager import VariableManager
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import GPUS, as_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import COMMAND_LINE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.spelling import prefix_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import Unresolved
@@ -136,7 +137,8 @@ class Variables:
         raw = self._raw_of(host)
         templar = Templar(loader=self.loader, variables={**raw, "hostvars": self.task_vars.get("hostvars")})
         mine = [name for name in self._names(host) if self._is_ours(name)]
-        return {name: self._evaluate(host, name, raw[name], templar) for name in mine}
+        found = {name: self._evaluate(host, name, raw[name], templar) for name in mine}
+        return {**found, GPUS: as_gpus(found[GPUS])} if GPUS in found else found
 
     def others(self, host: str) -> dict[str, Any]:
         """What else a host has, not evaluated: for whoever looks for misspelled names."""

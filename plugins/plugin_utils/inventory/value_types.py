@@ -14,6 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_loopback, is_network
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import is_secret
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import OPTIONS
 
 _VERSION = re.compile(r"\d+(\.\d+)+([-.]?(a|b|rc|post|dev)\d+)*(\+[A-Za-z0-9.]+)?")
 # Of a URL, as the API server compares it: nothing that would have to be written otherwise there.
@@ -116,6 +117,8 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str,
         yield from _key_faults(inventory, name, value, spec["options"])
     if name == "vllm_options":
         yield from _engine_option_faults(inventory, value)
+    if name == "vllm_extra_arguments":
+        yield from _extra_argument_faults(inventory, value)
 
 
 def _choice_faults(inventory: Inventory, name: str, items: Sequence[Any], spec: Mapping[str, Any]) -> Faults:
@@ -171,3 +174,17 @@ def _engine_option_faults(inventory: Inventory, value: Mapping[Any, Any]) -> Fau
             yield Fault("option_is_secret", text, {"key": key})
         elif plain != key:
             yield Fault("option_spelling", text, {"key": key, "suggestion": plain})
+
+
+def _extra_argument_faults(inventory: Inventory, words: Sequence[Any]) -> Faults:
+    """Words for vLLM's command line that the collection does not know. What it knows has its place, and what holds a secret is no argument."""
+    for word in map(str, words):
+        option = word.partition("=")[0].lstrip("-").replace("-", "_").removeprefix("no_")
+        if not word.startswith("-"):
+            continue
+        if is_secret(option):
+            yield Fault("extra_argument_is_secret", f"<{option}>", {"option": option})
+        elif (
+            option in _OF_THE_PLAN or "vllm_" + option in inventory.known or option in OPTIONS or option in _NEVER_READY
+        ):
+            yield Fault("extra_argument_known", word, {"option": option})

@@ -292,7 +292,9 @@ def test_a_host_that_nobody_has_seen_is_named() -> None:
 
 
 def test_the_head_gets_ranks_where_any_plan_gives_it_some() -> None:
-    variables = {f"gpu{n}": host(n, 1 if n == 1 else 2, vllm_max_model_len=2048) for n in (1, 2, 3)}
+    variables = {
+        f"gpu{n}": host(n, 1 if n == 1 else 2, vllm_max_model_len=2048, llm_bundle_dir="/bundle") for n in (1, 2, 3)
+    }
     deployments = {"pair": {"hosts": list(variables), "head": "gpu1"}}
     decided = answer(variables, deployments)
     assert not refused(decided)

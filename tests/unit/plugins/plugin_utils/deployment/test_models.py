@@ -11,9 +11,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import wo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import (
+    Source,
+    folder_of,
     folders_outside,
+    giving_host,
     model_path,
     needed_models,
+    origins,
+    source_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.disks import disk_needs
 
@@ -99,3 +104,54 @@ def test_a_folder_elsewhere_is_a_mount_of_its_own(model: str, outside: list[str]
 )  # fmt: skip
 def test_where_the_model_lies(model: str, path: str) -> None:
     assert model_path(host(1, vllm_model=model)) == path
+
+
+@pytest.mark.parametrize(
+    ("said", "source"),
+    [
+        ("", Source("", "")),
+        ("host:/data/big", Source("host", "/data/big")),
+        ("controller:/data/big", Source("controller", "/data/big")),
+        ("rsync://store/models/big", Source("rsync", "rsync://store/models/big")),
+        ("rclone:s3:models/big", Source("rclone", "s3:models/big")),
+        ({"org/big": "host:/data/big"}, Source("host", "/data/big")),
+        ({"org/words": "host:/data/words"}, Source("", "")),
+        ("/data/big", Source("", "")),
+    ],
+)
+def test_where_a_model_comes_from(said: Any, source: Source) -> None:
+    assert source_of({**SERVED, "models_source": said}, "org/big") == source
+
+
+def test_a_text_is_about_the_served_model_only() -> None:
+    variables = {**SERVED, "models_source": "host:/data/big/", "models_dir": "/m"}
+    assert source_of(variables, "org/words") == Source("", "")
+    assert folder_of(variables, "org/big") == model_path(variables) == "/data/big"
+    assert folder_of(variables, "org/words") == "/m/org--words"
+
+
+def test_how_each_model_comes_to_a_host() -> None:
+    variables = {
+        **SERVED,
+        "models_dir": "/m",
+        "models_source": {"org/lora": "rclone:s3:lora", "org/nfs": "host:/nfs/a"},
+    }
+    records = [
+        {"kind": "model", "model": "org/big", "urls": ["https://hub/big"]},
+        {"kind": "model", "model": "org/words"},
+    ]
+    found = origins(["org/big", "org/words", "/data/small", "org/lora", "org/nfs"], variables, records)
+    assert [(one["how"], one["folder"], one["weights"]) for one in found] == [
+        ("hub", "/m/org--big", True),
+        ("bundle", "/m/org--words", False),
+        ("there", "/data/small", True),
+        ("program", "/m/org--lora", True),
+        ("there", "/nfs/a", True),
+    ]
+
+
+def test_who_has_a_model_hands_it_on() -> None:
+    needs = {"a": ["org/big"], "b": ["org/big"], "c": ["org/other"], "d": ["org/big"]}
+    assert giving_host("org/big", ["a", "b", "c"], needs) == "a"
+    assert giving_host("org/big", ["b"], needs, ["c", "d"]) == "d"
+    assert giving_host("org/big", ["c"], needs, ["d"]) == ""
