@@ -25,8 +25,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work impo
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet, HostVariables
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.report import report_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.report import report_lines, verdict
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.settings import check_arguments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 
@@ -47,7 +48,7 @@ class ActionModule(ActionBase):
         )
         lang = options["language"]
         found = self.check(task_vars, lang)
-        lines = report_lines(found["report"], lang)
+        lines = [verdict(found["report"], lang), *report_lines(found["report"], lang)]
         if found["warning"]:
             lines += ["", *found["warning"].splitlines()]
         Display().display("\n" + "\n".join(lines) + "\n")
@@ -74,8 +75,7 @@ class ActionModule(ActionBase):
         hosts = [host for host in looked_at if host in fleet.playing]
         code, asked, images = code_digest(), {}, {}
         for host in hosts:
-            bundle = str(fleet[host].get("llm_bundle_dir") or "")
-            records = known_records(bundle, lang)
+            records = known_records(manifest_folder(fleet[host]), lang)
             sharing = names[host]["sharing"]
             if len(sharing) > 1:
                 images[host] = list(dict.fromkeys(image_to_run(fleet[each], records) for each in sharing))

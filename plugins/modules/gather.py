@@ -64,6 +64,15 @@ options:
   challenge:
     description: Internal. With what the host's secrets are sealed, so that their values stay there. Left out, none is looked at.
     type: str
+  discover:
+    description: Whether RV(ansible_facts.llm_discovered) is looked for, which takes some seconds.
+    type: bool
+    default: false
+  reach:
+    description: With O(discover), addresses (C(HOST) or C(HOST:PORT)) to which the host tries a connection.
+    type: list
+    elements: str
+    default: []
   needs:
     description: Internal. What the bundle puts on the host's disks.
     type: list
@@ -290,6 +299,13 @@ ansible_facts:
       type: list
       elements: str
       sample: [0.3.0-1f2e3d4c5b6a, 0.3.0-1f2e3d4c5b6a.wheels]
+    llm_discovered:
+      description:
+        - Only returned with O(discover). C(versions) of Docker's engine (C(docker)) and the container toolkit (C(toolkit)), empty where there is none;
+          the addresses of O(reach) that C(reached) take a connection; and C(models), the weights in folders in which people keep them, each with C(path),
+          C(name), C(bytes) and C(format) (V(safetensors), V(pytorch) or V(gguf)). C(complete) says whether all folders were searched in time.
+        - C(disks) are the file systems of these folders and of the engine, each with C(path), C(available_bytes) and C(total_bytes).
+      type: dict
     llm_server_units:
       description: The names of the units that run vLLM or Ray without a container.
       type: list
@@ -313,6 +329,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.facts import default_collectors
 from ansible.module_utils.facts.ansible_collector import get_ansible_collector
 from ansible.module_utils.facts.namespace import PrefixFactNamespace
+from ansible_collections.baremetal.llm.plugins.module_utils._discover import disks, reached, versions, weights
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._environment import environments
@@ -476,9 +493,18 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_engine": engine,
         "llm_server_units": server_units(),
         "llm_probe": probe_state(options["probe_state"]),
+        **discovered(options, programs),
         **of_environments(options, programs),
         **of_earlier_runs(options, Host(programs, gpu)),
     }
+
+
+def discovered(options: dict[str, Any], programs: Programs) -> dict[str, Any]:
+    """What is asked of a host that no inventory describes yet."""
+    if not options["discover"]:
+        return {}
+    found = {"versions": versions(programs), "reached": reached(options["reach"]), "disks": disks()}
+    return {"llm_discovered": {**found, **weights()}}
 
 
 def of_environments(options: dict[str, Any], programs: Programs) -> dict[str, Any]:
@@ -529,6 +555,8 @@ def main() -> None:
             "deployment_dir": {"type": "path"},
             "probe_state": {"type": "path", "default": "/run/llm-probe/state.json"},
             "docker_root": {"type": "path"},
+            "discover": {"type": "bool", "default": False},
+            "reach": {"type": "list", "elements": "str", "default": []},
             "vllm_python": {"type": "path"},
             "base_python": {"type": "path"},
             "secrets_dir": {"type": "path"},

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import oldest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems, planned_driver
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import AUTO
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import CHECKS, ERROR, Findings
@@ -51,4 +52,14 @@ def image_findings(hosts: Hosts, deployment: Deployment) -> Findings:
 def _driver(hosts: Hosts, host: str) -> str | None:
     """The driver that a host will have."""
     wanted = {"nvidia_driver_" + name: hosts.get(host, "driver_" + name) for name in ("method", "version")}
-    return planned_driver(wanted, hosts.get(host, "drivers") or ()) or hosts.loaded_driver(host)
+    loaded = hosts.loaded_driver(host)
+    # Whose driver this collection has not installed keeps it (install/method.py).
+    ours = "nvidia_driver" in (hosts.facts[host].get("llm_records") or {})
+    if (
+        wanted["nvidia_driver_method"] == AUTO
+        and loaded
+        and not ours
+        and wanted["nvidia_driver_version"] in (None, "", loaded)
+    ):
+        return str(loaded)
+    return planned_driver(wanted, hosts.get(host, "drivers") or ()) or loaded

@@ -41,6 +41,12 @@ def _check(finding: Finding) -> dict[str, Any]:
     return {**same, "remedy": finding["allowed"]}
 
 
+def verdict(report: Mapping[str, Any], lang: str = "en") -> str:
+    """Whether the hosts are fine, what was looked at, and what can come next."""
+    code = "preflight_passed" if report["ok"] else "preflight_failed"
+    return message(code, lang, hosts=len(report["hosts"]), errors=report["errors"], warnings=report["warnings"])
+
+
 def report_lines(report: Mapping[str, Any], lang: str = "en") -> list[str]:
     """One line per host: whether it is fine, else what is wrong by its code."""
     lines = []

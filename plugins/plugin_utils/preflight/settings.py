@@ -20,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     is_made,
     is_venv,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online, manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 Records = Sequence[Mapping[str, Any]]
@@ -83,9 +84,9 @@ def check_arguments(
 
 
 def bundle_of(variables: Mapping[str, Any], role: Mapping[str, Any]) -> str:
-    """The folder of the bundle that a host gets everything from; empty where it needs none."""
-    needed = is_true(variables["llm_offline"]) and is_true(role["preflight_bundle_required"])
-    return str(variables["llm_bundle_dir"]) if needed else ""
+    """The folder whose manifest says what a host gets; empty where none is needed."""
+    needed = is_true(variables["llm_offline"]) or is_online(variables)
+    return manifest_folder(variables) if needed and is_true(role["preflight_bundle_required"]) else ""
 
 
 def _gathered(variables: Mapping[str, Any]) -> dict[str, Any]:

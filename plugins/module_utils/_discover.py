@@ -1,0 +1,142 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What somebody wants to know of a host that no inventory describes yet: programs, model weights, ways to the internet."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+# Folders in which people keep models. Only what is below them is looked at, and what belongs to other file systems as well.
+PLACES = (
+    *("/data", "/models", "/model", "/mnt", "/srv", "/opt", "/nvme", "/raid", "/home", "/root"),
+    *("/root/.cache/huggingface/hub", "/root/.cache/modelscope/hub"),
+)
+DEPTH = 6
+# So long is searched: a folder with millions of files must not hold up a question.
+SEARCH_SECONDS = 3.0
+MOST_MODELS = 100
+# Nothing of this is looked into: the system's, the engine's, and environments.
+_IGNORED = re.compile(r"^(proc|sys|dev|run|overlay2|containers|node_modules|site-packages|__pycache__|\..*)$")
+# A folder of Hugging Face's cache, and of a snapshot in it.
+_CACHED = re.compile(r"/models--([^/]+)--([^/]+)/snapshots/[^/]+$")
+_VERSION = re.compile(r"\d+(\.\d+)+")
+CONNECT_SECONDS = 3.0
+
+
+def versions(programs: Any) -> dict[str, str]:
+    """The releases of Docker's engine and of the container toolkit; empty where there is none."""
+    found = {"docker": programs.answer("dockerd", "--version"), "toolkit": programs.answer("nvidia-ctk", "--version")}
+    matches = {name: _VERSION.search(text or "") for name, text in found.items()}
+    return {name: match.group(0) if match else "" for name, match in matches.items()}
+
+
+def reached(addresses: Iterable[str], seconds: float = CONNECT_SECONDS) -> list[str]:
+    """Which of the addresses (HOST or HOST:PORT, 443 by default) take a connection. All are tried at once, and a name that nobody resolves costs no more."""
+    asked = list(addresses)
+    answered: dict[str, bool] = {}
+
+    def connect(address: str) -> None:
+        host, _colon, port = address.partition(":")
+        try:
+            socket.create_connection((host, int(port or 443)), seconds).close()
+        except (OSError, ValueError):
+            return
+        answered[address] = True
+
+    threads = [threading.Thread(target=connect, args=(address,), daemon=True) for address in asked]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [address for address in asked if answered.get(address)]
+
+
+def weights(places: Iterable[str] = PLACES, seconds: float = SEARCH_SECONDS) -> dict[str, Any]:
+    """The models below some folders: ``models``, each with ``path``, ``name`` (as far as the path tells), ``bytes`` and ``format`` (safetensors,
+    pytorch or gguf), and ``complete``, whether all was searched."""
+    deadline = time.monotonic() + seconds
+    models: dict[str, dict[str, Any]] = {}
+    for place in places:
+        for folder, files in _folders(place, deadline):
+            for model in _models_in(folder, files):
+                models.setdefault(os.path.realpath(model["path"]), model)
+            if len(models) >= MOST_MODELS:
+                break
+    found = sorted(models.values(), key=lambda model: str(model["path"]))[:MOST_MODELS]
+    return {"models": found, "complete": time.monotonic() < deadline and len(models) < MOST_MODELS}
+
+
+def disks(places: Iterable[str] = (*PLACES, "/var/lib/docker", "/")) -> list[dict[str, Any]]:
+    """The file systems of these folders, each once: ``path`` (the first folder on it), ``available_bytes``, ``total_bytes``."""
+    found: dict[int, dict[str, Any]] = {}
+    for place in places:
+        try:
+            device, space = os.stat(place).st_dev, os.statvfs(place)
+        except OSError:
+            continue
+        sizes = {"available_bytes": space.f_bavail * space.f_frsize, "total_bytes": space.f_blocks * space.f_frsize}
+        found.setdefault(device, {"path": place, **sizes})
+    return list(found.values())
+
+
+def _folders(place: str, deadline: float) -> Iterator[tuple[str, list[str]]]:
+    """The folders below one, to a depth, with the names of their files."""
+    # Hidden folders are passed over below a place, but a place may be one.
+    below = [(place, 0)]
+    while below and time.monotonic() < deadline:
+        folder, depth = below.pop()
+        files = []
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        if depth < DEPTH and not _IGNORED.match(entry.name):
+                            below.append((entry.path, depth + 1))
+                    else:
+                        files.append(entry.name)
+        except OSError:
+            continue
+        yield folder, files
+
+
+def _models_in(folder: str, files: list[str]) -> Iterator[dict[str, Any]]:
+    # One file of a model that is split stands for all.
+    for name in files:
+        if name.endswith(".gguf") and not re.search(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", name):
+            path = os.path.join(folder, name)
+            yield {"path": path, "name": name[: -len(".gguf")], "bytes": _size([path]), "format": "gguf"}
+    if "config.json" not in files:
+        return
+    for ending, kind in ((".safetensors", "safetensors"), (".bin", "pytorch")):
+        paths = [os.path.join(folder, name) for name in files if name.endswith(ending)]
+        # Small ones are adapters and states of something else.
+        if paths and _size(paths) > 1 << 20:
+            yield {"path": folder, "name": _name(folder), "bytes": _size(paths), "format": kind}
+            return
+
+
+def _name(folder: str) -> str:
+    """PUBLISHER/NAME, as the last two parts of a path or a folder of a cache say."""
+    cached = _CACHED.search(folder)
+    if cached:
+        return "{0}/{1}".format(*cached.groups())
+    # ModelScope writes a dot in a name as three underscores.
+    parts = folder.rstrip("/").replace("___", ".").split("/")
+    return "/".join(parts[-2:])
+
+
+def _size(paths: list[str]) -> int:
+    total = 0
+    for path in paths:
+        try:
+            total += os.stat(path).st_size
+        except OSError:
+            continue
+    return total

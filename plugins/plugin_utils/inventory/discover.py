@@ -1,0 +1,331 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From what was found on hosts that no inventory describes to an inventory: which deployments there are, and the text of its files.
+
+Pure: facts in, texts out. Hosts with equal GPUs belong together, others are kept apart. A model that fits one host has a replica on each of
+them, behind a gateway; one that does not is split over the hosts that are alike.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line import (
+    deployment_name,
+    host_names,
+    release_for,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import aligned
+
+# With less context than this on one host, hosts that are alike serve a model together.
+USABLE_CONTEXT = 4096
+KEYS = ("name", "memory_mib", "compute_capability")
+
+
+@dataclass(frozen=True)
+class FoundHost:
+    """A host that answered."""
+
+    name: str
+    address: str
+    # Each with name, memory_mib, compute_capability.
+    gpus: tuple[Mapping[str, Any], ...] = ()
+    memory_mib: int = 0
+    # The largest free space in a folder for models.
+    free_bytes: int = 0
+    # As in bundle_systems: ubuntu-22.04.
+    system: str = ""
+    kernel: str = ""
+    networks: tuple[str, ...] = ()
+    # Releases of what is installed; empty where there is none.
+    driver: str = ""
+    docker: str = ""
+    toolkit: str = ""
+    reached: tuple[str, ...] = ()
+    models: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def kind(self) -> tuple[tuple[Any, ...], ...]:
+        """What hosts that belong together have in common."""
+        return tuple(sorted(tuple(gpu[key] for key in KEYS) for gpu in self.gpus))
+
+    @property
+    def cards(self) -> str:
+        """2 x Tesla V100-PCIE-16GB."""
+        return " + ".join(f"{count} x {name}" for name, count in Counter(gpu["name"] for gpu in self.gpus).items())
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """A deployment of the inventory."""
+
+    name: str
+    hosts: tuple[str, ...]
+    version: str
+    plan: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The deployments of a model on what was found, and why hosts have none: by kind of GPUs the error of the plan."""
+
+    deployments: tuple[Proposed, ...] = ()
+    refused: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def inventory_names(hosts: Sequence[str]) -> dict[str, str]:
+    """What each host is called in the inventory: by its name, where an address stands for it by gpu01, gpu02 and so on."""
+    numbers = iter(host_names(len(hosts) + 1))
+    taken = set(hosts)
+    found = {}
+    for host in hosts:
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            found[host] = host
+        else:
+            found[host] = next(name for name in numbers if name not in taken)
+    return found
+
+
+def found_host(name: str, address: str, facts: Mapping[str, Any]) -> FoundHost:
+    """What the module gather with ``discover`` says of a host, as far as an inventory needs it."""
+    discovered = facts.get("llm_discovered") or {}
+    known = [gpu for gpu in facts.get("llm_gpus_found") or [] if all(gpu.get(key) for key in KEYS)]
+    driver = (facts.get("llm_gpu") or {}).get("driver") or {}
+    networks = [
+        str(address["network"])
+        for interface in facts.get("llm_nics_found") or []
+        if interface.get("up") and interface.get("kind") not in ("loopback", "bridge", "tun", "tunnel")
+        for address in _networks(interface)
+    ]
+    versions = discovered.get("versions") or {}
+    return FoundHost(
+        name,
+        address,
+        tuple({key: gpu[key] for key in KEYS} for gpu in known),
+        int(facts.get("llm_memory_mib") or 0),
+        max((int(disk["available_bytes"]) for disk in discovered.get("disks") or []), default=0),
+        _system(facts),
+        str((facts.get("llm_host") or {}).get("kernel") or ""),
+        tuple(dict.fromkeys(networks)),
+        str(driver.get("loaded") or driver.get("installed") or ""),
+        str(versions.get("docker") or ""),
+        str(versions.get("toolkit") or ""),
+        tuple(discovered.get("reached") or ()),
+        tuple(discovered.get("models") or ()),
+    )
+
+
+def _networks(interface: Mapping[str, Any]) -> list[dict[str, str]]:
+    found = []
+    for address in interface.get("addresses") or []:
+        try:
+            network = ipaddress.ip_interface(str(address)).network
+        except ValueError:
+            continue
+        if network.version == 4 and network.prefixlen < 32:
+            found.append({"network": str(network)})
+    return found
+
+
+def _system(facts: Mapping[str, Any]) -> str:
+    distribution = str(facts.get("ansible_distribution") or facts.get("distribution") or "").lower()
+    full = str(facts.get("ansible_distribution_version") or facts.get("distribution_version") or "")
+    major = full.split(".")[0]
+    return f"{distribution}-{full if distribution in ('ubuntu', 'openeuler') else major}" if distribution else ""
+
+
+def kinds(hosts: Sequence[FoundHost]) -> list[list[FoundHost]]:
+    """Hosts with equal GPUs together, in the order in which they were named; hosts without GPUs are in none."""
+    found: dict[tuple[Any, ...], list[FoundHost]] = {}
+    for host in hosts:
+        if host.gpus:
+            found.setdefault(host.kind, []).append(host)
+    return list(found.values())
+
+
+def propose(hosts: Sequence[FoundHost], model: str, config: Mapping[str, Any], language: str) -> Proposal:
+    """The deployments of a model: a replica on each host that it fits, else one over all hosts that are alike."""
+    found: list[tuple[tuple[str, ...], str, Mapping[str, Any]]] = []
+    refused: dict[str, Mapping[str, Any]] = {}
+    for alike in kinds(hosts):
+        version = release_for(alike[0].gpus)
+        alone = _plan(alike[:1], version, config, language)
+        if alone["ok"] and (len(alike) == 1 or _context(alone) >= USABLE_CONTEXT):
+            found += [((host.name,), version, alone) for host in alike]
+            continue
+        together = _plan(alike, version, config, language) if len(alike) > 1 else alone
+        if together["ok"]:
+            found.append((tuple(host.name for host in alike), version, together))
+        elif alone["ok"]:
+            found += [((host.name,), version, alone) for host in alike]
+        else:
+            refused[f"{len(alike)} x {alike[0].cards}"] = together
+    name = deployment_name(model)
+    named = [name] if len(found) == 1 else [f"{name}_{number}" for number in range(1, len(found) + 1)]
+    deployments = (Proposed(each, *one) for each, one in zip(named, found, strict=True))
+    return Proposal(tuple(deployments), refused)
+
+
+def _context(plan: Mapping[str, Any]) -> int:
+    return int((plan.get("settings") or {}).get("max_model_len") or 0)
+
+
+def _plan(hosts: Sequence[FoundHost], version: str, config: Mapping[str, Any], language: str) -> dict[str, Any]:
+    nodes = [{"host": host.name, "gpus": [dict(gpu) for gpu in host.gpus]} for host in hosts]
+    planned: dict[str, Any] = plan_deployment(dict(config), nodes, {"vllm_version": version}, language)
+    return planned
+
+
+# What ssh and Ansible say of a host, by a part of it: the code of what to do.
+_WHY = (
+    ("permission denied", "discover_login"),
+    ("authentication", "discover_login"),
+    ("host key verification", "discover_host_key"),
+    ("identification has changed", "discover_host_key"),
+    ("could not resolve", "discover_name"),
+    ("timed out", "discover_timeout"),
+    ("no route", "discover_timeout"),
+    ("refused", "discover_refused"),
+    ("missing sudo password", "discover_sudo"),
+    ("sudo", "discover_sudo"),
+    ("python", "discover_python"),
+)
+
+
+def unreached(name: str, said: str, language: str) -> dict[str, str]:
+    """A host that did not answer, or not as it has to: what was said, and what to do."""
+    text = " ".join(str(said).split())
+    advice = next((code for part, code in _WHY if part in text.lower()), "discover_other")
+    return problem(
+        "discover_unreached",
+        language,
+        value=text[:300],
+        where=message("where_host", language, host=name),
+        host=name,
+        advice=message(advice, language, host=name),
+    )
+
+
+def refusals(proposal: Proposal, model: str, language: str) -> list[dict[str, str]]:
+    """A model that no kind of hosts can serve: for each why, and what comes nearest."""
+    found = []
+    for fleet, plan in proposal.refused.items():
+        error = (plan.get("predicted") or {}).get("error") or {}
+        other = next((one["change"] for one in plan.get("alternatives") or [] if one.get("ok")), None)
+        values = {"model": model, "fleet": fleet, "why": error.get("message", "-")}
+        values["instead"] = str(other or error.get("remedy") or message("discover_another_model", language))
+        found.append(problem("discover_does_not_fit", language, value=model, where="-e llm_model", **values))
+    return found
+
+
+def fleet_table(hosts: Sequence[FoundHost], language: str) -> list[str]:
+    """What was found, a line for each host."""
+    columns = ("host", "gpus", "memory", "disk", "system", "driver", "docker", "toolkit", "internet", "models")
+    none = message("discover_none", language)
+    rows = [[message("discover_" + column, language) for column in columns]]
+    for host in hosts:
+        cells = [host.name, host.cards or none, human_bytes(host.memory_mib << 20), human_bytes(host.free_bytes)]
+        cells += [text or none for text in (host.system, host.driver, host.docker, host.toolkit)]
+        cells += [message("discover_yes" if host.reached else "discover_no", language), str(len(host.models))]
+        rows.append(cells)
+    return aligned(rows, (2, 3, 9), ruled=True)
+
+
+# -- the files of an inventory -----------------------------------------------------------------------------------------
+def inventory_files(
+    hosts: Sequence[FoundHost], proposal: Proposal, model: str, settings: Mapping[str, Any], day: str, language: str
+) -> dict[str, str]:
+    """The texts of an inventory by path. ``settings`` are what reaches the hosts (``ansible_user`` and the like), as they were given."""
+    files = {
+        "hosts.yml": _hosts_file(hosts, proposal, day, language),
+        "group_vars/all.yml": _all_file(hosts, proposal, settings, language),
+    }
+    for one in proposal.deployments:
+        files[f"group_vars/{one.name}.yml"] = _deployment_file(one, hosts, model, language)
+    return files
+
+
+def _comment(code: str, language: str, indent: str = "", **values: Any) -> str:
+    text = message(code, language, **values)
+    return "".join(f"{indent}# {line}\n" for line in text.splitlines())
+
+
+def _scalar(value: Any) -> str:
+    """A value as YAML has it on one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _hosts_file(hosts: Sequence[FoundHost], proposal: Proposal, day: str, language: str) -> str:
+    lines = [
+        _comment("discover_file_hosts", language, day=day),
+        "---\nall:\n  children:\n    llm_deployments:\n      children:\n",
+    ]
+    by_name = {host.name: host for host in hosts}
+    for one in proposal.deployments:
+        lines.append(
+            f"        {one.name}: # {message('discover_file_settings', language, path=f'group_vars/{one.name}.yml')}\n"
+        )
+        lines.append("          hosts:\n")
+        lines += [f"            {name}:\n" for name in one.hosts]
+    if len(proposal.deployments) > 1:
+        lines.append(_comment("discover_file_gateway", language, indent="    "))
+        lines.append(f"    llm_gateway:\n      hosts:\n        {proposal.deployments[0].hosts[0]}:\n")
+    lines.append("  hosts:\n")
+    named = [by_name[name] for one in proposal.deployments for name in one.hosts]
+    for host in named:
+        lines.append(f"    {host.name}:\n      ansible_host: {_scalar(host.address)}\n")
+        lines.append("      llm_gpus:\n")
+        for gpu in host.gpus:
+            said = ", ".join(f"{key}: {_scalar(gpu[key])}" for key in KEYS)
+            lines.append(f"        - {{{said}}}\n")
+    unused = [host.name for host in hosts if host not in named]
+    if unused:
+        lines.append(_comment("discover_file_unused", language, indent="    ", hosts=", ".join(unused)))
+    return "".join(lines)
+
+
+def _all_file(hosts: Sequence[FoundHost], proposal: Proposal, settings: Mapping[str, Any], language: str) -> str:
+    used = [host for host in hosts if any(host.name in one.hosts for one in proposal.deployments)]
+    online = all(host.reached for host in used)
+    lines = [_comment("discover_file_reach", language), "---\n".join(["", ""])]
+    lines += [f"{name}: {_scalar(value)}\n" for name, value in settings.items()]
+    lines.append("# " + message("discover_file_pipelining", language) + "\nansible_ssh_pipelining: true\n\n")
+    lines.append(f"llm_language: {language}\n\n")
+    lines.append(_comment("discover_file_online" if online else "discover_file_offline", language))
+    lines.append(f"llm_offline: {_scalar(not online)}\n")
+    if not online:
+        systems = sorted({host.system for host in used if host.system})
+        kernels = sorted({host.kernel for host in used if host.kernel})
+        lines.append("llm_bundle_dir: /srv/llm-bundle\n")
+        others = [system for system in systems if system not in SYSTEMS]
+        lines += [_comment("discover_file_system", language, systems=", ".join(others))] if others else []
+        lines.append(f"bundle_systems: {_scalar([system for system in systems if system in SYSTEMS])}\n")
+        lines.append(f"bundle_kernels: {_scalar(kernels)}\n")
+    return "".join(lines)
+
+
+def _deployment_file(one: Proposed, hosts: Sequence[FoundHost], model: str, language: str) -> str:
+    lines = [_comment("discover_file_deployment", language, name=one.name), "---\n"]
+    lines.append(f"vllm_model: {_scalar(model)}\n")
+    lines.append(f"vllm_version: {_scalar(one.version)} # {message('discover_file_release', language)}\n")
+    length = (one.plan.get("settings") or {}).get("max_model_len")
+    requests = (one.plan.get("predicted") or {}).get("max_concurrency")
+    if length and requests:
+        said = {"length": f"{int(length):,}", "requests": f"{int(requests):,}"}
+        lines.append(_comment("discover_file_plan", language, **said))
+    paths = [{m["path"] for m in host.models if m["name"] == model} for host in hosts if host.name in one.hosts]
+    shared = set.intersection(*paths) if paths else set()
+    if shared:
+        lines.append(_comment("discover_file_weights", language, path=sorted(shared)[0]))
+    return "".join(lines)
