@@ -15,10 +15,13 @@ from typing import Any, NamedTuple
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import versions
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import method_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import release_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import system_of as packages_system
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
 
 # Since R560 NVIDIA's installer prefers the open kernel modules, and takes an option for the kind.
 # https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/kernel-modules.html
@@ -198,10 +201,18 @@ class _Plan:
         self.lang = lang
         self.method = str(wish["method"])
         self.version = str(wish.get("version") or "")
-        self.branch = _branch(self.version)
         self.capabilities = [str(item) for item in wish.get("capabilities") or [] if item]
+        # Packages of a publisher are named after a branch: the one that is recommended for these GPUs, where nobody names a version.
+        self.branch = _branch(self.version) or (self._recommended() if self.method == "repository" else None)
         self.system = system_of(str(wish.get("distribution") or ""), str(wish.get("os_family") or ""))
         self.problems: list[str] = []
+
+    def _recommended(self) -> int | None:
+        try:
+            found = [recommended_release(item)["driver_branch_recommended"] for item in self.capabilities]
+        except InputError:
+            return None
+        return min((int(branch) for branch in found if branch), default=None)
 
     def refuse(self, code: str, **values: Any) -> None:
         self.problems.append(message("driver_" + code, self.lang, **values))
@@ -357,7 +368,7 @@ class _Bundled:
     def __init__(self, variables: Mapping[str, Any], method: str, read: Callable[[], Sequence[Record]]) -> None:
         facts = variables["ansible_facts"]
         system = packages_system(facts)
-        of_system = {"distribution": system.distribution, "release": release_of(facts)}
+        of_system = {"distribution": system.distribution, "release": system.release}
         self.match: dict[str, str] = {"method": method}
         if method == "packages":
             self.match |= {**of_system, "arch": system.arch}
@@ -382,7 +393,7 @@ def decide_driver(
 
     ``read`` returns the records of the bundle; ``found`` has ``gpus`` and ``driver``, what the modules gpu_facts and driver_facts found.
     """
-    method = str(variables["nvidia_driver_method"])
+    method = _method(variables, read, found)
     bundled = _Bundled(variables, method, read)
     wanted, facts = bundled.wanted, variables["ansible_facts"]
     # What the inventory says of the GPUs, and what the host says: without a driver that is what their PCI ids tell.
@@ -415,6 +426,9 @@ def decide_driver(
     kind = str(wish["kernel_module"])
     section = {
         **plan,
+        "method": method,
+        # How many GPUs the inventory says there are; none where it does not say.
+        "declared": len(variables.get("llm_gpus") or []),
         "wanted": wanted,
         "by_packages": method in ("packages", "repository"),
         "match": bundled.match,
@@ -429,7 +443,29 @@ def decide_driver(
         "new_kernel_module": kind if plan["install"] and kind != "auto" else "",
         "left": _left(method, bool(fabric_manager)),
     }
-    return section, _refused(variables, bundled, plan["install"], problems, lang)
+    return section, _refused(variables, method, bundled, plan["install"], problems, lang)
+
+
+def _method(variables: Mapping[str, Any], read: Callable[[], Sequence[Record]], found: Mapping[str, Any]) -> str:
+    """How the driver comes to a host; one that drives all its GPUs stays where nobody asks for another."""
+    driver, wanted = found["gpus"]["driver"], str(variables["nvidia_driver_version"] or "")
+    loaded = str(driver.get("loaded") or "")
+    cards = [str(card["compute_capability"]) for card in found["gpus"]["gpus"] if card.get("compute_capability")]
+    drives_all = found["gpus"].get("source") == "nvidia-smi" and not found["gpus"].get("problems")
+    fits = bool(loaded) and not driver.get("mismatch") and drives_all and wanted in ("", loaded)
+    files = [str(path) for path in found["driver"].get("ours") or ()]
+    ours = "runfile" if any(path.endswith(".run") for path in files) else "repository" if files else ""
+    facts = variables["ansible_facts"]
+    system = system_of(str(facts["distribution"]), str(facts["os_family"]))
+    return method_of(
+        "nvidia_driver",
+        str(variables["nvidia_driver_method"]),
+        ours=ours,
+        fits=fits and not driver_problems(loaded, cards),
+        bundled=bool(select(read(), "driver")),
+        offline=is_true(variables["llm_offline"]),
+        has_repository=bool(system and SYSTEMS[system].sources),
+    )
 
 
 def _runfile_options(version: str, kind: str, more: Sequence[str]) -> list[str]:
@@ -459,9 +495,11 @@ def _left(method: str, fabric_manager: bool) -> dict[str, Any]:
     }
 
 
-def _refused(variables: Mapping[str, Any], bundled: _Bundled, install: bool, problems: Sequence[str], lang: str) -> str:
+def _refused(
+    variables: Mapping[str, Any], method: str, bundled: _Bundled, install: bool, problems: Sequence[str], lang: str
+) -> str:
     """The first thing that is wrong; empty if there is none."""
-    facts, method = variables["ansible_facts"], str(variables["nvidia_driver_method"])
+    facts = variables["ansible_facts"]
     host, where = variables["inventory_hostname"], "group_vars/all.yml"
     shared = {
         "host": host,

@@ -8,7 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import package_plan
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import method_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
+    docker_repository,
+    package_plan,
+    system_of,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
     message,
@@ -24,6 +29,9 @@ PACKAGED = ("packages", "repository")
 VERSIONS_DIR = "/usr/local/lib/docker-engine"
 UNITS = ["containerd.service", "docker.service"]
 STATIC_UNIT = "/etc/systemd/system/docker.service"
+# What the role writes for an engine from packages, and what it adds where these come from their publisher.
+DROP_IN = "/etc/systemd/system/docker.service.d/baremetal-llm.conf"
+SOURCES = ("/etc/apt/sources.list.d/docker.sources", "/etc/yum.repos.d/docker.repo")
 DATA_ROOT = "/var/lib/docker"  # the engine's own default
 
 
@@ -66,11 +74,21 @@ def decide_engine(
 ) -> tuple[dict[str, Any], str]:
     """The section of the role docker, and the text of what is refused.
 
-    ``read`` returns the records of the bundle. ``found`` is what the role has looked at: ``units`` (paths of units of an engine), ``config``
-    (daemon.json), ``held`` (how much lies below the old data root) and ``flags`` (files that put runtimes on the command line).
+    ``read`` returns the records of the bundle. ``found`` is what the role has looked at: ``units`` (paths of units of an engine), ``ours`` (files
+    that only this role writes), ``config`` (daemon.json), ``held`` (how much lies below the old data root) and ``flags`` (files that put runtimes
+    on the command line).
     """
-    method, version = str(variables["docker_method"]), str(variables["docker_version"] or "")
+    version = str(variables["docker_version"] or "")
     facts = variables["ansible_facts"]
+    method = method_of(
+        "docker",
+        str(variables["docker_method"]),
+        ours=_ours(found),
+        fits=bool(set(found["units"]) - {STATIC_UNIT}),
+        bundled=bool(select(read(), "docker")),
+        offline=is_true(variables["llm_offline"]),
+        has_repository=docker_repository(system_of(facts)) is not None,
+    )
     plan = package_plan(facts, "docker", method, version)
     records = select(read(), "docker") if method == "static" else []
     bundled, wanted = versions(records, version)
@@ -85,6 +103,7 @@ def decide_engine(
     version_dir = f"{VERSIONS_DIR}/{wanted}"
     differs = _differs(facts, "docker")
     section = {
+        "method": method,
         "wanted": wanted,
         "packages": packages,
         "repository": plan["repository"],
@@ -119,6 +138,16 @@ def decide_engine(
         "flags": found.get("flags") or [],
     }
     return section, install_error(variables, asked, lang)
+
+
+def _ours(found: Mapping[str, Any]) -> str:
+    """The method with which this role has installed the engine before; empty if it has not."""
+    if STATIC_UNIT in found["units"]:
+        return "static"
+    files = set(found.get("ours") or ())
+    if DROP_IN not in files:
+        return ""
+    return "repository" if files.intersection(SOURCES) else "packages"
 
 
 def _differs(facts: Mapping[str, Any], role: str) -> Sequence[str]:

@@ -9,12 +9,17 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import install_error, merged, versions
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import method_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
     engine_options_for_cdi,
     package_plan,
+    system_of,
+    toolkit_repository,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
+# What the role adds to the sources of the host's packages, as others may.
+SOURCES = ("/etc/apt/sources.list.d/nvidia-container-toolkit.sources", "/etc/yum.repos.d/nvidia-container-toolkit.repo")
 # What nvidia-docker2 wrote into daemon.json and the toolkit does not.
 OLD_OPTIONS: dict[str, Any] = {"runtimes": {"nvidia": {"runtimeArgs": None}}}
 
@@ -24,12 +29,24 @@ def decide_toolkit(
 ) -> tuple[dict[str, Any], str]:
     """The section of the role nvidia_container_toolkit, and the text of what is refused.
 
-    ``read`` returns the records of the bundle; ``found`` has ``engine``, the version of the engine that runs (empty: none does).
+    ``read`` returns the records of the bundle; ``found`` has ``engine``, the version of the engine that runs (empty: none does), ``toolkit``, what
+    ``nvidia-ctk --version`` says (empty: there is none), and ``ours``, files that only this role writes.
     """
     prefix = "nvidia_container_toolkit_"
-    method, version = str(variables[prefix + "method"]), str(variables[prefix + "version"] or "")
+    version = str(variables[prefix + "version"] or "")
+    archives = select(read(), "nvidia_container_toolkit")
+    there = str(found.get("toolkit") or "")
+    method = method_of(
+        "nvidia_container_toolkit",
+        str(variables[prefix + "method"]),
+        ours=_ours(found, variables),
+        fits=bool(there) and (not version or version in there),
+        bundled=bool(archives),
+        offline=is_true(variables["llm_offline"]),
+        has_repository=toolkit_repository(system_of(variables["ansible_facts"])) is not None,
+    )
     plan = package_plan(variables["ansible_facts"], "toolkit", method, version)
-    records = select(read(), "nvidia_container_toolkit") if method == "bundle" else []
+    records = archives if method == "bundle" else []
     bundled, wanted = versions(records, version)
     named = variables.get(prefix + "packages")
     packages = plan["packages"] if named is None else named
@@ -38,6 +55,7 @@ def decide_toolkit(
     cdi = is_true(variables[prefix + "cdi_enabled"]) and options is not None
     copied = [record["path"] for record in records if str(record["version"]) == wanted]
     section = {
+        "method": method,
         "wanted": wanted,
         "packages": packages,
         "repository": plan["repository"],
@@ -61,3 +79,12 @@ def decide_toolkit(
         "repository": plan["repository"] is not None,
     }
     return section, install_error(variables, asked, lang)
+
+
+def _ours(found: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+    """The method with which this role has installed the toolkit before; empty if it has not."""
+    files = [str(path) for path in found.get("ours") or ()]
+    if any(path.startswith(f"{variables['llm_host_dir']}/bundle/") for path in files):
+        return "bundle"
+    recorded = "nvidia_container_toolkit" in (variables["ansible_facts"].get("llm_records") or {})
+    return "repository" if recorded and set(files).intersection(SOURCES) else ""

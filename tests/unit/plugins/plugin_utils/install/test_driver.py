@@ -151,7 +151,7 @@ def test_the_packages_of_every_family(system: tuple[str, str], source: str, kind
         (("openEuler", "RedHat"), {}, "method runfile"),
         (("Gentoo", "Gentoo"), {}, "which packages make a driver on Gentoo"),
         (("Rocky", "RedHat"), {"package_source": "distribution"}, "Allowed: nvidia"),
-        (("Ubuntu", "Debian"), {"version": "", "method": "repository"}, "Set nvidia_driver_version"),
+        (("Ubuntu", "Debian"), {"version": "", "method": "packages"}, "Set nvidia_driver_version"),
     ],
 )
 def test_what_no_table_knows_is_refused(system: tuple[str, str], wish: dict[str, Any], reason: str) -> None:
