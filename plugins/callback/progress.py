@@ -25,10 +25,9 @@ options:
     env:
       - name: LLM_PROGRESS_EVERY_SECONDS
   language:
-    description: The language of the line.
+    description: The language of the line. Left out, it is that of whoever runs Ansible, by E(LC_ALL), E(LC_MESSAGES) and E(LANG).
     type: str
     choices: [en, zh]
-    default: en
     ini:
       - section: callback_llm_progress
         key: language
@@ -38,11 +37,13 @@ author:
   - The baremetal.llm authors (@baremetal-llm)
 """
 
+import os
 import threading
 import time
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.running import Running
 
 # How many times in such an interval the tasks are looked at: a line is late by one of these parts at most.
@@ -58,7 +59,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc,unused-ignore]
     CALLBACK_NEEDS_ENABLED = True
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        self.running = Running(float(self.get_option("every_seconds")), self.get_option("language"))
+        self.running = Running(
+            float(self.get_option("every_seconds")), self.get_option("language") or language_of(os.environ)
+        )
         self.over = threading.Event()
         threading.Thread(target=self.watch, daemon=True).start()
 

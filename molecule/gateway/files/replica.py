@@ -1,7 +1,8 @@
 """A replica without a model: an OpenAI-compatible server of one file, behind the real program that answers for vLLM (--middleware).
 
-It speaks the part of the API that a gateway sees: completions and chat, at once or streamed, the list of models, /health and /metrics. What it
-says are the numbers of its tokens. `--probe` writes what llm-probe.py would: without a container there is nothing that the probe could ask.
+It speaks the part of the API that a gateway sees: completions and chat, at once or streamed, the call of a tool, the list of models, /health and
+/metrics. What it says are the numbers of its tokens. `--probe` writes what llm-probe.py would: without a container there is nothing that the
+probe could ask.
 Python 3.8 and its standard library, as it runs on hosts that have nothing else.
 """
 
@@ -62,6 +63,11 @@ class Model:
             "system_fingerprint": self.name,
         }
         words = [" %d" % number for number in range(count)]
+        if asked.get("tools") and asked["messages"][-1]["role"] == "user":
+            message = {"role": "assistant", "content": None, "tool_calls": [call_of(asked["tools"][0]["function"])]}
+            usage = {"prompt_tokens": 1, "completion_tokens": count, "total_tokens": count + 1}
+            choices = [{"index": 0, "message": message, "finish_reason": "tool_calls"}]
+            return await answer(send, 200, dict(about, object="chat.completion", choices=choices, usage=usage))
         if not asked.get("stream"):
             await asyncio.sleep(pause * count)
             said = "".join(words)
@@ -82,6 +88,16 @@ class Model:
             line = json.dumps(dict(about, object=kind, choices=[], usage=usage))
             await send({"type": "http.response.body", "body": ("data: " + line + "\n\n").encode(), "more_body": True})
         return await send({"type": "http.response.body", "body": b"data: [DONE]\n\n"})
+
+
+def call_of(function):
+    """The call of a tool, with the first of the values that each of its parameters may have."""
+    arguments = {name: schema["enum"][0] for name, schema in function["parameters"]["properties"].items()}
+    return {
+        "id": "call-0",
+        "type": "function",
+        "function": {"name": function["name"], "arguments": json.dumps(arguments)},
+    }
 
 
 async def answer(send, status, content):
