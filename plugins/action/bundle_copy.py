@@ -112,7 +112,9 @@ class ActionModule(ActionBase):
     @staticmethod
     def _on_host(record: Record, options: dict[str, Any]) -> dict[str, Any]:
         path = "/".join(record["path"].split("/")[options["strip"] :])
-        return {"path": path, "source": record["path"], "size": record["size"], "sha256": record["sha256"]}
+        # Where no bundle is, the file lies in a folder of its own.
+        local = {"local": record["local"]} if record.get("local") else {}
+        return {"path": path, "source": record["path"], "size": record["size"], "sha256": record["sha256"], **local}
 
     def _ask(
         self, arguments: dict[str, Any], files: list[dict[str, Any]], phase: str, task_vars: Any
@@ -160,7 +162,7 @@ class ActionModule(ActionBase):
     def _source(options: dict[str, Any], file: dict[str, Any]) -> str:
         """Where the bundle has a file."""
         bundle = options["bundle"]
-        source = inside(bundle, file["source"])
+        source = os.path.realpath(file["local"]) if file.get("local") else inside(bundle, file["source"])
         if source is None or not os.path.isfile(source):
             raise AnsibleActionFail(
                 message("bundle_not_a_file", options["language"], path=file["source"], bundle=bundle)

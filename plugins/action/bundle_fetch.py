@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import STATE_DIR
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import make_opener
+from ansible_collections.baremetal.llm.plugins.module_utils._download import make_opener
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import fetch, write_lists
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import ToolkitError

@@ -17,6 +17,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.search import search_config
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import (
     Question,
     Sources,
@@ -61,7 +62,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui impor
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import senders
@@ -69,6 +72,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import turns
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_html, plan_report
 
 FILE = "decision.json"
 
@@ -89,7 +93,7 @@ class ActionModule(ActionBase):
         earlier = plain(task_vars.get("llm_decision") or {})
         question = self._question(fleet, task_vars, earlier, lang, reports)
         try:
-            decided = decide(question, self._sources(lang))
+            decided = decide(question, self._sources(fleet, lang))
             # What the hosts hold was found at the beginning of the run: once the controller agrees with it, it has changed.
             agreements = [] if earlier else self._agreements(fleet, decided["hosts"], question)
             gateways, refused = self._gateways(fleet, decided, question)
@@ -115,8 +119,11 @@ class ActionModule(ActionBase):
         if not self._task.check_mode:
             text = json.dumps(without_secrets(decided), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
             write_report(os.path.join(reports, FILE), text, lang)
-        if decided["error"]:
-            raise AnsibleActionFail(decided["error"])
+            # Refused plans, too: the page says why.
+            write_report(os.path.join(reports, "plan.json"), plan_report(decided["plans"], "json"), lang)
+            write_report(os.path.join(reports, "plan.html"), plan_html(decided["plans"], lang, problems), lang)
+        if problems:
+            refuse(problems, lang, result)
         return {**result, "changed": False, **decided}
 
     def _work(
@@ -181,7 +188,7 @@ class ActionModule(ActionBase):
             records = (fleet[host].get("ansible_facts") or {}).get("llm_records") or {}
             if page:
                 mine = variables_of(fleet[host], role_options()["web_ui"])
-                held = known_records(str(fleet[host].get("llm_bundle_dir") or ""), str(fleet[host]["llm_language"]))
+                held = known_records(manifest_folder(fleet[host]), str(fleet[host]["llm_language"]))
                 image = bundled("images", held, (), [str(mine["web_ui_image"])])
                 section["asked"]["web_ui"] = digest([page, mine, certificate, image])
                 page["work"] = role_differs("web_ui", section["asked"], records)
@@ -212,7 +219,7 @@ class ActionModule(ActionBase):
             names=fleet["localhost"]["llm_inventory"].get("names") or {},
         )
 
-    def _sources(self, lang: str) -> Sources:
+    def _sources(self, fleet: Fleet, lang: str) -> Sources:
         """What is read on the controller when it is needed."""
 
         def text(path: str) -> str:
@@ -222,7 +229,13 @@ class ActionModule(ActionBase):
             read: dict[str, Any] = json.loads(text(path))
             return read
 
-        return Sources(lambda bundle: known_records(bundle, lang), config, text, resolved)
+        return Sources(
+            lambda bundle: known_records(bundle, lang),
+            config,
+            text,
+            resolved,
+            lambda model: search_config(model, fleet["localhost"]),
+        )
 
     def _agreements(
         self, fleet: Fleet, sections: Mapping[str, Mapping[str, Any]], question: Question

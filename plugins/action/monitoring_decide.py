@@ -30,6 +30,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import GRAFANA_PASSWORD, JOURNAL, Shelf
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, problem, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import exporters, gpu_exporters, refusal
@@ -142,7 +143,7 @@ class ActionModule(ActionBase):
         """The id of a container's image in the bundle: another one of the same name is another one."""
         if not container or not is_true(variables.get("llm_offline", True)):
             return []
-        records = known_records(str(variables.get("llm_bundle_dir") or ""), lang)
+        records = known_records(manifest_folder(variables), lang)
         return bundled("images", records, (), [str(container["image"])])
 
     def _on_host(self, collectors: Sequence[str], fleet: Fleet) -> str | None:
@@ -161,7 +162,7 @@ class ActionModule(ActionBase):
         if not made:
             return {}
         if is_true(watching.get("llm_offline", True)):
-            records = known_records(str(watching.get("llm_bundle_dir") or ""), lang)
+            records = known_records(manifest_folder(watching), lang)
             if made["image"] not in [image["reference"] for image in held_images(records)]:
                 values = {"value": made["image"], "where": "monitoring_grafana_image"}
                 raise AnsibleActionFail(render([problem("grafana_not_bundled", lang, **values)], lang))

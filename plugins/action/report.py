@@ -12,6 +12,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import KEYS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import gpu_exporters, groups
@@ -19,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.starts import first_start
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.use_it import Address
 
 
 class ActionModule(ActionBase):
@@ -67,6 +69,8 @@ class ActionModule(ActionBase):
             },
             (decided.get("rolling") or {}).get("meanwhile") or {},
             groups(self._gpu_exporters(fleet, hosts, controller, lang)),
+            addresses=self._addresses(fleet, deployments, decided.get("plans") or {}, gateways),
+            written=[os.path.join(str(controller["llm_report_dir"]), name) for name in ("plan.html", "report.txt")],
         )
         Display().display("\n" + "\n".join(lines) + "\n")
         if not self._task.check_mode:
@@ -74,6 +78,36 @@ class ActionModule(ActionBase):
             path = os.path.join(str(controller["llm_report_dir"]), "report.txt")
             write_report(path, "\n".join(lines) + "\n", lang)
         return {**result, "changed": False, "lines": lines}
+
+    @staticmethod
+    def _addresses(
+        fleet: Fleet,
+        deployments: Mapping[str, Mapping[str, Any]],
+        plans: Mapping[str, Mapping[str, Any]],
+        gateways: Mapping[str, Mapping[str, Any]],
+    ) -> list[Address]:
+        """What answered in this run: gateways where there are any, else the deployments themselves."""
+        folder = str(fleet["localhost"]["llm_secrets_dir"])
+        kinds = {name: str(plan.get("kind") or "") for name, plan in plans.items()}
+        found = []
+        for host, section in sorted(gateways.items()):
+            if "_gateway_answered" in fleet[host] and section["models"]:
+                names = [model["name"] for model in section["models"]]
+                path = os.path.join(folder, f"{KEYS}{section['keys'][0]['name']}") if section["keys"] else ""
+                key = {"key_file": path} if os.path.isfile(path) else {"key_variable": "gateway_keys"} if path else {}
+                kind = next(iter(kinds.values()), "chat")
+                found.append(Address(section["url"], names, root=str(section["certificate"]["root"]), kind=kind, **key))
+        if found:
+            return found
+        for name, deployment in sorted(deployments.items()):
+            head = fleet[deployment["head"]]
+            serving = head.get("llm_serving")
+            if serving and kinds.get(name):
+                said = head.get("vllm_api_key") is not None
+                path = os.path.join(folder, f"{name}_api_key")
+                key = {"key_variable": "vllm_api_key"} if said else {"key_file": path} if os.path.isfile(path) else {}
+                found.append(Address(str(serving["url"]), [str(serving["model"])], kind=kinds[name], **key))
+        return found
 
     @staticmethod
     def _gpu_exporters(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,10 @@ options:
     description: Code of the message.
     type: str
     required: true
+  language:
+    description: The language, V(en) or V(zh). Empty stands for that of whoever runs Ansible, by E(LC_ALL), E(LC_MESSAGES) and E(LANG).
+    type: str
+    default: ""
   value:
     description: For an error, the value that is wrong.
     type: str
@@ -31,8 +36,6 @@ options:
     description: For an error, where the value is set, or where to look.
     type: str
     default: ""
-extends_documentation_fragment:
-  - baremetal.llm.language
 notes:
   - For the roles of this collection. The text's placeholders are given as keywords of their names.
 """
@@ -55,10 +58,11 @@ _value:
 """
 
 
-def message(code: str, language: str = "en", value: str = "", where: str = "", **values: Any) -> str:
+def message(code: str, language: str = "", value: str = "", where: str = "", **values: Any) -> str:
     """The filter; see the documentation above."""
     if code not in catalogue.TEXTS["en"]:
         raise AnsibleFilterError(f"message: the catalogue has no {code!r}")
+    language = language or catalogue.language_of(os.environ)
     if code + "_allowed" in catalogue.TEXTS["en"]:
         return catalogue.error_text(code, catalogue.language(language), value, where, **values)
     return catalogue.message(code, language, **values)

@@ -12,10 +12,18 @@ import hashlib
 import os
 import shutil
 import tarfile
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, Sequence
 
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of, stamp
-from ansible_collections.baremetal.llm.plugins.module_utils._rehash import STATE_NAME, write_json
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, is_right, sha256_of, stamp
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
+from ansible_collections.baremetal.llm.plugins.module_utils._download import PART
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import (
+    STATE_NAME,
+    read_state,
+    sha256_on_disk,
+    write_json,
+    yield_to_others,
+)
 
 INCOMING = ".incoming"
 # Small files arrive in one archive of this name, each as a member with the name under which it would arrive alone.
@@ -42,6 +50,12 @@ def commit(dest: str, file: Mapping[str, Any], arrived: str, state: dict[str, An
     if found != file["sha256"]:
         _remove(arrived)
         return found
+    place(dest, file, arrived, state)
+    return found
+
+
+def place(dest: str, file: Mapping[str, Any], arrived: str, state: dict[str, Any]) -> None:
+    """The same for a file whose content was compared just now."""
     final = os.path.join(dest, file["path"])
     os.makedirs(os.path.dirname(final), mode=0o755, exist_ok=True)
     with open(arrived, "rb") as stream:
@@ -50,8 +64,7 @@ def commit(dest: str, file: Mapping[str, Any], arrived: str, state: dict[str, An
     if os.geteuid() == 0:
         os.chown(arrived, 0, 0)
     os.replace(arrived, final)
-    state[file["path"]] = {"sha256": found, "stamp": stamp(final)}
-    return found
+    state[file["path"]] = {"sha256": file["sha256"], "stamp": stamp(final)}
 
 
 def unpack(dest: str, files: Iterable[Mapping[str, Any]]) -> None:
@@ -91,11 +104,75 @@ def take_over(dest: str, files: Iterable[Mapping[str, Any]], state: dict[str, An
     return taken
 
 
-def remove_leftovers(dest: str) -> None:
-    """Remove whatever lies where files arrive: of files that nobody asks for any more, or of other kinds."""
+def remove_leftovers(dest: str, files: Iterable[Mapping[str, Any]] = ()) -> None:
+    """Remove whatever lies where files arrive, of files that nobody asks for any more or of other kinds; all but what these files began."""
     incoming = os.path.join(dest, INCOMING)
+    kept = {incoming_name(file) for file in files}
     for name in os.listdir(incoming):
-        _remove(os.path.join(incoming, name))
+        if name.partition(".")[0] not in kept:
+            _remove(os.path.join(incoming, name))
+
+
+def look(
+    dest: str, files: Sequence[Mapping[str, Any]], content: bool, check_mode: bool, variable: str
+) -> dict[str, Any]:
+    """Which files a folder lacks (``missing``), which of these were right once (``rotten``) and which have arrived (``taken``); makes room for
+    the rest, where the connection's user may put it. With `content` every file is read, else only one that was touched.
+
+    `variable` names the folder's setting, for the refusal where there is no room (CodedError).
+    """
+    state = read_state(dest)
+    if content:
+        yield_to_others()
+    missing = [file for file in files if not _is_right(os.path.join(dest, file["path"]), file, state, content)]
+    rotten = [file["path"] for file in missing if _is_rotten(os.path.join(dest, file["path"]), file, state)]
+    incoming, taken = os.path.join(dest, INCOMING), []
+    if missing and not check_mode:
+        os.makedirs(incoming, mode=0o700, exist_ok=True)
+        os.chown(incoming, int(os.environ.get("SUDO_UID", "-1")), -1)
+        taken = take_over(dest, missing, state)
+        if taken:
+            write_state(dest, state)
+        _require_room(dest, [file for file in missing if file["path"] not in taken], variable)
+    return {"missing": [file["path"] for file in missing], "rotten": rotten, "taken": taken}
+
+
+def _require_room(dest: str, files: Sequence[Mapping[str, Any]], variable: str) -> None:
+    """CodedError if there is no room for files, not even without what other interrupted runs have left. What they began themselves counts."""
+    begun = [stamp(os.path.join(dest, INCOMING, incoming_name(file) + PART)) for file in files]
+    needed = sum(file["size"] for file in files) - sum(there[0] for there in begun if there)
+    if needed > _free_bytes(dest):
+        remove_leftovers(dest, files)
+    free = _free_bytes(dest)
+    if needed > free:
+        sizes = {"free": human_bytes(free), "needed": human_bytes(needed)}
+        raise CodedError("no_room", folder=dest, variable=variable, **sizes)
+
+
+def _free_bytes(folder: str) -> int:
+    """What everybody may still write there."""
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize
+
+
+def _is_right(path: str, file: Mapping[str, Any], state: Mapping[str, Any], content: bool) -> bool:
+    """Whether a file is there, by its note or, with `content`, by what the disk holds."""
+    if not content:
+        return is_right(path, file, state)
+    there = stamp(path)
+    try:
+        return there is not None and there[0] == file["size"] and sha256_on_disk(path) == file["sha256"]
+    except OSError:
+        return False  # what the disk cannot read is fetched again
+
+
+def _is_rotten(path: str, file: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Whether a file that is wrong was right once, and nobody has written to it since. The timer leaves no stamp of such a file."""
+    last = state.get(file["path"])
+    there = stamp(path)
+    if there is None or there[0] != file["size"] or not last or last.get("sha256") != file["sha256"]:
+        return False
+    return last.get("stamp") in (None, there)
 
 
 def _remove(path: str) -> None:

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import socket
-from typing import Any
+import urllib.parse
+from typing import Any, Iterator
 
 ENGINE_SOCKET = "/run/docker.sock"
 
@@ -66,3 +68,20 @@ def read_engine(path: str = ENGINE_SOCKET, timeout: float = 5) -> dict[str, Any]
         }
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+@contextlib.contextmanager
+def saved_image(reference: str, path: str = ENGINE_SOCKET, timeout: float = 600) -> Iterator[Any]:
+    """An image as ``docker save`` writes it, to be read forward. OSError if the engine does not have it.
+
+    The engine reads a layer from its disk before it sends the next piece, so the timeout is long.
+    """
+    connection = EngineConnection(path, timeout)
+    try:
+        connection.request("GET", "/images/{0}/get".format(urllib.parse.quote(reference, safe="")))
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise OSError("the engine answers {0} to the image {1}".format(answer.status, reference))
+        yield answer
+    finally:
+        connection.close()

@@ -122,82 +122,34 @@ taken:
 """
 
 import os
-from typing import Any, Mapping
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, is_right, stamp
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import (
     INCOMING,
     PACKED,
     commit,
     incoming_name,
-    remove_leftovers,
-    take_over,
+    look,
     unpack,
     write_state,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded, failure
-from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state, sha256_on_disk, yield_to_others
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded, failure
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state
 
 
-def free_bytes(folder: str) -> int:
-    """What everybody may still write there."""
-    status = os.statvfs(folder)
-    return status.f_bavail * status.f_frsize
-
-
-def make_room(module: AnsibleModule, dest: str, needed: int) -> None:
-    """Fail if there is no room for `needed` bytes, not even without what other interrupted runs have left."""
-    if needed > free_bytes(dest):
-        remove_leftovers(dest)
-    free = free_bytes(dest)
-    if needed > free:
-        sizes = {"free": human_bytes(free), "needed": human_bytes(needed)}
-        module.fail_json(**failure("no_room", folder=dest, variable="llm_host_dir", **sizes))
-
-
-def right(path: str, file: Mapping[str, Any], state: Mapping[str, Any], content: bool) -> bool:
-    """Whether a file is there, by its note or, with `content`, by what the disk holds."""
-    if not content:
-        return is_right(path, file, state)
-    there = stamp(path)
-    try:
-        return there is not None and there[0] == file["size"] and sha256_on_disk(path) == file["sha256"]
-    except OSError:
-        return False  # what the disk cannot read is fetched again
-
-
-def is_rotten(path: str, file: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
-    """Whether a file that is wrong was right once, and nobody has written to it since. The timer leaves no stamp of such a file."""
-    last = state.get(file["path"])
-    there = stamp(path)
-    if there is None or there[0] != file["size"] or not last or last.get("sha256") != file["sha256"]:
-        return False
-    return last.get("stamp") in (None, there)
-
-
-def look(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
+def check(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
     """Say which files the host lacks and which of them have arrived already, and make room where the connection's user may put the rest."""
-    state = read_state(dest)
-    content = bool(module.params["content"])
-    if content:
-        yield_to_others()
-    missing = [file for file in files if not right(os.path.join(dest, file["path"]), file, state, content)]
-    rotten = [file["path"] for file in missing if is_rotten(os.path.join(dest, file["path"]), file, state)]
-    incoming, taken = os.path.join(dest, INCOMING), []
-    if missing and not module.check_mode:
-        os.makedirs(incoming, mode=0o700, exist_ok=True)
-        os.chown(incoming, int(os.environ.get("SUDO_UID", "-1")), -1)
-        taken = take_over(dest, missing, state)
-        if taken:
-            write_state(dest, state)
-        make_room(module, dest, sum(file["size"] for file in missing if file["path"] not in taken))
+    found = look(dest, files, bool(module.params["content"]), module.check_mode, "llm_host_dir")
+    incoming = os.path.join(dest, INCOMING)
     module.exit_json(
-        changed=bool(missing),
-        missing=[file["path"] for file in missing],
-        rotten=rotten,
-        taken=taken,
-        arriving={file["path"]: os.path.join(incoming, incoming_name(file)) for file in missing},
+        changed=bool(found["missing"]),
+        **found,
+        arriving={
+            file["path"]: os.path.join(incoming, incoming_name(file))
+            for file in files
+            if file["path"] in found["missing"]
+        },
         arriving_packed=os.path.join(incoming, PACKED),
     )
 
@@ -239,7 +191,9 @@ def main() -> None:
     os.umask(0o022)
     dest, files = module.params["dest"], module.params["files"] or []
     try:
-        (look if module.params["phase"] == "check" else receive)(module, dest, files)
+        (check if module.params["phase"] == "check" else receive)(module, dest, files)
+    except CodedError as error:
+        module.fail_json(**failure(error.code, **error.values))
     except OSError as error:
         module.fail_json(**failure("not_writable", folder=dest, reason=error, variable="llm_host_dir"))
 

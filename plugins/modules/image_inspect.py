@@ -11,13 +11,13 @@ version_added: 0.1.0
 description:
   - Reads which GPUs the CUDA code of vLLM, torch and the libraries beside them is built for, and the versions of what vLLM runs
     on. Needs no GPU and no CUDA tool, and unpacks nothing to disk.
-  - Runs on the controller. Changes nothing.
+  - Runs on the controller, and on hosts with an engine. Changes nothing.
 options:
   path:
     description: An archive of images, as C(docker save) writes it, or an OCI layout in a tar archive; compressed or not.
     type: path
   reference:
-    description: An image of this machine's engine.
+    description: An image of the machine's engine.
     type: str
   records:
     description:
@@ -42,7 +42,7 @@ attributes:
     description: Has a part that runs on the controller, and says there what went wrong.
     support: full
 requirements:
-  - "the Python library docker, for O(reference)"
+  - "for O(reference) the engine's socket, or, where another engine is named by DOCKER_HOST, the Python library docker"
   - "the Python library zstandard or Python 3.14, for what is compressed with zstd"
 """
 
@@ -80,6 +80,7 @@ from typing import Any, Iterator
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import failure
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import ENGINE_SOCKET, saved_image
 from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import (
     ArchiveError,
     complete,
@@ -116,6 +117,9 @@ def look(module: AnsibleModule) -> list[dict[str, Any]]:
     if path:
         with open(path, "rb") as stream:
             return read_archive(stream)
+    if not os.environ.get("DOCKER_HOST") and os.path.exists(ENGINE_SOCKET):
+        with saved_image(reference) as stream:
+            return [{**one, "references": [reference]} for one in read_archive(stream)]
     if not HAS_DOCKER:
         module.fail_json(**failure("as_given", reason=missing_required_lib("docker")))
     try:

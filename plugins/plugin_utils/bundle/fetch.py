@@ -21,13 +21,13 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     walk,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks
+from ansible_collections.baremetal.llm.plugins.module_utils._download import without_password
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import images
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import (
     FetchError,
     download,
     present,
     summary,
-    without_password,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import require_room, write_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, render
@@ -78,7 +78,7 @@ def fetch(
 ) -> dict[str, Any]:
     """Bring what the bundle lacks of its items, and the images that this machine's engine lacks."""
     bundle, mirrors = options["bundle"], options["registry_mirrors"]
-    fetching = _Fetch(bundle, settings, read_checks(options["checks"], bundle), say, options["language"])
+    fetching = Fetching(bundle, settings, read_checks(options["checks"], bundle), say, options["language"])
     fetching.ask(options["items"], options["update"])
     references = [str(image["reference"]) for image in options["images"]]
     pulls = images.missing(images.engine(), references) if references else []
@@ -105,7 +105,7 @@ def _key(item: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(item, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
-class _Fetch:
+class Fetching:
     """One bundle: the plan of its files, and which of them it lacks.
 
     A file whose checksum nobody published is taken as it came; what it was then is noted in the plan as ``arrived``, and so it must stay.

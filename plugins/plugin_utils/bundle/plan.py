@@ -8,6 +8,7 @@ An item is ``{kind, path, source, fields}``, its source a path, an address, or o
 
 from __future__ import annotations
 
+import fnmatch
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install import driver
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import for_bundle
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
     DEB,
     RPM,
@@ -54,14 +56,14 @@ URLS = {
 DEFAULTS: dict[str, Any] = {
     "llm_offline": True,
     "llm_firewall_enabled": True,
-    "docker_method": "static",
+    "docker_method": "auto",
     "docker_version": "",
-    "nvidia_driver_method": "runfile",
+    "nvidia_driver_method": "auto",
     "nvidia_driver_version": "",
     "nvidia_driver_build_enabled": True,
     "nvidia_driver_build_packages": [],
     "nvidia_driver_package_names": [],
-    "nvidia_container_toolkit_method": "bundle",
+    "nvidia_container_toolkit_method": "auto",
     "nvidia_container_toolkit_version": "",
     "monitoring_exporter_enabled": True,
     "monitoring_journal_central_enabled": False,
@@ -104,9 +106,9 @@ def wanted(
     if wheels:
         items += _wheels(systems, wheels)
     items += environments.items(heads, venvs, systems, problems, lang)
-    items += _models(heads, artefacts, hub, model_sources or {}, problems, lang)
+    items += model_items(heads, artefacts, hub, model_sources or {}, problems, lang)
     return {
-        "images": _images(heads, images, _images_beside(hosts, hostvars)),
+        "images": image_items(heads, images, images_beside(hosts, hostvars)),
         "compression": _compression(compression, _engine_versions(hosts, artefacts), problems, lang),
         "items": [dict(artefact) for artefact in artefacts] + items,
         "hosts": len(hosts),
@@ -119,7 +121,7 @@ def _get(variables: Mapping[str, Any], name: str) -> Any:
     return DEFAULTS[name] if value is None else value
 
 
-def _images_beside(hosts: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def images_beside(hosts: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """What monitoring runs in containers, as far as an image is named, and the web page's."""
     watched = [variables for variables in hosts.values() if _watchers(variables)]
     named = [variables.get("monitoring_dcgm_image") for variables in watched]
@@ -135,7 +137,7 @@ def _members(
     return [hostvars[name] for name in names if name in hostvars]
 
 
-def _images(
+def image_items(
     heads: Iterable[Mapping[str, Any]], images: Sequence[Mapping[str, Any]], beside: Sequence[str] = ()
 ) -> list[Item]:
     """The named ones, and those of deployments and beside them that are not among them."""
@@ -148,10 +150,14 @@ def _images(
     return [*found, *({"reference": reference} for reference in beside if reference not in there)]
 
 
+def _method(variables: Mapping[str, Any], role: str) -> str:
+    return for_bundle(role, str(_get(variables, f"{role}_method")))
+
+
 def _drivers(hosts: Mapping[str, Mapping[str, Any]], problems: list[str], lang: str) -> list[Item]:
     found: dict[str, Item] = {}
     for host, variables in hosts.items():
-        if _get(variables, "nvidia_driver_method") != "runfile":
+        if _method(variables, "nvidia_driver") != "runfile":
             continue
         version = str(_get(variables, "nvidia_driver_version")) or _driver_for(host, variables, problems, lang)
         if version:
@@ -183,7 +189,7 @@ def _engines(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
     versions = {
         str(_get(variables, "docker_version")) or DOCKER_VERSION
         for variables in hosts.values()
-        if _get(variables, "docker_method") == "static"
+        if _method(variables, "docker") == "static"
     }
     return [
         {
@@ -201,9 +207,7 @@ def _engine_versions(hosts: Mapping[str, Mapping[str, Any]], artefacts: Sequence
     named = [str((one.get("fields") or {}).get("version") or "") for one in artefacts if one["kind"] == "docker"]
     brought = (named[0] if len(named) == 1 else "") if named else DOCKER_VERSION
     return {
-        host: (str(_get(variables, "docker_version")) or brought)
-        if _get(variables, "docker_method") == "static"
-        else ""
+        host: (str(_get(variables, "docker_version")) or brought) if _method(variables, "docker") == "static" else ""
         for host, variables in hosts.items()
     }
 
@@ -229,7 +233,7 @@ def _toolkits(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
     versions = {
         str(_get(variables, "nvidia_container_toolkit_version")) or TOOLKIT_VERSION
         for variables in hosts.values()
-        if _get(variables, "nvidia_container_toolkit_method") == "bundle"
+        if _method(variables, "nvidia_container_toolkit") == "bundle"
     }
     return [
         {
@@ -290,7 +294,7 @@ def _driver_packages(
     variables: Mapping[str, Any], distribution: str, os_family: str, kernels: Sequence[str]
 ) -> list[str]:
     """What its installer builds the kernel module with, or the packages that are the driver as far as they are named."""
-    if _get(variables, "nvidia_driver_method") != "runfile":
+    if _method(variables, "nvidia_driver") != "runfile":
         return list(_get(variables, "nvidia_driver_package_names"))
     if not _get(variables, "nvidia_driver_build_enabled"):
         return []
@@ -313,7 +317,7 @@ def _packages_of(variables: Mapping[str, Any], name: str, kernels: Sequence[str]
     }
     found: list[str] = []
     for component, prefix in (("docker", "docker"), ("toolkit", "nvidia_container_toolkit")):
-        method, version = str(_get(variables, f"{prefix}_method")), str(_get(variables, f"{prefix}_version"))
+        method, version = _method(variables, prefix), str(_get(variables, f"{prefix}_version"))
         named = variables.get(f"{prefix}_packages")
         found += list(package_plan(facts, component, method, version)["packages"] if named is None else named)
     found += _driver_packages(variables, distribution, str(facts["os_family"]), kernels)
@@ -353,7 +357,7 @@ def _wheels(systems: Sequence[str], wheels: Sequence[str]) -> list[Item]:
     ]
 
 
-def _models(
+def model_items(
     heads: Iterable[Mapping[str, Any]],
     artefacts: Sequence[Mapping[str, Any]],
     hub: str,
@@ -362,7 +366,8 @@ def _models(
     lang: str,
 ) -> list[Item]:
     there = [(artefact.get("fields") or {}).get("model") for artefact in artefacts if artefact["kind"] == "model"]
-    found: dict[str, Item] = {}
+    heads, found = list(heads), {}
+    patterns = {str(head.get("vllm_model")): list(head.get("models_files") or ()) for head in heads}
     for model in dict.fromkeys(model for head in heads for model in needed_models(head)):
         if posixpath.isabs(model) or model in there:
             continue
@@ -375,6 +380,7 @@ def _models(
             "path": "models/" + model.replace("/", "--"),
             "source": source,
             "fields": {"model": model},
+            **({"wanted": patterns[model]} if patterns.get(model) else {}),
         }
     return list(found.values())
 
@@ -393,9 +399,21 @@ _NEVER = re.compile(
 )
 
 
-def needed_model_files(names: Iterable[str]) -> list[str]:
-    """Of a model's repository, the files that serve it: config, tokenizer, and its weights once."""
+_ANY_WEIGHTS = re.compile(r"\.(bin|pth|pt|h5|msgpack|onnx|ot|gguf|safetensors)(\.index\.json)?$")
+
+
+def needed_model_files(names: Iterable[str], wanted: Sequence[str] = ()) -> list[str]:
+    """Of a model's repository, the files that serve it: config, tokenizer, and its weights once.
+
+    Of weights only what matches one of the ``wanted`` patterns, such as ``*Q4_K_M*.gguf``, where there are any.
+    """
     names = [name for name in names if not _NEVER.search(name)]
+    if wanted:
+        return sorted(
+            name
+            for name in names
+            if not _ANY_WEIGHTS.search(name) or any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted)
+        )
     if any(re.fullmatch(r"model.*\.safetensors", name) for name in names):
         names = [name for name in names if not _OTHER_WEIGHTS.search(name)]
     elif any(name.endswith(".safetensors") for name in names):

@@ -17,13 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.request import OpenerDirector
 
+from ansible_collections.baremetal.llm.plugins.module_utils._download import unprotected, without_password
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import packages, wheels
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import (
-    mirrored,
-    remote_size,
-    unprotected,
-    without_password,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import mirrored, remote_size
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import needed_model_files, split_source
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
@@ -109,8 +105,9 @@ def _repository(rest: str) -> tuple[str, str | None]:
 def _model(
     item: Mapping[str, Any], hub: str, files: Mapping[str, dict[str, Any]], revision: str, asked: str | None
 ) -> dict[str, Any]:
-    names = needed_model_files(files)
-    if "config.json" not in names and "params.json" not in names:
+    names = needed_model_files(files, item.get("wanted") or ())
+    is_gguf = any(name.endswith(".gguf") for name in names)
+    if not is_gguf and "config.json" not in names and "params.json" not in names:
         raise SourceError("source_no_model", source=item["source"], files=", ".join(files))
     return {
         "files": [{"path": f"{item['path']}/{name}", "auth": hub, **files[name]} for name in names],
@@ -130,7 +127,7 @@ def _huggingface(item: Mapping[str, Any], rest: str, settings: Settings) -> dict
     try:
         api = HfApi(endpoint=endpoint, token=settings.tokens.get("huggingface") or False)
         info = api.model_info(repository, revision=revision, files_metadata=True)
-    except (HfHubHTTPError, OSError, ValueError) as error:
+    except (HfHubHTTPError, OSError, ValueError, *_unreachable(HfHubHTTPError)) as error:
         raise _refused(str(item["source"]), endpoint, "bundle_huggingface", error) from error
     files = {
         one.rfilename: {
@@ -141,6 +138,11 @@ def _huggingface(item: Mapping[str, Any], rest: str, settings: Settings) -> dict
         for one in info.siblings or []
     }
     return _model(item, "huggingface", files, str(info.sha), revision)
+
+
+def _unreachable(error: type[Exception]) -> tuple[type[Exception], ...]:
+    """What a client's library raises where nobody answers: the base of its own errors. Which library that is differs between its releases."""
+    return tuple(base for base in error.__mro__ if base.__name__ == "HTTPError")
 
 
 def _modelscope(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[str, Any]:

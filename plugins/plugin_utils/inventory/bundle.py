@@ -13,7 +13,13 @@ import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME, SCHEMA
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems, planned_driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import stands_for
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import ADAPTERS, BY_NAME, needed_models
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import (
+    ADAPTERS,
+    BY_NAME,
+    SOURCE,
+    needed_models,
+    source_of,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, RUNTIME, VENV
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP as PAGE_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import IMAGE, WISH
@@ -171,8 +177,9 @@ def _manifest_fault(bundle: Mapping[str, Any], lang: str) -> str:
 
 
 def _model_problems(inventory: Inventory, deployment: str, head: str, held: _Held) -> Problems:
-    for model, variable in needed_models({name: inventory.get(head, name) for name in (*BY_NAME, ADAPTERS)}).items():
-        if model.startswith("/") or "://" in model or model in held.models:
+    said = {name: inventory.get(head, name) for name in (*BY_NAME, ADAPTERS, SOURCE)}
+    for model, variable in needed_models(said).items():
+        if model.startswith("/") or "://" in model or model in held.models or source_of(said, model).scheme:
             continue
         yield inventory.problem(
             "bundle_without_model",

@@ -1,0 +1,76 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: model_hosts
+short_description: Which host hands a model on, and which others have to have the same
+version_added: 0.1.0
+description:
+  - A model is handed on by a host that has it already, by the record of an earlier run that was verified in this one, else by the first host of the
+    play that needs it. Both are known after the preflight.
+options:
+  _terms:
+    description: The model.
+    type: list
+    elements: str
+    required: true
+author:
+  - The baremetal.llm authors (@baremetal-llm)
+"""
+
+EXAMPLES = r"""
+- name: Models | Show where the others get it from
+  ansible.builtin.debug:
+    msg: "{{ lookup('baremetal.llm.model_hosts', 'Qwen/Qwen2.5-14B-Instruct').giver }}"
+"""
+
+RETURN = r"""
+_raw:
+  description:
+    - C(giver), the host that hands it on, empty where no host of the play needs the model, C(dest), its folder for all models, and its C(addresses),
+      the one in the network of its deployment first.
+    - C(mates), the hosts of the play that are in a deployment with this one.
+  type: list
+  elements: dict
+"""
+
+from typing import Any
+
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import giving_host, needed_models
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+
+
+class LookupModule(LookupBase):
+    """One model after the other."""
+
+    def run(self, terms: list[Any], variables: Any = None, **kwargs: Any) -> list[dict[str, Any]]:
+        fleet = Fleet(self._loader, variables)
+        inventory = fleet["localhost"].get("llm_inventory") or {}
+        names = inventory.get("names") or {}
+        deployments = inventory.get("deployments") or {}
+        members = [host for one in deployments.values() for host in one["hosts"]] or fleet.playing
+        needs = {host: (names.get(host) or {}).get("models") or list(needed_models(fleet[host])) for host in members}
+        records = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in members}
+        # Whose record holds is left out of the play.
+        holding = [
+            host
+            for host in members
+            if host not in fleet.playing and "models" in records[host] and not records[host]["models"].get("differs")
+        ]
+        mine = [one["hosts"] for one in deployments.values() if variables["inventory_hostname"] in one["hosts"]]
+        mates = [host for host in fleet.playing if any(host in hosts for hosts in mine)]
+        givers = [giving_host(str(model), fleet.playing, needs, holding) for model in terms]
+        return [{"giver": giver, "mates": mates, **_place(fleet, giver)} for giver in givers]
+
+
+def _place(fleet: Fleet, host: str) -> dict[str, Any]:
+    """Where the files are, and how to get there."""
+    if not host:
+        return {"dest": "", "addresses": []}
+    variables = fleet[host]
+    named = [(variables.get("llm_interface") or {}).get("address"), variables.get("ansible_host") or host]
+    addresses = dict.fromkeys(str(address) for address in named if address)
+    return {"dest": str(variables["models_dir"]), "addresses": list(addresses)}

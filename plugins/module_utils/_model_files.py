@@ -1,0 +1,193 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of a model on a host: fetched from another host or a hub, and read where they lie already."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Iterable, Mapping, Sequence
+from urllib.parse import quote
+from urllib.request import OpenerDirector
+
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of, stamp
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import (
+    INCOMING,
+    incoming_name,
+    place,
+    write_state,
+)
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
+from ansible_collections.baremetal.llm.plugins.module_utils._download import DownloadError, download
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state
+
+PARALLEL = 4
+# Another host answers at once or not at all: the hub is there, too.
+ATTEMPTS_AT_A_HOST = 2
+WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt", ".pth")
+# One of these says what the weights are; the last one that of an adapter.
+CONFIGS = ("config.json", "params.json", "adapter_config.json")
+INDEX = ".safetensors.index.json"
+# https://huggingface.co/docs/safetensors/index#format; the largest header is set by its reader.
+_LARGEST_HEADER = 100_000_000
+_GGUF = b"GGUF"
+
+
+class ModelError(CodedError):
+    """A model that cannot be used."""
+
+
+def fetch(
+    dest: str,
+    files: Sequence[Mapping[str, Any]],
+    share: str,
+    headers: Mapping[str, str],
+    opener: OpenerDirector,
+    direct: OpenerDirector,
+    attempts: int = 5,
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Bring files (path, size, sha256, urls) below `dest`, from another host (`share`, reached by `direct`) first if it is named. What an
+    interrupted try left is continued. Returns the paths that came from the hub, and what could not be had, as coded messages."""
+    state, lock = read_state(dest), threading.Lock()
+    from_hub: list[str] = []
+
+    def bring(file: Mapping[str, Any]) -> dict[str, Any] | None:
+        target = os.path.join(dest, INCOMING, incoming_name(file))
+        wanted = {"path": file["path"], "size": file["size"], "sha256": file["sha256"]}
+        try:
+            if share:
+                try:
+                    download(
+                        {**wanted, "urls": [share + quote(file["path"])]}, target, direct, attempts=ATTEMPTS_AT_A_HOST
+                    )
+                except DownloadError:
+                    if not file["urls"]:
+                        raise
+            if not os.path.exists(target):
+                download({**wanted, "urls": file["urls"], "headers": headers}, target, opener, attempts=attempts)
+                from_hub.append(file["path"])
+            with lock:
+                place(dest, file, target, state)
+                write_state(dest, state)
+        except CodedError as error:
+            return coded(error.code, **error.values)
+        except OSError as error:
+            return coded("as_given", reason="{0}: {1}".format(file["path"], error))
+        return None
+
+    with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
+        return from_hub, [wrong for wrong in pool.map(bring, files) if wrong]
+
+
+def model_problems(folder: str, names: Iterable[str], weights: bool = True) -> list[dict[str, Any]]:
+    """What is wrong with the files of a model as far as they tell themselves: weights that the index names and that are not there, files
+    that are shorter or longer than they say, and, where there have to be `weights`, that there are none. Coded messages."""
+    found: list[dict[str, Any]] = []
+    there = set(names)
+    for name in sorted(there):
+        full = os.path.join(folder, name)
+        if name.endswith(INDEX):
+            found += _index_problems(full, name, there)
+        elif name.endswith(".safetensors"):
+            found += _safetensors_problems(full, name)
+        elif name.endswith(".gguf"):
+            with open(full, "rb") as stream:
+                found += [] if stream.read(4) == _GGUF else [coded("model_no_gguf", path=name)]
+    if weights and not any(name.endswith(WEIGHTS) for name in there):
+        found.append(coded("model_no_weights", path=folder))
+    elif weights and there.isdisjoint(CONFIGS) and not any(name.endswith(".gguf") for name in there):
+        found.append(coded("model_no_config", path=folder))
+    return found
+
+
+def _index_problems(full: str, name: str, there: set[str]) -> list[dict[str, Any]]:
+    try:
+        with open(full, encoding="utf-8") as stream:
+            named = {str(one) for one in json.load(stream)["weight_map"].values()}
+    except (ValueError, KeyError, AttributeError, TypeError):
+        return [coded("online_index", path=name)]
+    folder = os.path.dirname(name)
+    lacking = sorted(one for one in named if os.path.join(folder, one) not in there)
+    return [coded("online_shards", path=name, files=", ".join(lacking))] if lacking else []
+
+
+def _safetensors_problems(full: str, name: str) -> list[dict[str, Any]]:
+    size = os.path.getsize(full)
+    try:
+        with open(full, "rb") as stream:
+            [length] = struct.unpack("<Q", stream.read(8))
+            if length > min(_LARGEST_HEADER, size):
+                raise ValueError(length)
+            header = json.loads(stream.read(length))
+            end = max((entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"), default=0)
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error):
+        return [coded("model_no_safetensors", path=name)]
+    wanted = 8 + length + end
+    return [] if wanted == size else [coded("model_cut_off", path=name, found=size, wanted=wanted)]
+
+
+def listed(folder: str) -> list[str]:
+    """The files of a model in a folder, links to files included, without what is hidden; paths below the folder."""
+    found = []
+    for root, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = [one for one in folders if not one.startswith(".")]
+        found += [os.path.relpath(os.path.join(root, name), folder) for name in names if not name.startswith(".")]
+    return sorted(found)
+
+
+def hashed(folder: str, names: Iterable[str], known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The SHA-256 of each file with its stamp. What `known` has with the same stamp is not read again."""
+    found = {}
+    for name in names:
+        full = os.path.realpath(os.path.join(folder, name))
+        now, last = stamp(full), known.get(name) or {}
+        digest = last["sha256"] if now and last.get("stamp") == now else sha256_of(full)
+        found[name] = {"sha256": digest, "stamp": now}
+    return found
+
+
+# What a model is made of; the rest of a repository is for people.
+_MATTERS = (*WEIGHTS, ".json", ".jinja", ".model", ".txt", ".tiktoken", ".py")
+
+
+def matters(names: Iterable[str]) -> list[str]:
+    """Of a model's files those that serve it."""
+    return [name for name in names if name.endswith(_MATTERS)]
+
+
+def pull_command(source: str, folder: str, wanted: Sequence[str]) -> list[str]:
+    """The program that copies a model into a folder: rsync for rsync://HOST/MODULE/PATH, rclone for everything else (REMOTE:PATH)."""
+    rules = ["+ " + pattern for pattern in wanted] + (["- *" + ending for ending in WEIGHTS] if wanted else [])
+    filters = [word for rule in rules for word in ("--filter", rule)]
+    if source.startswith("rsync:"):
+        options = ["--recursive", "--copy-links", "--times", "--partial", "--exclude=.*"]
+        return ["rsync", *options, *filters, "--", source.rstrip("/") + "/", folder + "/"]
+    return ["rclone", "copy", "--copy-links", "--filter", "- .*", "--filter", "- .*/**", *filters, "--", source, folder]
+
+
+def take_pulled(dest: str, folder: str, arrived: str, source: str) -> list[str]:
+    """Check what a program has copied, note its SHA-256, and give it its place below `dest`. ModelError if it is no whole model."""
+    names = matters(listed(arrived))
+    problems = model_problems(arrived, names)
+    if problems:
+        raise ModelError("model_not_whole", path=source, problems=problems)
+    state = read_state(dest)
+    for name in names:
+        full = os.path.join(arrived, name)
+        path = folder + "/" + name
+        place(dest, {"path": path, "sha256": sha256_of(full)}, full, state)
+        state[path]["source"] = source
+    write_state(dest, state)
+    return names
+
+
+def has_pulled(dest: str, folder: str, source: str) -> bool:
+    """Whether a model is there as it came from this source."""
+    mine = {path: known for path, known in read_state(dest).items() if path.startswith(folder + "/")}
+    return bool(mine) and all(
+        known.get("source") == source and known.get("stamp") and known["stamp"] == stamp(os.path.join(dest, path))
+        for path, known in mine.items()
+    )

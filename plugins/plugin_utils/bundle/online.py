@@ -1,0 +1,263 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What deployments without a bundle get from registries and hubs, decided before a host is touched: which image by which digest, which files with
+which SHA-256 from which addresses.
+
+It is written down like a bundle, in a folder of the controller with a manifest and a model's small files, so that everything that asks a bundle's
+manifest finds the same here. The weights are not there: hosts fetch them from the addresses (``urls``) of their records.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import yaml
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
+    MANIFEST_NAME,
+    SCHEMA,
+    STATE_DIR,
+    Record,
+    fingerprint,
+    sha256_of,
+    walk,
+)
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
+from ansible_collections.baremetal.llm.plugins.module_utils._model_files import INDEX, WEIGHTS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import registry
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import remote_size
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import PARALLEL, Fetching
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import write_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import (
+    image_items,
+    images_beside,
+    model_items,
+    needed_model_files,
+    split_source,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models, source_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, reason
+
+# What the controller keeps of a model: what planning reads, and whatever has no published checksum.
+SMALL_BYTES = 16 << 20
+IMAGES_NAME = "images.json"
+
+Say = Callable[[str], None]
+
+
+class OnlineError(Refused):
+    """What registries and hubs do not have; the text has all of it."""
+
+
+def online_wanted(
+    deployments: Mapping[str, Mapping[str, Any]],
+    hostvars: Mapping[str, Mapping[str, Any]],
+    hub: str,
+    sources: Mapping[str, str],
+    lang: str = "en",
+) -> dict[str, Any]:
+    """``{images, models, problems}`` of the deployments that have no bundle: images as ``{reference}``, models as items of a bundle."""
+    mine = {name: one for name, one in deployments.items() if is_online(hostvars[one["head"]])}
+    heads = [hostvars[one["head"]] for one in mine.values()]
+    hosts = {host: hostvars[host] for one in mine.values() for host in one["hosts"]}
+    problems: list[str] = []
+    origins = {model: source_of(head, model) for head in heads for model in needed_models(head)}
+    own = {model: origin.path for model, origin in origins.items() if origin.scheme == "controller"}
+    items = model_items(heads, (), hub, {**sources, **own}, problems, lang)
+    # A folder on the hosts, and what a program of theirs fetches, is nothing to ask for here.
+    models = [item for item in items if origins[item["fields"]["model"]].scheme in ("", "controller")]
+    images = [one for one in image_items(heads, (), images_beside(hosts, hostvars)) if one["reference"]] if mine else []
+    return {"images": images, "models": models, "problems": list(dict.fromkeys(problems))}
+
+
+def learn(
+    folder: str,
+    wanted: Mapping[str, Any],
+    settings: Settings,
+    mirrors: Mapping[str, Sequence[str]],
+    credentials: Mapping[str, Mapping[str, str]],
+    say: Say,
+    update: bool = False,
+    lang: str = "en",
+) -> list[Record]:
+    """Ask registries and hubs for what an earlier run did not find out, write the manifest, and return its records.
+
+    OnlineError names everything that cannot be had: no image under this name, no model, files that a mirror lists and does not have.
+    """
+    problems: list[Any] = list(wanted["problems"])
+    known = {} if update else _read_images(folder)
+    images = {}
+    for one in wanted["images"]:
+        reference = str(one["reference"])
+        try:
+            found = known.get(reference) or registry.resolve(reference, settings.opener, mirrors, credentials)
+            images[reference] = {**one, **found}
+        except CodedError as error:
+            problems.append(error)
+    fetching = Fetching(folder, settings, {}, say, lang)
+    local: list[Record] = []
+    for item in wanted["models"]:
+        try:
+            if split_source(str(item["source"]))[0] == "":
+                local += _local(item)
+                continue
+            fetching.ask([item], update)
+            asked = [one for one in fetching.plan.values() if one["item"] == dict(item)]
+            problems += _lacking(asked[0]["files"], settings) if asked and not asked[0].get("complete") else []
+        except CodedError as error:
+            problems.append(error)
+        except OSError as error:
+            problems.append(OnlineError("source_folder", source=item["source"], reason=error.strerror or error))
+    if problems:
+        raise OnlineError(
+            "online_problems",
+            problems="\n".join(reason(one, lang) if isinstance(one, CodedError) else one for one in problems),
+        )
+    fetching.lacking = [file for file in fetching.lacking if _is_kept(file)]
+    fetching.bring()
+    for one in fetching.plan.values():
+        _require_shards(folder, one["files"])
+        one["complete"] = True
+    fetching.write_plan()
+    records = [
+        *(_image_record(reference, image) for reference, image in images.items()),
+        *(_model_record(one, file) for one in fetching.plan.values() for file in one["files"]),
+        *local,
+    ]
+    _write_images(folder, {**_read_images(folder), **images})
+    write_text(os.path.join(folder, MANIFEST_NAME), _manifest(records))
+    return records
+
+
+def add_contents(folder: str, images: Iterable[Mapping[str, Any]]) -> None:
+    """Note what was read in images on a host that pulled them: later plans know it from the start."""
+    found = {str(image["reference"]): dict(image) for image in images}
+    _write_images(folder, {**_read_images(folder), **found})
+    path = os.path.join(folder, MANIFEST_NAME)
+    with open(path, encoding="utf-8") as stream:
+        records = yaml.safe_load(stream)["files"]
+    for record in records:
+        if record["kind"] == "image":
+            record["images"] = [found.get(image["reference"], image) for image in record["images"]]
+    write_text(path, _manifest(records))
+
+
+def _is_kept(file: Mapping[str, Any]) -> bool:
+    is_read = not str(file["path"]).endswith(WEIGHTS) and (file.get("size") or 0) <= SMALL_BYTES
+    return is_read or not file.get("sha256")
+
+
+def _lacking(files: Sequence[Mapping[str, Any]], settings: Settings) -> list[CodedError]:
+    """The files that no address has, although it lists them. The small ones are fetched anyway."""
+
+    def look(file: Mapping[str, Any]) -> CodedError | None:
+        wrong: CodedError | None = None
+        for url in file["urls"]:
+            try:
+                size = remote_size(url, settings.opener)
+            except CodedError as error:
+                wrong = error
+                continue
+            if size in (None, file.get("size")):
+                return None
+            wrong = OnlineError("online_other_size", url=url, found=size, wanted=file.get("size"))
+        return wrong
+
+    with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
+        return [error for error in pool.map(look, (file for file in files if not _is_kept(file))) if error]
+
+
+def _require_shards(folder: str, files: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a repository that lacks weights which its index names."""
+    there = {posixpath.basename(str(file["path"])) for file in files}
+    for file in files:
+        if not str(file["path"]).endswith(INDEX):
+            continue
+        try:
+            with open(os.path.join(folder, file["path"]), encoding="utf-8") as stream:
+                named = {str(name) for name in json.load(stream)["weight_map"].values()}
+        except (OSError, ValueError, KeyError, AttributeError) as error:
+            raise OnlineError("online_index", path=file["path"]) from error
+        if named - there:
+            raise OnlineError("online_shards", path=file["path"], files=", ".join(sorted(named - there)))
+
+
+def _local(item: Mapping[str, Any]) -> list[Record]:
+    """The records of a model in a folder of the controller, from which it is copied."""
+    source = os.path.expanduser(str(item["source"]))
+    below = {name: full for full, name in walk(source)}
+    names = needed_model_files(below, item.get("wanted") or ())
+    if not names:
+        raise OnlineError("source_no_model", source=source, files=", ".join(sorted(below)) or "-")
+    return [
+        {
+            "path": f"{item['path']}/{name}",
+            "kind": "model",
+            "size": os.path.getsize(below[name]),
+            "sha256": _digest(os.path.realpath(below[name])),
+            **item["fields"],
+            "local": os.path.abspath(below[name]),
+        }
+        for name in names
+    ]
+
+
+_DIGESTS: dict[str, tuple[list[int], str]] = {}
+
+
+def _digest(path: str) -> str:
+    mark = fingerprint(path)
+    if path not in _DIGESTS or _DIGESTS[path][0] != mark:
+        _DIGESTS[path] = (mark, sha256_of(path))
+    return _DIGESTS[path][1]
+
+
+def _image_record(reference: str, image: Mapping[str, Any]) -> Record:
+    return {
+        "path": f"images/{reference}",
+        "kind": "image",
+        "size": image["size"],
+        "sha256": str(image["digest"]).removeprefix("sha256:"),
+        # In the order in which they are read again.
+        "images": [dict(sorted(image.items()))],
+    }
+
+
+def _model_record(one: Mapping[str, Any], file: Mapping[str, Any]) -> Record:
+    arrived = file.get("arrived") or {}
+    return {
+        "path": file["path"],
+        "kind": "model",
+        "size": arrived.get("size", file["size"]),
+        "sha256": arrived.get("sha256", file["sha256"]),
+        **one["item"]["fields"],
+        **one.get("fields", {}),
+        "urls": list(file["urls"]),
+        "auth": file.get("auth") or "",
+    }
+
+
+def _manifest(records: Sequence[Mapping[str, Any]]) -> str:
+    # What Ansible hands over are kinds of text of its own, which YAML does not know.
+    plain = json.loads(json.dumps(list(records)))
+    text: str = yaml.safe_dump({"schema": SCHEMA, "files": plain}, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _read_images(folder: str) -> dict[str, Any]:
+    try:
+        with open(os.path.join(folder, STATE_DIR, IMAGES_NAME), encoding="utf-8") as stream:
+            found = json.load(stream)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write_images(folder: str, images: Mapping[str, Any]) -> None:
+    write_text(os.path.join(folder, STATE_DIR, IMAGES_NAME), json.dumps(images, indent=1, sort_keys=True))
