@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import shlex
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import SETTINGS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
@@ -28,7 +31,11 @@ PARTS: tuple[tuple[str, str, str], ...] = (
     ("kv_cache_gib", "plan_kv_cache", "#009e73"),
 )
 FREE_COLOUR = "var(--free)"
+# Settings of a plan that follow from the others, or that a deployment has under another name.
+NOT_COPIED = ("model", "served_model_name", "distributed_executor_backend", "vllm_version")
 BAR_WIDTH = 640
+# In a terminal; the page has all of it.
+OUTCOME_WIDTH = 60
 
 
 class Rank(NamedTuple):
@@ -72,12 +79,37 @@ def read_plans(value: Any) -> dict[str, Mapping[str, Any]]:
     return {str(name): fields.mapping(plan, f"plans.{name}") for name, plan in plans.items()}
 
 
-def _number(value: Any) -> str:
+def figure(value: Any) -> str:
+    """A number with separators of thousands, two digits of a fraction, a dash for none."""
     if value is None:
         return "-"
     if isinstance(value, float):
         return f"{value:.2f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def fleet_text(plan: Mapping[str, Any]) -> str:
+    """The GPUs of a plan as people write a fleet: 3 x 2 Tesla V100-PCIE-16GB. Hosts that are alike are one part."""
+    alike = Counter(
+        " + ".join(f"{count} {name}" for name, count in Counter(node.get("gpus") or []).items())
+        for node in plan.get("fleet") or []
+    )
+    return " + ".join(f"{count} x {gpus}" for gpus, count in alike.items()) or "-"
+
+
+def inventory_text(plan: Mapping[str, Any]) -> str:
+    """The settings of a plan as YAML for the group_vars of its deployment: variables of their own, the other options in vllm_options."""
+    settings = {name: value for name, value in (plan.get("settings") or {}).items() if value is not None}
+    own = {"vllm_model": plan.get("model_name"), "vllm_version": plan.get("vllm_version")}
+    own |= {f"vllm_{name}": settings.pop(name) for name in SETTINGS if name in settings}
+    said = {name: value for name, value in own.items() if value is not None}
+    # The start itself names the model and who is served.
+    options = {name: value for name, value in settings.items() if name not in NOT_COPIED}
+    if options:
+        said["vllm_options"] = options
+    # Ansible's own kinds of text and number are no YAML.
+    plain = json.loads(json.dumps(said, default=str))
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=1000)
 
 
 def _ranks(plan: Mapping[str, Any]) -> list[Rank]:
@@ -145,26 +177,38 @@ def _memory_lines(plan: Mapping[str, Any], language: str) -> list[str]:
     codes = ("plan_host", "plan_rank", "plan_gpu_gib")
     rows = [[*(message(code, language) for code in codes), *labels, "(GiB)"]]
     for rank in _ranks(plan):
-        figures = [_number(rank.parts.get(key)) for key, _label, _colour in PARTS]
-        rows.append([rank.host, str(rank.number), _number(rank.memory_gib), *figures, ""])
+        figures = [figure(rank.parts.get(key)) for key, _label, _colour in PARTS]
+        rows.append([rank.host, str(rank.number), figure(rank.memory_gib), *figures, ""])
     return ["", *aligned(rows, range(1, 8), ruled=True)] if len(rows) > 1 else []
 
 
+def capacity(one: Mapping[str, Any], length: Any, language: str) -> str:
+    """What fits into the KV cache, in words: about 9 conversations of 40,960 tokens. A dash where nothing does."""
+    requests = float(one.get("max_concurrency") or 0)
+    if not length or requests <= 0:
+        return "-"
+    code = "plan_one_conversation" if requests < 2 else "plan_conversations"
+    return message(code, language, count=f"{int(requests):,}", length=figure(int(length)))
+
+
 def _alternative_lines(plan: Mapping[str, Any], language: str) -> list[str]:
-    codes = ("plan_alternative", "plan_tokens", "plan_concurrency", "plan_outcome", "plan_cost")
-    rows = [[message(code, language) for code in codes]]
+    rows = [
+        [message(code, language) for code in ("plan_alternative", "plan_capacity_column", "plan_outcome", "plan_cost")]
+    ]
     for one in plan.get("alternatives") or []:
-        code = (one.get("error") or {}).get("code")
+        error = {} if one.get("ok") else one.get("error") or {}
+        said = str(error.get("message") or "")
+        outcome = f"{_outcome(one, language)}: {said}" if said else _outcome(one, language)
+        outcome = outcome if len(outcome) <= OUTCOME_WIDTH else outcome[: OUTCOME_WIDTH - 3] + "..."
         rows.append(
             [
                 str(one.get("change")),
-                _number(one.get("kv_cache_tokens")),
-                _number(one.get("max_concurrency")),
-                str(code) if code and not one.get("ok") else _outcome(one, language),
+                capacity(one, one.get("max_model_len"), language),
+                outcome,
                 str(one.get("cost") or ""),
             ]
         )
-    return ["", *aligned(rows, (1, 2), ruled=True)] if len(rows) > 1 else []
+    return ["", *aligned(rows, ruled=True)] if len(rows) > 1 else []
 
 
 def plan_table(plans: Any, language: str = "en") -> str:
@@ -177,9 +221,8 @@ def plan_table(plans: Any, language: str = "en") -> str:
             message(
                 "plan_capacity",
                 language,
-                tokens=_number(predicted.get("kv_cache_tokens")),
-                concurrency=_number(predicted.get("max_concurrency")),
-                length=_number(settings.get("max_model_len")),
+                tokens=figure(predicted.get("kv_cache_tokens")),
+                capacity=capacity(predicted, settings.get("max_model_len"), language),
                 dtype=predicted.get("dtype"),
             )
         )
@@ -210,17 +253,17 @@ def _rank_view(rank: Rank, scale: float, language: str) -> dict[str, Any]:
     for label, value, colour in parts:
         width = max(float(value or 0), 0.0) * scale
         bars.append(
-            {"x": f"{left:.1f}", "width": f"{width:.1f}", "colour": colour, "title": f"{label} {_number(value)} GiB"}
+            {"x": f"{left:.1f}", "width": f"{width:.1f}", "colour": colour, "title": f"{label} {figure(value)} GiB"}
         )
         left += width
     exceeded = rank.memory_gib is not None and rank.used_gib > rank.memory_gib
     return {
         "host": rank.host,
         "rank": rank.number,
-        "memory": _number(rank.memory_gib),
+        "memory": figure(rank.memory_gib),
         "bars": bars,
         "figures": ", ".join(str(part["title"]) for part in bars),
-        "cells": [_number(value) for _label, value, _colour in parts],
+        "cells": [figure(value) for _label, value, _colour in parts],
         "end": f"{(rank.memory_gib or 0) * scale - 1:.1f}" if exceeded else None,
     }
 
@@ -252,9 +295,9 @@ def _alternative_view(one: Mapping[str, Any], language: str) -> dict[str, Any]:
     error = {} if one.get("ok") else one.get("error") or {}
     return {
         "change": one.get("change"),
-        "length": _number(one.get("max_model_len")),
-        "tokens": _number(one.get("kv_cache_tokens")),
-        "concurrency": _number(one.get("max_concurrency")),
+        "length": figure(one.get("max_model_len")),
+        "tokens": figure(one.get("kv_cache_tokens")),
+        "capacity": capacity(one, one.get("max_model_len"), language),
         "ok": bool(one.get("ok")),
         "outcome": error.get("code") or _outcome(one, language),
         "explanation": [error[key] for key in ("message", "remedy") if error.get(key)],
@@ -267,7 +310,7 @@ def _past(plan: Mapping[str, Any], language: str) -> str:
     past = plan.get("past") or {}
     if not past.get("observations"):
         return ""
-    error = _number(past.get("kv_cache_error_gib"))
+    error = figure(past.get("kv_cache_error_gib"))
     return message("plan_past", language, starts=past["observations"], level=past.get("level"), gib=error)
 
 
@@ -286,9 +329,12 @@ def _plan_view(name: str, plan: Mapping[str, Any], language: str) -> dict[str, A
     return {
         "name": name,
         "ok": bool(plan.get("ok")),
+        "model": plan.get("model_name") or "",
+        "fleet": fleet_text(plan),
+        "inventory": inventory_text(plan) if plan.get("settings") else "",
         "outcome": _verdict(plan, language) if plan.get("verdict") == NARROWLY else _outcome(plan, language),
         "errors": predicted.get("errors") or ([error] if error else []),
-        "summary": [(label, _number(value)) for label, value in summary.items()],
+        "summary": [(label, figure(value)) for label, value in summary.items()],
         "reasons": plan.get("reasons") or [],
         "warnings": predicted.get("warnings") or [],
         "settings": [(key, _setting(value)) for key, value in sorted(settings.items()) if value is not None],
@@ -300,13 +346,15 @@ def _plan_view(name: str, plan: Mapping[str, Any], language: str) -> dict[str, A
     }
 
 
-def plan_html(plans: Any, language: str = "en") -> str:
-    """One page that needs nothing else: no script, no font, no request."""
+def plan_html(plans: Any, language: str = "en", problems: Sequence[Mapping[str, str]] = (), day: str = "") -> str:
+    """One page that needs nothing else: no script, no font, no request. Problems that stop the run stand on top, with the day of the plan."""
     legend = [{"label": message(label, language), "colour": colour} for _key, label, colour in PARTS]
     return render_page(
         "plan",
         language,
         title=message("plan_page_title", language),
+        day=day or datetime.date.today().isoformat(),
+        problems=[{**one} for one in problems],
         plans=[_plan_view(name, plan, language) for name, plan in read_plans(plans).items()],
         legend=[*legend, {"label": message("plan_unused", language), "colour": FREE_COLOUR}],
         bar_width=BAR_WIDTH,

@@ -15,7 +15,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import benchmark_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.network import network_lines
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_table
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import figure, fleet_text, plan_table
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.use_it import Address, use_lines
 
 # What became of a secret, by how it came to the controller and by its kind.
 REPORTED = {
@@ -23,6 +24,9 @@ REPORTED = {
     "adopted": dict.fromkeys(CALLED, "report_secret_adopted"),
     "rotated": {"api_key": "report_secret_rotated_api_key", "ray_token": "report_secret_rotated_ray_token"},
 }
+
+# What comes after a playbook that ends with this stage.
+NEXT = {"decide": "report_next_site"}
 
 
 def report_lines(
@@ -40,13 +44,19 @@ def report_lines(
     starts: Mapping[str, Mapping[str, Any]] | None = None,
     meanwhile: Mapping[str, Sequence[str]] | None = None,
     gpu_exporters: Mapping[str, Sequence[str]] | None = None,
+    addresses: Sequence[Address] = (),
+    written: Sequence[str] = (),
 ) -> list[str]:
-    """Lines of the report: each deployment with its network, its answer and its ranks' hosts, then the gateways that answered, secrets that are
-    new on the controller, what there was to do and why, and the stages with their seconds. ``starts`` has, by head, the start of a server in
-    this run (``seconds``, ``served_before``, ``first``, the seconds of the first one with the same cache, and ``kept_kib``, its size),
-    ``meanwhile``, by deployment, the replicas that answered then, and ``gpu_exporters`` the hosts by what is said of the exporter of their GPUs.
+    """Lines of the report: the verdict and where files were ``written``, each deployment with its network, its answer and its ranks' hosts, then
+    the gateways that answered, secrets that are new on the controller, what there was to do and why, the stages with their seconds, and how
+    the ``addresses`` that answered in this run are used.
+
+    ``starts`` has, by head, the start of a server in this run (``seconds``, ``served_before``, ``first``, the seconds of the first one with the same
+    cache, and ``kept_kib``, its size), ``meanwhile``, by deployment, the replicas that answered then, and ``gpu_exporters`` the hosts by
+    what is said of the exporter of their GPUs.
     """
-    lines: list[str] = []
+    stages = list(stages)
+    lines = _verdict(stages, deployments, plans, serving, written, language)
     for name, deployment in sorted(deployments.items()):
         head = deployment["head"]
         figures = (collective or {}).get(head) or {}
@@ -59,7 +69,53 @@ def report_lines(
     for why, hosts in (gpu_exporters or {}).items():
         lines.append(message("report_gpu_exporter", language, hosts=names(hosts, language), why=why))
     lines += [""] if gpu_exporters else []
-    return [*lines, *_secrets(secrets, language), *_work(work or {}, language), *_stages(list(stages), language)]
+    pages = [section["web_ui"]["url"] for section in (gateways or {}).values() if section["web_ui"]]
+    # Records are known once hosts were looked at.
+    looked = any(stage["name"] == "preflight" for stage in stages)
+    lines += [
+        *_secrets(secrets, language),
+        *_work((work or {}) if looked else {}, language),
+        *_stages(stages, language),
+    ]
+    use = use_lines(addresses, pages, language)
+    return [*lines, "", *use] if use else lines
+
+
+def _verdict(
+    stages: Sequence[Mapping[str, Any]],
+    deployments: Mapping[str, Any],
+    plans: Mapping[str, Mapping[str, Any]],
+    serving: Mapping[str, Mapping[str, Any]],
+    written: Sequence[str],
+    language: str,
+) -> list[str]:
+    """What was reached, in one line, and where more is written."""
+    answered = [name for name, deployment in deployments.items() if serving.get(deployment["head"])]
+    lines = []
+    if answered:
+        lines.append(message("report_serves", language, names=names(sorted(answered), language)))
+    elif plans:
+        planned = {name: plan for name, plan in plans.items() if plan.get("settings")}
+        for name, plan in sorted(planned.items()):
+            said = message(
+                "plan_" + (plan.get("verdict") or ("starts" if plan.get("ok") else "does_not_start")), language
+            )
+            lines.append(message("report_planned", language, deployment=name, verdict=said, **_said_of(plan)))
+    last = [stage["name"] for stage in stages if stage["name"] != "report"][-1:]
+    if not answered and last and last[0] in NEXT:
+        lines.append(message(NEXT[last[0]], language))
+    if lines and written:
+        lines.append(message("report_written", language, paths=", ".join(written)))
+    return [*lines, ""] if lines else []
+
+
+def _said_of(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """What a plan says in one line: model, release, fleet."""
+    return {
+        "model": plan.get("model_name") or "-",
+        "version": plan.get("vllm_version") or "-",
+        "fleet": fleet_text(plan),
+    }
 
 
 def _gateways(gateways: Mapping[str, Mapping[str, Any]], language: str) -> list[str]:
@@ -137,13 +193,14 @@ def _deployment(name: str, plan: Mapping[str, Any], serving: Mapping[str, Any], 
                 tensor=settings.get("tensor_parallel_size", 1),
                 pipeline=settings.get("pipeline_parallel_size", 1),
                 executor=plan.get("executor"),
-                tokens=(plan.get("predicted") or {}).get("kv_cache_tokens"),
+                tokens=figure((plan.get("predicted") or {}).get("kv_cache_tokens")),
             )
         )
         if is_true(settings.get("trust_remote_code", False)):
             lines.append("  " + message("report_remote_code", language))
+        for warning in (plan.get("predicted") or {}).get("warnings") or []:
+            lines.append("  " + message("report_warning", language, text=warning))
     if serving:
-        lines += [f"    {line}" for line in serving["ray_status"] if line.strip()]
         lines += [
             "  " + message("report_rank", language, rank=rank, host=host) for rank, host in enumerate(serving["ranks"])
         ]
