@@ -10,11 +10,16 @@ MAIN_PYTHON := $(if $(filter file,$(origin PYTHON)),3.11,$(PYTHON))
 MAIN_OTHER := $(if $(filter file,$(origin PYTHON)),3.12,$(PYTHON))
 NEXT_PYTHON := 3.13
 NEXT_OTHER := 3.12
+# What only runs playbooks takes any Python that ansible-core 2.19 runs on, for the machine to have one.
+comma := ,
+USER_PYTHON := $(if $(filter file,$(origin PYTHON)),>=3.11$(comma)<3.14,$(PYTHON))
 # A whole run starts Python some thousand times: what it has compiled is kept, also where the environment says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 TOOLS := .tools
 VENV := .venv
 VENV_NEXT := .venv-next
+# The environment of a contributor holds what that of a user does, so there is one folder, and one of two stamps in it.
+ENVIRONMENT := $(if $(wildcard $(VENV)/.made),$(VENV)/.made,$(VENV)/.user)
 # Tools that start each other (molecule starts ansible-playbook and pytest) find themselves through PATH.
 RUN := PATH="$(CURDIR)/$(VENV)/bin:$$PATH"
 # Without a shell between, for a signal that ends make has to reach it.
@@ -41,20 +46,33 @@ define lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-all lint format sanity unit unit-all unit-next molecule build bench-planner bench-verdicts bench-inspect bench-gateway bench-scale check-wheels changelog lock clean
+.PHONY: help env demo demo-down controller-kit test test-all lint format sanity unit unit-all unit-next molecule build bench-planner bench-verdicts bench-inspect bench-gateway bench-scale check-wheels changelog lock clean
 
-help: ## this list
+help:
 	@echo "baremetal.llm: from bare GPU hosts to a served language model"
+	@awk -F ':.*## ' '/^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z%<>-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@awk -F ':.*## ' '/^[a-z%<>-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
-	@echo
-	@echo "Start with: make demo"
+	@echo "Start with: make demo (simulated hosts), or make env (hosts of your own)"
+
+##@ To use it
+
+env: $(ENVIRONMENT) ## the programs that run the playbooks, into .venv (about 100 MB of downloads)
+	@echo "Put the programs on PATH:  source $(VENV)/bin/activate"
+	@echo "Then:                      ansible-playbook playbooks/discover.yml"
 
 demo: $(VENV)/.made ## three simulated hosts on this machine, from bare to a generated token
 	@$(RUN) python -m lab demo $(ARGS)
 
 demo-down: $(VENV)/.made ## remove everything that the demo made
 	@$(RUN) python -m lab down $(ARGS)
+
+build: $(ENVIRONMENT) ## the collection's tarball, into build/
+	@$(NOX) build
+
+controller-kit: $(ENVIRONMENT) ## one archive that brings the collection and Ansible to a controller without internet, into build/
+	@$(NOX) controller-kit
+
+##@ To change it
 
 test: $(VENV)/.made $(VENV_NEXT)/.made ## the gate: what CI runs, half an hour (ARGS="--list" names it)
 	@$(CHECK) $(ARGS)
@@ -85,9 +103,6 @@ molecule: $(VENV)/.made ## every molecule scenario, on simulated hosts
 
 molecule-%: $(VENV)/.made ## one of them: make molecule-ray
 	@$(CHECK) --only molecule/$* $(ARGS)
-
-build: $(VENV)/.made ## the collection's tarball, into build/
-	@$(NOX) build
 
 bench-planner: $(VENV)/.made ## the planner's predictions against what real engines did
 	@$(RUN) PYTHONPATH=.collections:. python benchmarks/planner.py $(ARGS)
@@ -124,7 +139,16 @@ $(TOOLS)/.made: requirements/tools.txt
 	@$(TOOLS)/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-$(VENV)/.made: requirements/core-2.19.txt requirements/core-2.19.lock $(TOOLS)/.made
+# The system's Python where it is new enough: nothing is compiled, and nothing but packages is fetched.
+$(VENV)/.user: requirements/user.txt requirements/core-2.19.lock $(TOOLS)/.made
+	@echo "making $(VENV) with ansible-core 2.19 (less than a minute where downloads are quick) ..."
+	@$(UV) venv --clear --seed --python '$(USER_PYTHON)' $(VENV) || { \
+		echo "No Python from 3.11 to 3.13 was found or could be fetched. Install one (Ubuntu 22.04: apt-get install python3.11) or name it:" >&2; \
+		echo "  make env PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(UV) pip install --python $(VENV) --requirement requirements/user.txt --constraint requirements/core-2.19.lock
+	@touch $@
+
+$(VENV)/.made: requirements/core-2.19.txt requirements/user.txt requirements/core-2.19.lock $(TOOLS)/.made
 	$(call environment,$(VENV),2.19,$(MAIN_PYTHON),$(MAIN_OTHER))
 
 $(VENV_NEXT)/.made: requirements/core-2.21.txt requirements/core-2.21.lock $(TOOLS)/.made

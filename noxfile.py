@@ -11,6 +11,7 @@ containers, and the tests need neither.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import shutil
@@ -34,7 +35,14 @@ PYTEST = ("python", "-m", "pytest", "-n", "3", "--dist", "worksteal", "--duratio
 SYNTAX = ("ansible-playbook", "--syntax-check", "--inventory", "localhost,")
 
 # What a user of the tarball cannot use, or what only one machine has: it shows a hole in galaxy.yml's build_ignore.
-UNWANTED = re.compile(r"^(\.|lab/|molecule/|build/|requirements/|tests/|noxfile\.py)|__pycache__|\.pyc$")
+UNWANTED = re.compile(
+    r"^(\.|lab/|molecule/|build/|controller_kit/|requirements/|tests/|noxfile\.py)|__pycache__|\.pyc$"
+)
+
+# The Pythons of controllers that the kit has wheels for, and the oldest glibc (that of RHEL 8). pip wants every name of a platform.
+KIT_PYTHONS = ("3.11", "3.12", "3.13")
+KIT_PLATFORMS = [f"manylinux_2_{minor}_x86_64" for minor in (28, 27, 26, 24, 17, 12, 5)]
+KIT_PLATFORMS += ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64"]
 
 # ansible-test starts each environment with a script from ansible.com, and keeps it here.
 GET_PIP = """
@@ -47,9 +55,14 @@ print(this, os.path.expanduser("~/.ansible/test/cache/get_pip_%s.py" % pip.repla
 ENSUREPIP = "import subprocess, sys\nsys.exit(subprocess.call([sys.executable, '-m', 'ensurepip', '--default-pip']))\n"
 
 
-def run(session: nox.Session, *command: str, venv: Path = MAIN, silent: bool = False, **environment: str) -> str:
-    """Run a program of this environment. The tools that it starts find each other through PATH."""
-    if not (venv / ".made").exists():
+def run(
+    session: nox.Session, *command: str, venv: Path = MAIN, user: bool = False, silent: bool = False, **environment: str
+) -> str:
+    """Run a program of this environment. The tools that it starts find each other through PATH.
+
+    With ``user``, the program is in the environment of `make env`, too.
+    """
+    if not (venv / ".made").exists() and not (user and (venv / ".user").exists()):
         session.run("make", "--directory", str(ROOT), f"{venv.name}/.made")
     environment |= {"PATH": f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}", "VIRTUAL_ENV": str(venv)}
     program = str(venv / "bin" / command[0])
@@ -84,7 +97,8 @@ def tarball(session: nox.Session, folder: Path) -> Path:
         for name in known_to_git(":!.collections"):
             (Path(tree) / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, Path(tree) / name, follow_symlinks=False)
-        run(session, "ansible-galaxy", "collection", "build", "--force", "--output-path", str(folder), tree)
+        build = ("ansible-galaxy", "collection", "build", "--force", "--output-path", str(folder), tree)
+        run(session, *build, user=True)
     (built,) = folder.glob("baremetal-llm-*.tar.gz")
     return built
 
@@ -266,6 +280,84 @@ def build(session: nox.Session) -> None:
     for old in folder.glob("baremetal-llm-*.tar.gz"):
         old.unlink()
     session.log(f"made {tarball(session, folder)}")
+
+
+def make_kit(session: nox.Session, folder: Path) -> Path:
+    """Make the controller kit in this folder: the tarball, wheels for each Python, their checksums, and what installs them."""
+    version = re.search(r"^version: (\S+)$", (ROOT / "galaxy.yml").read_text(), re.MULTILINE)
+    assert version
+    name = f"llm-controller-kit-{version[1]}"
+    with tempfile.TemporaryDirectory() as work:
+        kit = Path(work) / name
+        kit.mkdir()
+        tarball(session, kit)
+        shutil.copy2(ROOT / "requirements" / "user.txt", kit / "requirements.txt")
+        shutil.copy2(ROOT / "controller_kit" / "install.sh", kit)
+        platforms = [word for one in KIT_PLATFORMS for word in ("--platform", one)]
+        for python in KIT_PYTHONS:
+            wanted = ("--python-version", python, "--implementation", "cp", "--only-binary", ":all:", *platforms)
+            named = ("--requirement", "requirements/user.txt", "--constraint", "requirements/core-2.19.lock")
+            fetch = ("python", "-m", "pip", "download", "-qq", "--disable-pip-version-check")
+            run(session, *fetch, "--dest", str(kit / "wheels"), *wanted, *named, user=True)
+        files = sorted(path for path in kit.rglob("*") if path.is_file())
+        sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(kit)}\n" for path in files]
+        (kit / "SHA256SUMS").write_text("".join(sums))
+        archive = folder / f"{name}.tar.gz"
+        with tarfile.open(archive, "w:gz", compresslevel=1) as out:  # wheels are compressed already
+            out.add(kit, name)
+    return archive
+
+
+@nox.session(name="controller-kit", default=False)
+def controller_kit(session: nox.Session) -> None:
+    """One archive that brings the collection and Ansible to a controller without internet, into build/."""
+    folder = ROOT / "build"
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("llm-controller-kit-*.tar.gz"):
+        old.unlink()
+    archive = make_kit(session, folder)
+    session.log(f"made {archive} ({archive.stat().st_size / 1e6:,.0f} MB). On the controller: unpack it, sh install.sh")
+
+
+@nox.session(name="kit", tags=["full"])
+def kit(session: nox.Session) -> None:
+    """The controller kit as a user gets it: installed into an empty folder without any network, and used there."""
+    apart: tuple[str, ...] = ("unshare", "--map-root-user", "--net")
+    if subprocess.run((*apart, "true"), stderr=subprocess.DEVNULL, check=False).returncode:
+        session.warn("this machine makes no network namespace: a download would not be noticed")
+        apart = ()
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(make_kit(session, Path(folder))) as archive:
+            archive.extractall(folder, filter="data")
+        (unpacked,) = Path(folder).glob("llm-controller-kit-*/")
+        home = Path(folder) / "home"
+        home.mkdir()
+        clean = {"HOME": str(home), "PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "ANSIBLE_NOCOLOR": "1"}
+
+        def there(*command: str, says: str = "", status: int = 0) -> None:
+            """Run this in a shell of the controller, where it has to say something."""
+            said = session.run(
+                *apart, *command, env=clean, include_outer_env=False, external=True, silent=True, success_codes=[status]
+            )
+            if says not in str(said):
+                session.error(f"{' '.join(command)} does not say {says!r}: {said}")
+
+        install = ("sh", str(unpacked / "install.sh"))
+        there(*install, says="Done.")
+        there(*install, says="nothing is to be done")
+        environment = home / "baremetal-llm"
+        collection = next(environment.glob("lib/python3*/site-packages/ansible_collections/baremetal/llm"))
+        clean["PATH"] = f"{environment / 'bin'}{os.pathsep}{clean['PATH']}"
+        playbooks = [f"baremetal.llm.{path.stem}" for path in sorted(collection.glob("playbooks/*.yml"))]
+        with session.chdir(home):
+            there(*SYNTAX, *playbooks, says="llm/playbooks/site.yml")
+            sample = ("--inventory", str(collection / "inventories" / "offline_v100"))
+            alone = ("--limit", "localhost", "--extra-vars", "preflight_bundle_required=false")
+            there("ansible-playbook", "baremetal.llm.preflight", *sample, *alone, says="failed=0")
+            there("ansible-playbook", "baremetal.llm.plan", *sample, says="failed=0")
+            wheel = next(unpacked.glob("wheels/ansible_core-*.whl"))
+            wheel.write_bytes(wheel.read_bytes()[:-1] + b"x")
+            there(*install, str(home / "other"), says=f"wheels/{wheel.name}", status=1)
 
 
 @nox.session(default=False)

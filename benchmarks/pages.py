@@ -1,18 +1,21 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The pages of docs/ that the planner prints: docs/guides/v100.md, low-memory.md and recipes.md, and docs/reference/releases.md.
+"""The pages of docs/ that are printed: by the planner docs/guides/v100.md, low-memory.md and recipes.md, and docs/reference/releases.md; from the argument
+specs of the roles docs/reference/variables.md and docs/zh/reference/variables.md.
 
-usage: python benchmarks/pages.py
+usage: python benchmarks/pages.py [PAGE ...]
 
 Each page holds its tables between two marks, and this program writes what stands between them. A test compares the two.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +24,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / ".collections")]
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for, named  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import spoken  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, spoken  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.attention import backends, spoken_sizes  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import cards  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.version_changes import MLA_LATENT  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.fits import Fit, Kind, what_fits  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start  # noqa: E402
@@ -80,6 +85,27 @@ SAID = (
 )
 
 
+# The words of the V100 page in Chinese.
+V100_ZH = {
+    "### 16-bit checkpoints": "### 16 位权重",
+    "### 4-bit GPTQ checkpoints": "### 4 位 GPTQ 权重",
+    "| Model | GPUs | TP x PP | Context | KV tokens | Utilization | More options |": "| 模型 | GPU | TP x PP | 上下文 | KV token 数 | 利用率 | 其他选项 |",
+    "| 3 hosts of 2 x ": "| 3 台主机，各 2 x ",
+    " GB, NVLink |": " GB，NVLink |",
+    ", narrowly |": "（余量很小） |",
+    "| does not fit |": "| 装不下 |",
+}
+
+
+def v100_zh() -> str:
+    """The same in Chinese."""
+    text = v100()
+    for english, chinese in V100_ZH.items():
+        text = text.replace(english, chinese)
+    return text
+
+
+@functools.cache
 def v100() -> str:
     """What fits on V100s with 0.8.5.post1, at which length, and with which options."""
     parts = []
@@ -300,11 +326,108 @@ def recipes() -> str:
     return page()
 
 
+def variables(language: str) -> str:
+    """The variables of all roles."""
+    from benchmarks.variables import page  # it needs the paths above
+
+    return page(language)
+
+
+# The cards of the page 'what fits', each with the counts of GPUs that machines have.
+FITTED: tuple[tuple[str, tuple[int, ...]], ...] = (
+    ("Tesla V100-PCIE-16GB", (1, 2, 4, 8)),
+    ("Tesla V100-SXM2-32GB", (1, 2, 4, 8)),
+    ("Tesla T4", (1, 2, 4)),
+    ("NVIDIA GeForce RTX 3090", (1, 2, 4, 8)),
+    ("NVIDIA GeForce RTX 4090", (1, 2, 4, 8)),
+    ("NVIDIA RTX A6000", (1, 2, 4, 8)),
+    ("NVIDIA A100-SXM4-40GB", (1, 2, 4, 8)),
+    ("NVIDIA A100-SXM4-80GB", (1, 2, 4, 8)),
+    ("NVIDIA L40S", (1, 2, 4, 8)),
+    ("NVIDIA H100 80GB HBM3", (1, 2, 4, 8)),
+)
+# Its models. The catalogue has more, some with the configuration of one of these.
+SHOWN = (
+    "Qwen/Qwen2.5-7B-Instruct",
+    "Qwen/Qwen2.5-14B-Instruct",
+    "Qwen/Qwen2.5-14B-Instruct-AWQ",
+    "Qwen/Qwen2.5-14B-Instruct-GPTQ-Int4",
+    "Qwen/Qwen2.5-32B-Instruct",
+    "Qwen/Qwen2.5-32B-Instruct-AWQ",
+    "Qwen/Qwen2.5-32B-Instruct-GPTQ-Int4",
+    "Qwen/Qwen2.5-72B-Instruct",
+    "Qwen/Qwen2.5-72B-Instruct-AWQ",
+    "Qwen/Qwen2.5-72B-Instruct-GPTQ-Int4",
+    "Qwen/Qwen3-8B",
+    "Qwen/Qwen3-14B",
+    "Qwen/Qwen3-30B-A3B",
+    "Qwen/Qwen3-32B",
+    "Qwen/Qwen3-32B-FP8",
+    "Qwen/Qwen3-235B-A22B-FP8",
+    "Qwen/Qwen3.5-27B",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-14B",
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B",
+    "deepseek-ai/DeepSeek-R1-Distill-Llama-70B",
+    "deepseek-ai/DeepSeek-R1",
+    "meta-llama/Llama-3.1-8B-Instruct",
+    "meta-llama/Llama-3.3-70B-Instruct",
+    "mistralai/Mistral-7B-Instruct-v0.3",
+    "mistralai/Mixtral-8x7B-Instruct-v0.1",
+    "google/gemma-2-9b-it",
+    "google/gemma-2-27b-it",
+    "microsoft/phi-4",
+    "openai/gpt-oss-20b",
+    "openai/gpt-oss-120b",
+)
+
+
+@cache
+def _fitted() -> list[list[Kind]]:
+    """For each card what fits one host with each count of it."""
+    found = []
+    for name, counts in FITTED:
+        card = next(one for one in cards() if one.name == name).as_gpu()
+        found.append([what_fits([("host", [card] * count)], SHOWN)[0] for count in counts])
+    return found
+
+
+def what_fits_page(language: str) -> str:
+    """A table for each card: a row for each model, a column for each count of GPUs."""
+    parts = []
+    for (name, counts), columns in zip(FITTED, _fitted(), strict=True):
+        head = [message("fits_model", language), message("fits_weights", language)]
+        head += [f"{count} x GPU" for count in counts]
+        lines = [f"## {name}, vLLM {columns[0].release}", "", f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
+        by_name = [{fit.model: fit for fit in column.fits} for column in columns]
+        for fit in sorted(by_name[0].values(), key=lambda one: (one.weights, one.model)):
+            cells = [_fits_cell(each[fit.model], language) for each in by_name]
+            if any(each[fit.model].ok for each in by_name):
+                weights = f"{fit.weights / 1024**3:.0f} GiB"
+                lines.append(f"| {fit.model} | {weights} | {' | '.join(cells)} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _fits_cell(fit: Fit, language: str) -> str:
+    """32,768 x 4: the context, and how many such conversations at once."""
+    if not fit.ok:
+        return "-"
+    whole = fit.context >= fit.most
+    text = f"**{fit.context:,}** x {fit.conversations:,}" if whole else f"{fit.context:,} x {fit.conversations:,}"
+    return message("fits_narrowly", language, context=text) if fit.verdict == NARROWLY else text
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/guides/low-memory.md": low_memory,
     "docs/guides/recipes.md": recipes,
     "docs/guides/v100.md": v100,
+    "docs/guides/what-fits.md": lambda: what_fits_page("en"),
     "docs/reference/releases.md": reference,
+    "docs/reference/variables.md": lambda: variables("en"),
+    "docs/zh/guides/v100.md": v100_zh,
+    "docs/zh/guides/what-fits.md": lambda: what_fits_page("zh"),
+    "docs/zh/reference/variables.md": lambda: variables("zh"),
 }
 
 
@@ -318,7 +441,7 @@ def written(page: str, text: str) -> str:
 
 
 def main() -> int:
-    for page in PAGES:
+    for page in sys.argv[1:] or PAGES:
         path = ROOT / page
         path.write_text(written(page, path.read_text(encoding="utf-8")), encoding="utf-8")
         print(f"wrote {page}")

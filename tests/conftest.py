@@ -5,6 +5,8 @@ import os
 import pytest
 from hypothesis import settings
 
+# What people read is in their language; tests read English unless they say so.
+os.environ["LC_ALL"] = "C.UTF-8"
 # How long an example takes tells more of the machine's other work than of the code.
 settings.register_profile("fresh", deadline=None)
 # `make test-all` says twice the same of the same code; a run by hand (nox -s unit-all, pytest) looks at examples that nobody has seen.

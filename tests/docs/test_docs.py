@@ -32,6 +32,14 @@ RUN = [block for block in BLOCKS if block.kind == "run"]
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
+def original(page: Path) -> Path:
+    """The page that a Chinese page translates; of another page, itself."""
+    return ROOT / str(page.relative_to(ROOT)).replace("docs/zh/", "docs/").replace(".zh-CN.", ".")
+
+
+TRANSLATIONS = [page for page in files() if original(page) != page]
+
+
 def name(value: Path | Block) -> str:
     if isinstance(value, Block):
         return f"{value.path.relative_to(ROOT)}:{value.line}"
@@ -73,11 +81,11 @@ def is_run_by(case: tuple[Path, str]) -> None:
         "tests/support/docs_commands.py\n" in text and f"- {scenario}\n" in text for text in texts
     )
     lines = [line.strip() for text in texts for line in text.splitlines()]
-    names = {name(page), name(page).replace("docs/zh/", "docs/")}
+    names = {name(page), name(original(page))}
     assert any(line.removeprefix("- ").removeprefix("rebuild_page: ") in names for line in lines)
 
 
-PAGES_OF_UNIT = sorted({block.path for block in RUN if block.argument == "unit" and "zh" not in block.path.parts})
+PAGES_OF_UNIT = sorted({block.path for block in RUN if block.argument == "unit"} - set(TRANSLATIONS))
 
 
 @pytest.mark.slow
@@ -105,7 +113,7 @@ def test_one_of_these_pages_checks_an_inventory() -> None:
     assert any("playbooks/preflight.yml" in block.text for block in RUN if block.argument == "unit")
 
 
-@pytest.mark.parametrize("sample", ["single_node", "offline_v100", "replicas"])
+@pytest.mark.parametrize("sample", ["single_node", "offline_v100", "replicas", "low_memory"])
 def test_the_inventory_check_accepts_a_sample(sample: str) -> None:
     arguments = ("-i", f"inventories/{sample}", "--limit", "localhost")
     status, said, inventory, _codes = look(ROOT, known_variables(), *arguments, bundle_required=False)
@@ -141,9 +149,32 @@ def test_a_translation_shows_the_same_commands() -> None:
         return [(block.kind, block.argument, re.sub(r" +#.*", "", block.text)) for block in blocks(path)]
 
     def check(page: Path) -> None:
-        assert commands(page) == commands(ROOT / "docs" / page.relative_to(ROOT / "docs" / "zh"))
+        assert commands(page) == commands(original(page))
 
-    check_each({name(page): page for page in (ROOT / "docs" / "zh").rglob("*.md")}, check)
+    check_each({name(page): page for page in TRANSLATIONS}, check)
+
+
+def test_a_page_and_its_translation_link_each_other() -> None:
+    def linked(page: Path) -> set[Path]:
+        return {(page.parent / target).resolve() for target, _heading in LINK.findall(page.read_text())}
+
+    def check(page: Path) -> None:
+        assert original(page) in linked(page)
+        assert page in linked(original(page))
+
+    check_each({name(page): page for page in TRANSLATIONS}, check)
+
+
+def test_a_chinese_page_links_the_chinese_page_where_there_is_one() -> None:
+    chinese = {original(page): page for page in TRANSLATIONS}
+
+    def check(page: Path) -> None:
+        found = LINK.findall(page.read_text())
+        # A section may be one that the Chinese page lacks.
+        targets = {(page.parent / target).resolve() for target, heading in found if target and not heading}
+        assert [name(target) for target in targets if target in chinese and target != original(page)] == []
+
+    check_each({name(page): page for page in TRANSLATIONS}, check)
 
 
 def test_a_picture_is_well_formed_and_used() -> None:
@@ -229,6 +260,15 @@ a: b
    ```bash
    echo "$A"
    ```
+
+<!-- run: other -->
+```python
+print("$A")
+```
+
+```python
+not_run()
+```
 """
 
 
@@ -240,9 +280,16 @@ def test_blocks_become_a_script(tmp_path: Path) -> None:
         (4, "run", "unit"),
         (10, "example", "there is no such thing"),
         (21, "run", "unit"),
+        (26, "run", "other"),
     ]
-    wanted = [block for block in found if block.kind == "run"]
+    wanted = [block for block in found if block.argument == "unit"]
     assert script(wanted, {"A": "x"}) == 'A=x  # a comment\nB=2\n\n   echo "$A"\n'
+    assert script(found[3:], {}) == "python - <<'END_OF_PYTHON'\nprint(\"$A\")\nEND_OF_PYTHON\n"
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("runbooks/*.md")), ids=name)
+def test_the_first_block_of_a_runbook_puts_the_programs_on_path(page: Path) -> None:
+    assert [block.text.startswith("source .venv/bin/activate ") for block in blocks(page)[:1]] != [False]
 
 
 @pytest.mark.parametrize("values", [{"C": "1"}, {"a": "1"}])

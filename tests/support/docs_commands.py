@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the commands that README.md and docs/ show, word by word.
 
-Before each block of shell commands stands a comment that says what runs it:
+Before each block of shell commands, and before a program in Python that is run, stands a comment that says what runs it:
 
     <!-- run: SCENARIO -->        molecule/SCENARIO runs it through this program; `unit`: the unit tests do
     <!-- example: reason -->      nothing can run it, and why
@@ -46,7 +46,7 @@ class Block:
 
 def files() -> list[Path]:
     """Every page that shows commands to users."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [ROOT / "README.md", ROOT / "README.zh-CN.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(path: Path) -> list[Block]:
@@ -60,11 +60,15 @@ def blocks(path: Path) -> list[Block]:
             end = number + 1
             while end < len(lines) and lines[end].strip() != fence.group(1):
                 end += 1
+            marker = MARKER.match(lines[number - 1].strip() if number else "")
+            kind, argument = marker.groups() if marker else ("", "")
+            text = "\n".join(lines[number + 1 : end]) + "\n"
             if fence.group(2) in SHELLS:
-                marker = MARKER.match(lines[number - 1].strip() if number else "")
-                kind, argument = marker.groups() if marker else ("", "")
-                text = "\n".join(lines[number + 1 : end]) + "\n"
                 found.append(Block(path, number + 1, text, kind, argument))
+            elif fence.group(2) == "python" and kind:
+                found.append(
+                    Block(path, number + 1, f"python - <<'END_OF_PYTHON'\n{text}END_OF_PYTHON\n", kind, argument)
+                )
             number = end
         number += 1
     return found
@@ -100,12 +104,15 @@ def main() -> int:
     parser.add_argument("scenario")
     parser.add_argument("page", nargs="+", help="relative to the checkout")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="values")
+    parser.add_argument("--packages", metavar="FOLDER", help="with packages for the programs in Python")
     parser.add_argument("--blocks", type=int, metavar="N", help="only the first N of them")
     parser.add_argument("--without", type=int, metavar="N", help="all of them but the Nth")
     parser.add_argument("--show", action="store_true", help="print the script instead of running it")
     arguments = parser.parse_args()
     values = dict(value.split("=", 1) for value in arguments.values)
     environment = {name: value for name, value in os.environ.items() if not NOT_A_USERS.match(name)}
+    if arguments.packages:
+        environment["PYTHONPATH"] = arguments.packages
     for page in arguments.page:
         wanted = [block for block in blocks(ROOT / page) if (block.kind, block.argument) == ("run", arguments.scenario)]
         picked = [block for number, block in enumerate(wanted[: arguments.blocks], 1) if number != arguments.without]

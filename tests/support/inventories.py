@@ -28,6 +28,7 @@ KNOWN: dict[str, dict[str, Any]] = {
         "options": {"name": {"type": "str", "required": True}, "count": {"type": "int"}},
     },
     "models_verify_interval": {"type": "str", "choices": ["", "daily", "weekly"], "default": ""},
+    "models_source": {"type": "raw", "default": ""},
     "gateway_keys": {
         "type": "list",
         "elements": "dict",

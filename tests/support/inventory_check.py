@@ -45,6 +45,7 @@ def _look(folder: Path, known: Mapping[str, Any], arguments: tuple[str, ...], ta
     os.chdir(folder)
     plugin.known_variables = known_variables
     said: list[str] = []
+    Display.display = lambda _display, msg, *_more, **_named: said.append(msg)
     Display.warning = lambda _display, msg, *_more, **_named: said.append(f"[WARNING]: {msg}")
     command = PlaybookCLI(["ansible-playbook", "play.yml", *arguments])
     command.parse()

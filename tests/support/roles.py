@@ -21,3 +21,9 @@ def _tasks(entries: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:
         yield entry
         for part in ("block", "rescue", "always"):
             yield from _tasks(entry.get(part))
+
+
+def defaults(role: str) -> dict[str, Any]:
+    """The defaults of a role, templates as they are written."""
+    found: dict[str, Any] = yaml.safe_load((ROLES / role / "defaults/main.yml").read_text(encoding="utf-8"))
+    return found

@@ -65,7 +65,17 @@ def test_every_ignored_path_exists() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["README.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/index.md"],
+    [
+        "README.md",
+        "README.zh-CN.md",
+        "CODE_OF_CONDUCT.md",
+        "SECURITY.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "docs/index.md",
+        "docs/zh/index.md",
+    ],
 )
 def test_the_tarball_holds_the_front_pages(path: str) -> None:
     assert (ROOT / path).is_file()

@@ -31,6 +31,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/planner/data/domains.py", r"^\nall2all_backend "),
     ("plugins/plugin_utils/planner/data/quantization.py", r"^\nawq\|"),
     ("plugins/plugin_utils/planner/data/environment.py", r"^\n[A-Z]"),
+    ("plugins/plugin_utils/planner/data/cards.py", r"^NVIDIA "),
     ("plugins/plugin_utils/planner/data/releases.py", r"^\n0\.2\.7\|"),
     ("plugins/module_utils/_gpu.py", r"^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
     ("plugins/module_utils/_gpu_generations.py", r"^Ampere or Ada$"),
@@ -56,6 +57,9 @@ EXCEPTIONS = (
     ),
     ("plugins/module_utils/_programs.py", r"^no answer within "),
     ("plugins/modules/gather.py", r"^no such program$|^it ends with status "),
+    # What ssh and sudo print, the beginning of an inventory, and what a person copies into a shell or into Python.
+    ("plugins/plugin_utils/inventory/discover.py", r"^(host key|identification|could not|missing sudo) |^---\n"),
+    ("plugins/plugin_utils/reports/use_it.py", r'^--header |^\[\{"role"'),
     # What nft prints.
     ("plugins/module_utils/_evidence.py", r"^counter packets "),
     ("plugins/module_utils/_engine.py", r"^the engine answers "),

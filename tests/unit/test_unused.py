@@ -29,13 +29,20 @@ CALLED_BY_OTHERS = {
     "_supports_async",
     "_supports_check_mode",
     "check_and_update_config",
+    "daemon_threads",
+    "do_HEAD",
     "do_POST",
     "get_device_communicator_cls",
     "device_control_env_var",
+    "handle_error",
     "log_message",
+    "protocol_version",
     "ray_device_key",
     "redirect_request",
     "register_triton_kernel_overrides",
+    "request_queue_size",
+    "server_bind",
+    "service_actions",
 }
 # What Ansible looks up in callback plugins.
 OF_CALLBACKS = re.compile(r"CallbackModule$|CALLBACK_|v2_")
@@ -211,6 +218,7 @@ def test_every_message_is_said() -> None:
 # For whoever writes a playbook; roles have the decision.
 PUBLIC_FILTERS = {
     "plan_deployment",
+    "plan_report",
     "predict_start",
     "recommended_release",
     "valid_pp_sizes",

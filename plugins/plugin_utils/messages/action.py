@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
+from ansible import constants as C
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action.normal import ActionModule as NormalAction
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, render
 
 
 def explained(result: dict[str, Any], lang: Any) -> dict[str, Any]:
@@ -17,6 +21,14 @@ def explained(result: dict[str, Any], lang: Any) -> dict[str, Any]:
     # Ansible has noted the code as what went wrong; without that note it makes one of the text.
     kept = {name: value for name, value in result.items() if name != "exception"}
     return {**kept, "msg": message(result["code"], lang, **result["values"])}
+
+
+def refuse(problems: Sequence[Mapping[str, str]], lang: str, result: Mapping[str, Any] | None = None) -> NoReturn:
+    """End an action that refuses. The problems are printed here, once: Ansible would print them twice, and once as one line of JSON."""
+    Display().display("\n" + render(problems, lang) + "\n", color=C.COLOR_ERROR)
+    code = "refused_one" if len(problems) == 1 else "refused_more"
+    said = {**(result or {}), "changed": False, "problems": [one["code"] for one in problems]}
+    raise AnsibleActionFail(message(code, lang, count=len(problems)), result=said)
 
 
 class SpeakingAction(NormalAction):  # type: ignore[misc,unused-ignore]

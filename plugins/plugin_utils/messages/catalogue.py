@@ -40,6 +40,12 @@ def language(value: Any) -> str:
     return value if isinstance(value, str) and value in LANGUAGES else "en"
 
 
+def language_of(environment: Mapping[str, str]) -> str:
+    """The language of a person, by the variables of the environment from which every program takes it."""
+    said = next((environment[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(name)), "")
+    return "zh" if said.startswith("zh") else "en"
+
+
 def message(code: str, lang: str = "en", **values: Any) -> str:
     """The text of a code in a language, its placeholders filled in. A value may be a message itself, or a list of messages."""
     return TEXTS[language(lang)][code].format(**{name: spoken(value, lang) for name, value in values.items()})

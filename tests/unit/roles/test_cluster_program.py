@@ -42,7 +42,7 @@ class state:
 UTIL = "def placement_group_table():\n    print('a warning')\n    return {}\n"
 
 
-def test_the_answer_stands_alone_on_standard_output(tmp_path: Path) -> None:
+def ask(tmp_path: Path, *planned: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray/__init__.py").write_text(RAY)
     (tmp_path / "ray/util.py").write_text(UTIL)
@@ -51,9 +51,14 @@ def test_the_answer_stands_alone_on_standard_output(tmp_path: Path) -> None:
     (tmp_path / "ray/_private/state.py").write_text(STATE)
     with socket.create_server(("127.0.0.1", 0)) as head:
         address = f"127.0.0.1:{head.getsockname()[1]}"
-        command = [sys.executable, str(PROGRAM), address]
+        command = [sys.executable, str(PROGRAM), address, *planned]
         environment = {"PYTHONPATH": str(tmp_path)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_the_answer_stands_alone_on_standard_output(tmp_path: Path) -> None:
+    done = ask(tmp_path)
+    assert done.returncode == 0
     assert json.loads(done.stdout) == {
         "ray": "2.60.0",
         "nodes": [{"id": "1", "host": "gpu1", "address": "10.0.0.1", "gpus": 2}],
@@ -62,3 +67,12 @@ def test_the_answer_stands_alone_on_standard_output(tmp_path: Path) -> None:
     }
     for part in ("imported", "has been marked dead", "from a library in C", "a warning"):
         assert part in done.stderr
+
+
+def test_it_succeeds_once_the_planned_hosts_have_joined_with_their_gpus(tmp_path: Path) -> None:
+    for number, (planned, status) in enumerate(((["gpu1=2"], 0), (["gpu1=1"], 3), (["gpu1=2", "gpu2=2"], 3))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        done = ask(folder, *planned)
+        assert done.returncode == status
+        assert json.loads(done.stdout)["nodes"][0]["host"] == "gpu1"

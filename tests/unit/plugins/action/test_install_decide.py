@@ -166,8 +166,10 @@ def test_a_packaged_engine_needs_no_bundle() -> None:
 
 def test_an_engine_of_the_other_kind_makes_room_where_that_is_allowed(bundle: Path) -> None:
     packaged = {**NOTHING, "units": ["/usr/lib/systemd/system/docker.service"]}
-    assert "has a Docker Engine from a package already" in decide("docker", bundle, packaged)["msg"]
-    assert decide("docker", bundle, packaged, docker_switch_enabled=True)["other_kind"]
+    assert decide("docker", bundle, packaged)["method"] == "present"
+    asked = {"docker_method": "static"}
+    assert "has a Docker Engine from a package already" in decide("docker", bundle, packaged, **asked)["msg"]
+    assert decide("docker", bundle, packaged, docker_switch_enabled=True, **asked)["other_kind"]
     static = {**NOTHING, "units": [UNIT]}
     assert not decide("docker", bundle, static)["other_kind"]
     assert decide("docker", None, static, docker_method="packages", docker_switch_enabled="yes")["other_kind"]
@@ -175,7 +177,7 @@ def test_an_engine_of_the_other_kind_makes_room_where_that_is_allowed(bundle: Pa
 
 def test_everything_that_is_wrong_with_the_engine_is_told_at_once() -> None:
     found = {"units": ["/lib/systemd/system/docker.service"], "config": {"data-root": "/old"}, "held": 2, "flags": []}
-    refused = decide("docker", None, found, docker_data_root="/new", llm_language="zh")
+    refused = decide("docker", None, found, docker_method="static", docker_data_root="/new", llm_language="zh")
     assert refused["failed"]
     for part in ("gpu01", "3. ", "/old"):
         assert part in refused["msg"]

@@ -43,7 +43,12 @@ INVENTORY: dict[str, Any] = {
                     "qwen": {"hosts": {"gpu01": None, "gpu02": None}},
                     "other": {"hosts": {"gpu03": None}},
                 },
-                "vars": {"vllm_model": "org/a", "vllm_version": "0.8.5", "llm_offline": False},
+                "vars": {
+                    "vllm_model": "org/a",
+                    "vllm_version": "0.8.5",
+                    "llm_offline": False,
+                    "preflight_bundle_required": False,
+                },
             }
         },
     }
@@ -113,7 +118,7 @@ def report(workplace: Workplace) -> Path:
 def test_hosts_with_a_bundle(workplace: Workplace, report: Path) -> None:
     bundle = str(workplace.bundle())
     where = {"llm_host_dir": str(workplace.root / "llm"), "docker_data_root": str(workplace.root / "docker")}
-    hosts = workplace.hosts(llm_offline=True, llm_bundle_dir=bundle, **where)
+    hosts = workplace.hosts(llm_offline=True, llm_bundle_dir=bundle, preflight_bundle_required=True, **where)
     assert {name: host["llm_deployment"] for name, host in hosts.items()} == {
         "gpu01": "qwen", "gpu02": "qwen", "gpu03": "other",
     }  # fmt: skip

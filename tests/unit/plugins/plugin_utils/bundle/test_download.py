@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils import _download as network
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import download as fetch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,7 +106,7 @@ def get(server: Server, target: Path, attempts: int = 5, **file: Any) -> int:
     """Download, and return by how much the progress moved."""
     counted: list[int] = []
     wanted = {"path": "driver/file.bin", "urls": [server.url], **file}
-    fetch.download(wanted, str(target), fetch.make_opener(), counted.append, attempts, pause=lambda seconds: None)
+    fetch.download(wanted, str(target), network.make_opener(), counted.append, attempts, pause=lambda seconds: None)
     return sum(counted)
 
 
@@ -234,28 +235,28 @@ def test_a_token_is_told_to_nobody_else(server: Server, target: Path) -> None:
 
 
 def test_sizes_are_known_before_anything_is_fetched(server: Server) -> None:
-    assert fetch.remote_size(server.url, fetch.make_opener()) == len(CONTENT)
+    assert fetch.remote_size(server.url, network.make_opener()) == len(CONTENT)
     server.codes = [404]
     with pytest.raises(fetch.FetchError, match="HTTP 404"):
-        fetch.remote_size(server.url, fetch.make_opener())
+        fetch.remote_size(server.url, network.make_opener())
 
 
 def test_a_proxy_is_used(server: Server, target: Path) -> None:
     proxy = f"http://127.0.0.1:{server.server_port}"
     wanted = {"urls": ["http://example.invalid/file.bin"], **GOOD}
-    fetch.download(wanted, str(target), fetch.make_opener(proxy))
+    fetch.download(wanted, str(target), network.make_opener(proxy))
     assert server.asked[0][0] == "http://example.invalid/file.bin"
 
 
 def test_where_plain_http_is_led_to_nothing_is_taken_without_a_checksum(server: Server, target: Path) -> None:
-    opener = fetch.make_opener(f"http://127.0.0.1:{server.server_port}")
+    opener = network.make_opener(f"http://127.0.0.1:{server.server_port}")
     with pytest.raises(fetch.FetchError, match=r"http://example\.invalid/file\.bin, which is plain http"):
         fetch.download({"urls": ["http://example.invalid/file.bin"]}, str(target), opener, pause=lambda seconds: None)
     assert not target.exists()
 
 
 def test_addresses_are_printed_without_secrets() -> None:
-    assert fetch.without_password("https://me:secret@host:8/a/b?sig=secret#x") == "https://host:8/a/b"
+    assert network.without_password("https://me:secret@host:8/a/b?sig=secret#x") == "https://host:8/a/b"
 
 
 @given(st.binary(max_size=20), st.booleans())

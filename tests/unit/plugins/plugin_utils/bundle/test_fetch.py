@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import make_opener
+from ansible_collections.baremetal.llm.plugins.module_utils._download import make_opener
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import fetch, write_lists
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils._download import make_opener, unprotected
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import sources as bundle_sources
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import make_opener, unprotected
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 DIGEST = "ab" * 32

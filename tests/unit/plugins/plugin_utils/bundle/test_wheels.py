@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils._download import make_opener
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import sources, wheels
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import make_opener
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import fetch
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import environments

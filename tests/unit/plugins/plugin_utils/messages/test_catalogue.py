@@ -5,11 +5,15 @@ from __future__ import annotations
 import string
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import role_defaults
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
     LANGUAGES,
     TEXTS,
     Refused,
     language,
+    language_of,
     message,
     names,
     problem,
@@ -122,3 +126,29 @@ def test_an_error_says_why_in_the_language_of_whoever_catches_it() -> None:
     assert str(refused) == reason(refused) == "gpu01 did not join"
     assert reason(refused, "zh") == "gpu01 未加入"
     assert reason(OSError("disk full"), "zh") == "disk full"
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({}, "en"),
+        ({"LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": ""}, "zh"),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C.UTF-8"}, "en"),
+        ({"LANG": "en_US.UTF-8", "LC_MESSAGES": "zh_TW.UTF-8"}, "zh"),
+        ({"LANG": "zh_CN.UTF-8", "LC_MESSAGES": "en_US.UTF-8"}, "en"),
+        ({"LANG": "de_DE.UTF-8"}, "en"),
+    ],
+)
+def test_the_language_of_a_person_is_that_of_the_locale(
+    environment: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The default of llm_language, which Ansible evaluates, says the same."""
+    assert language_of(environment) == said
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    loader = DataLoader()
+    default = role_defaults(loader)["llm_language"]
+    assert Templar(loader=loader, variables={}).template(default) == said

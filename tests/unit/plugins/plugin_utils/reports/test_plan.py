@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import width
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import BAR_WIDTH, plan_html, plan_table
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import (
+    BAR_WIDTH,
+    fleet_text,
+    inventory_text,
+    plan_html,
+    plan_table,
+)
 
 from tests.support.pages import Page, assert_self_contained
 
@@ -158,8 +166,9 @@ def test_hostile_texts_are_text() -> None:
     found["launch"] = {HOSTILE: {"argv": [], "environment": {}, "config": config}}
     page = Page(plan_html({HOSTILE: found}, "zh"))
     assert_self_contained(page)
-    # The deployment, three times the host (placement, bar, figures), GPU, reason, setting and value, error, alternative, command, option.
-    assert page.text.count(HOSTILE) == 16
+    # The deployment, three times the host (placement, bar, figures), GPU, reason, setting and value (and both in the inventory's), error, alternative,
+    # command, option.
+    assert page.text.count(HOSTILE) == 18
     assert "'<script>'" in page.text
 
 
@@ -177,3 +186,28 @@ def test_the_table_keeps_its_columns_in_chinese() -> None:
     # The last column holds the unit in its title and nothing below.
     assert width(lines[header]) == len(rule) == len(first) + len("  -----")
     assert first.split()[:2] == ["gpu01", "0"]
+
+
+def test_a_refused_plan_says_so_first_with_day_model_fleet_and_settings_to_copy() -> None:
+    found = {**plan(), "model_name": "Qwen/Qwen2.5-14B-Instruct", "fleet": [{"host": "a", "gpus": ["T4", "T4"]}] * 3}
+    problem = {"what": "It does not fit.", "value": "1", "where": "group_vars", "allowed": "less"}
+    page = Page(plan_html({"d": found}, "en", [problem], day="2026-01-02"))
+    text = page.text
+    assert (
+        text.index("Refused: 1 problems.")
+        < text.index("It does not fit.")
+        < text.index("Qwen/Qwen2.5-14B-Instruct on 3 x 2 T4")
+    )
+    assert "Plan of 2026-01-02" in text
+    settings = yaml.safe_load(inventory_text(found))
+    assert settings["vllm_model"] == "Qwen/Qwen2.5-14B-Instruct"
+    assert settings["vllm_tensor_parallel_size"] == found["settings"]["tensor_parallel_size"]
+    # What it copies, an inventory accepts: variables that exist.
+    known = known_variables()
+    assert [name for name in settings if name not in known] == []
+
+
+def test_a_fleet_is_written_as_people_write_it() -> None:
+    hosts = [{"host": name, "gpus": gpus} for name, gpus in (("a", ["T4"] * 2), ("b", ["T4"] * 2), ("c", ["L4"]))]
+    assert fleet_text({"fleet": hosts}) == "2 x 2 T4 + 1 x 1 L4"
+    assert fleet_text({}) == "-"
