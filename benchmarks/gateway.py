@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the gateway costs, on this machine's loopback: the role's own configuration in a real HAProxy, before replicas without a model.
 
-Three questions, each with its figures, and no verdict: how much later the first byte comes, asked in turn with and without the gateway on
-connections that stay open; how many of 2,000 requests fail while a replica is drained, restarted and taken back; and how much memory 500
-streams take that are idle. HAProxy is the one on PATH, or `--haproxy`, or Debian's package, unpacked into build/haproxy.
+Questions, each with its figures, and no verdict: how much later the first byte comes, asked in turn with and without the gateway on
+connections that stay open; how many of 2,000 requests fail while a replica is drained, restarted and taken back; how much memory 500
+streams take that are idle; and what clients without a key cost, in HAProxy's memory and in the time of a client with one. HAProxy is the one on PATH, or `--haproxy`, or Debian's package, unpacked into build/haproxy.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import shutil
 import socket
 import ssl
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -256,13 +257,144 @@ async def idle_streams(gateway: Gateway, count: int) -> tuple[float, float, int]
     return before, held, sum(begun for _writer, begun in streams)
 
 
+FRAME = struct.Struct(">I")
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """A frame of HTTP/2 (RFC 9113, 4.1)."""
+    return FRAME.pack(len(payload))[1:] + bytes((kind, flags)) + FRAME.pack(stream) + payload
+
+
+def without_a_key(port: int, streams: int) -> bytes:
+    """HTTP/2 of a client that opens so many streams with a body of 64 KiB each, as far as the window of a connection reaches, and has no key."""
+
+    def literal(index: int, value: bytes) -> bytes:
+        return bytes((index, len(value))) + value
+
+    # HPACK (RFC 7541): POST and https of the static table, path and authority as texts.
+    head = b"\x83\x87" + literal(0x04, b"/v1/completions") + literal(0x01, f"{HOME}:{port}".encode())
+    said = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", frame(4, 0, 0)]
+    for number in range(1, 2 * streams, 2):
+        said += [frame(1, 4, number, head), *[frame(0, 0, number, b"x" * 16384)] * 3]
+    return b"".join(said)
+
+
+ATTACKS = ("idle before TLS", "idle after TLS", "half a request", "bodies", "headers without an end", "streams")
+
+
+class Strangers:
+    """Connections without a key, from as many addresses of the loopback network as it takes, that come again when they are ended."""
+
+    def __init__(self, gateway: Gateway, kind: str, count: int, addresses: int) -> None:
+        self.gateway, self.kind, self.count, self.addresses = gateway, kind, count, addresses
+        self.over = threading.Event()
+        self.open = self.most = 0
+
+    async def one(self, number: int) -> None:
+        own = f"127.0.1.{number % self.addresses + 1}"
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.set_alpn_protocols(["h2" if self.kind == "streams" else "http/1.1"])
+        secure = {} if self.kind == "idle before TLS" else {"ssl": context}
+        head = f"POST /v1/completions HTTP/1.1\r\nHost: {HOME}\r\n".encode()
+        said = {
+            "half a request": head,
+            "bodies": head + b"Content-Length: 4000000\r\n\r\n" + b"x" * 3_900_000,
+            "headers without an end": head + b"X: " + b"x" * 3_900_000,
+            "streams": without_a_key(self.gateway.port, 100),
+        }.get(self.kind, b"")
+        while not self.over.is_set():
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                reader, writer = await asyncio.open_connection(HOME, self.gateway.port, local_addr=(own, 0), **secure)
+                self.open += 1
+                self.most = max(self.most, self.open)
+                try:
+                    writer.write(said)
+                    while await reader.read(1 << 16):
+                        pass
+                finally:
+                    self.open -= 1
+                    writer.transport.abort()
+            await asyncio.sleep(1)
+
+    async def all(self) -> None:
+        tasks = [asyncio.create_task(self.one(number)) for number in range(self.count)]
+        while not self.over.is_set():
+            await asyncio.sleep(0.1)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def attack(port: int, kind: str, count: int, addresses: int) -> None:
+    """A process of its own, so that it takes no time of the client that is measured. It ends with its standard input."""
+    gateway = Gateway(Path(), "", {})
+    gateway.port = port
+    strangers = Strangers(gateway, kind, count, addresses)
+    thread = threading.Thread(target=asyncio.run, args=(strangers.all(),))
+    thread.start()
+    sys.stdin.read()
+    strangers.over.set()
+    thread.join()
+    print(strangers.most)
+
+
+def with_a_key(gateway: Gateway, requests: int) -> list[float]:
+    """Milliseconds of whole requests on a connection that stays open, one after the other."""
+    connection, found = gateway.connect(through=True), []
+    for _ in range(requests):
+        began = time.perf_counter()
+        connection.request("POST", "/v1/completions", body(1), HEADERS)
+        response = connection.getresponse()
+        response.read()
+        if response.status != 200:
+            raise SystemExit(f"a client with a key was refused: {response.status}")
+        found.append((time.perf_counter() - began) * 1000)
+        time.sleep(0.01)
+    return found
+
+
+def under_attack(
+    gateway: Gateway, kind: str, count: int, addresses: int, requests: int
+) -> tuple[float, list[float], int]:
+    """The most memory in MiB above idle, the times of a client with a key, and how many connections were open at a time."""
+    before = most = gateway.resident_mib
+    command = [sys.executable, __file__, "--attack", kind, "--port", str(gateway.port)]
+    command += ["--strangers", str(count), "--addresses", str(addresses)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        over = threading.Event()
+
+        def look() -> None:
+            nonlocal most
+            while not over.wait(0.05):
+                most = max(most, gateway.resident_mib)
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        time.sleep(6)
+        # A connection of its own, made while the others are there.
+        times = with_a_key(gateway, requests)
+        said, _ = process.communicate("")
+        over.set()
+        thread.join()
+    return most - before, times, int(said or 0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--haproxy", default="", help="the program; by default the one on PATH, or Debian's")
     parser.add_argument("--requests", type=int, default=1000, help="for the first byte")
     parser.add_argument("--drained", type=int, default=2000, help="at least so many while a replica is drained")
     parser.add_argument("--streams", type=int, default=500, help="idle ones")
+    parser.add_argument("--strangers", type=int, default=2000, help="connections without a key")
+    parser.add_argument("--addresses", type=int, default=20, help="from which they come")
+    parser.add_argument("--only-strangers", action="store_true", help="leave out the other questions")
+    parser.add_argument("--attack", choices=ATTACKS, help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.attack:
+        attack(options.port, options.attack, options.strangers, options.addresses)
+        return
     program, environment = haproxy(options.haproxy)
     said = subprocess.run(
         [program, "-v"], env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, check=True
@@ -270,25 +402,45 @@ def main() -> None:
     print(said.stdout.splitlines()[0])
     print(f"load of this machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as folder, Gateway(Path(folder), program, environment).running() as gateway:
-        found = first_bytes(gateway, options.requests)
-        figures = {}
-        for through, times in found.items():
-            figures[through] = statistics.median(times), statistics.quantiles(times, n=100)[98]
-            name = "with the gateway" if through else "without"
-            print(
-                f"first byte, {len(times)} requests, {name:<17}: median {figures[through][0]:.2f} ms, p99 {figures[through][1]:.2f} ms"
-            )
-        added = [figures[True][each] - figures[False][each] for each in (0, 1)]
-        print(f"first byte, added: {added[0]:+.2f} ms at the median, {added[1]:+.2f} ms at p99")
-        outcome = while_drained(gateway, options.drained)
-        failed = sum(count for status, count in outcome.items() if status != "200")
+        if not options.only_strangers:
+            costs(gateway, options)
+        strangers(gateway, options)
+
+
+def strangers(gateway: Gateway, options: argparse.Namespace) -> None:
+    """Print what clients without a key cost."""
+    quiet = statistics.quantiles(with_a_key(gateway, 300), n=100)[98]
+    for kind in ATTACKS:
+        count = 10 if kind == "streams" else options.strangers
+        more, times, most = under_attack(gateway, kind, count, options.addresses, 300)
+        p99 = statistics.quantiles(times, n=100)[98]
         print(
-            f"replica drained, restarted, taken back: {failed} failed of {sum(outcome.values())} requests, {dict(outcome)}"
+            f"without a key, {kind}: {count} connections from {options.addresses} addresses, {most} open at a time, {more:+.0f} MiB; "
+            f"p99 with a key {p99:.1f} ms, before {quiet:.1f} ms"
         )
-        before, held, begun = asyncio.run(idle_streams(gateway, options.streams))
+
+
+def costs(gateway: Gateway, options: argparse.Namespace) -> None:
+    """Print what the gateway costs those with a key."""
+    found = first_bytes(gateway, options.requests)
+    figures = {}
+    for through, times in found.items():
+        figures[through] = statistics.median(times), statistics.quantiles(times, n=100)[98]
+        name = "with the gateway" if through else "without"
         print(
-            f"{begun} of {options.streams} idle streams: HAProxy has {held:.1f} MiB, {held - before:+.1f} MiB more than before"
+            f"first byte, {len(times)} requests, {name:<17}: median {figures[through][0]:.2f} ms, p99 {figures[through][1]:.2f} ms"
         )
+    added = [figures[True][each] - figures[False][each] for each in (0, 1)]
+    print(f"first byte, added: {added[0]:+.2f} ms at the median, {added[1]:+.2f} ms at p99")
+    outcome = while_drained(gateway, options.drained)
+    failed = sum(count for status, count in outcome.items() if status != "200")
+    print(
+        f"replica drained, restarted, taken back: {failed} failed of {sum(outcome.values())} requests, {dict(outcome)}"
+    )
+    before, held, begun = asyncio.run(idle_streams(gateway, options.streams))
+    print(
+        f"{begun} of {options.streams} idle streams: HAProxy has {held:.1f} MiB, {held - before:+.1f} MiB more than before"
+    )
 
 
 if __name__ == "__main__":

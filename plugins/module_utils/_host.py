@@ -13,6 +13,7 @@ import re
 import socket
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils._listeners import check_sockets
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     container_ids,
     lasting,
@@ -97,9 +98,15 @@ class Processes:
 
 
 def listeners(processes: Processes) -> list[dict[str, Any]]:
-    """Who listens. The process is not known where it is hidden from us."""
+    """Who listens. The process is not known where it is hidden from us.
+
+    What a connectivity check of a killed run still holds is left out: the check of this run ends it.
+    """
     found = sorted({at.inode: at for at in listening_sockets(processes.root)}.values(), key=lambda at: at.port)
-    owners = socket_owners(processes.root, processes.pids, [at.inode for at in found])
+    checks = check_sockets(processes.root)
+    owners = socket_owners(processes.root, processes.pids, [*(at.inode for at in found), *checks])
+    checking = {owners[inode] for inode in checks if inode in owners}
+    found = [at for at in found if owners.get(at.inode) not in checking]
     unknown: dict[str, Any] = {"pid": None, "process": "", "command": "", "container": ""}
     described = {inode: processes.described(pid) for inode, pid in owners.items()}
     nameless = {at.inode for at in found if not described.get(at.inode, unknown)["process"]}

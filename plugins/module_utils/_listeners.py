@@ -34,8 +34,8 @@ def _outer_sockets(proc: str) -> list[tuple[int, str]]:
     return found
 
 
-def _check_sockets(proc: str) -> list[str]:
-    """Inodes of what only the listener of a connectivity check has. One of a run that was killed lives until its time is up."""
+def check_sockets(proc: str) -> list[str]:
+    """Inodes of what only the listener of a connectivity check has. One of a run that was killed lives until the next run ends it."""
     name = "@" + CONTROL[1:].decode()
     lines = (line.split() for line in read(proc, "net", "unix").splitlines())
     return [cells[6] for cells in lines if len(cells) == 8 and cells[7].startswith(name)]
@@ -69,7 +69,7 @@ def foreign_ports(first: int, last: int, proc: str = "/proc", engine: str = "/ru
     """
     # The sockets first: a process that is asked for afterwards is older than what it holds.
     sockets = [(port, inode) for port, inode in _outer_sockets(proc) if first <= port <= last]
-    checks = _check_sockets(proc) if sockets else []
+    checks = check_sockets(proc) if sockets else []
     owners = socket_owners(proc, process_ids(proc), [*(inode for _port, inode in sockets), *checks])
     known = {pid for pid in set(owners.values()) if ours(pid, proc, engine)}
     known |= {owners[inode] for inode in checks if inode in owners}

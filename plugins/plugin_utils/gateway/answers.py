@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a gateway answers itself, in the form of OpenAI's API: the list of models, and errors that its clients can read."""
+"""What a gateway answers itself, in the form of OpenAI's API: the list of models of each key, and errors that its clients can read."""
 
 from __future__ import annotations
 
@@ -32,21 +32,23 @@ ERRORS: dict[str, tuple[str, str, str | None, str]] = {
 
 
 def answers(models: Sequence[Mapping[str, Any]], language: str = "en") -> dict[str, str]:
-    """The texts of all answers, JSON each, by the name of their file: errors, the list of models, and each model by its backend."""
-    known = [str(model["name"]) for model in models]
-    found = {name: _error(name, known, language) for name in ERRORS}
-    entries = {str(model["backend"]): _entry(str(model["name"])) for model in models}
-    found["models"] = _text({"object": "list", "data": list(entries.values())})
-    return found | {backend: _text(entry) for backend, entry in entries.items()}
+    """The texts of the answers that are the same for every key, JSON each: errors by name, and each model by its backend."""
+    found = {name: _error(name, language) for name in ERRORS}
+    return found | {str(model["backend"]): _text(_entry(str(model["name"]))) for model in models}
+
+
+def model_list(models: Sequence[str]) -> str:
+    """What a key that may ask for these models is told about them, in one line of JSON."""
+    return _text({"object": "list", "data": [_entry(name) for name in models]})
 
 
 def _entry(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "vllm"}
 
 
-def _error(name: str, known: Sequence[str], language: str) -> str:
+def _error(name: str, language: str) -> str:
     said, kind, parameter, code = ERRORS[name]
-    text = message(said, language, models=", ".join(known))
+    text = message(said, language)
     return _text({"error": {"message": text, "type": kind, "param": parameter, "code": code}})
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import answers_with
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.answers import answers
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.answers import answers, model_list
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.paths import paths_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual import (
     ANY,
@@ -48,6 +48,15 @@ HTTPS, LOOPBACK = 443, "127.0.0.1"
 HEADERS_BYTES, REWRITE_BYTES = 64 * KIB, 8 * KIB
 # A request lies in HAProxy's memory as a whole, twice while it is passed on.
 MAX_BODY_MIB = 16
+# Until a key is known: seconds for the handshake and the headers, and connections of one address. Enough for a program that asks in parallel from
+# its first request on.
+STRANGER_SECONDS, STRANGER_CONNECTIONS = 10, 100
+# Of HTTP/2, in one connection. A browser asks for less at a time, and a program opens another connection.
+STREAMS = 32
+# Redirects end at once. The page's frontend has no keys: people behind one address are counted together. HAProxy itself needs a few.
+PLAIN_CONNECTIONS, PLAIN_SOURCE = 200, 20
+PAGE_CONNECTIONS, PAGE_SOURCE = 1000, 200
+SPARE_CONNECTIONS = 100
 # For clients of the last ten years: https://wiki.mozilla.org/Security/Server_Side_TLS, "intermediate", without DHE.
 CIPHERS = (
     *("ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384"),
@@ -262,7 +271,7 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
         "body_bytes": body,
         "buffer_bytes": body + HEADERS_BYTES,
         "rewrite_bytes": REWRITE_BYTES,
-        "connections": int(mine["gateway_max_connections"]),
+        "limits": limits(mine, page=host in asked.web_ui),
         "queue": int(mine["gateway_queue_requests"]),
         "retry_after": int(mine["gateway_retry_after_seconds"]),
         "retry_unanswered": is_true(mine["gateway_retry_unanswered_enabled"]),
@@ -270,10 +279,30 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
         "check_seconds": int(mine["gateway_check_seconds"]),
         "slow_start_seconds": int(mine["gateway_slow_start_seconds"]),
         "timeouts": {
+            "stranger": STRANGER_SECONDS,
             "request": int(mine["gateway_request_seconds"]),
             "queue": int(mine["gateway_queue_seconds"]),
             "answer": int(mine["gateway_answer_seconds"]),
         },
+    }
+
+
+def limits(mine: Mapping[str, Any], *, page: bool) -> dict[str, int]:
+    """How many connections each frontend and each address gets, streams in a connection, and memory in MiB."""
+    api, source = int(mine["gateway_max_connections"]), int(mine["gateway_connections_per_source"])
+    pages = PAGE_CONNECTIONS if page else 0
+    return {
+        "api": api,
+        "source": source,
+        "stranger": min(STRANGER_CONNECTIONS, source),
+        "strangers": api // 2,
+        "plain": PLAIN_CONNECTIONS,
+        "plain_source": PLAIN_SOURCE,
+        "page": pages,
+        "page_source": PAGE_SOURCE,
+        "streams": STREAMS,
+        "every": api + PLAIN_CONNECTIONS + pages + SPARE_CONNECTIONS,
+        "memory_mib": int(mine["gateway_memory_mib"]),
     }
 
 
@@ -305,6 +334,8 @@ def maps(
         "keys.map": [f"{digests[key['name']]} {key['name']}" for key in keys],
         "models.map": [f"{model['name']} {model['backend']}" for model in models],
         "access.map": [f"{key['name']}/{model} 1" for key in keys for model in key["models"]],
+        # What GET /v1/models answers to each.
+        "lists.map": [f"{key['name']} {model_list(key['models'])}" for key in keys],
         "limits.map": [f"{key['name']} {key['requests_per_minute']}" for key in keys],
         # Keys that have used up their tokens: written through HAProxy's socket alone.
         "spent.map": [],
