@@ -4,7 +4,8 @@
 
 Questions, each with its figures, and no verdict: how much later the first byte comes, asked in turn with and without the gateway on
 connections that stay open; how many of 2,000 requests fail while a replica is drained, restarted and taken back; how much memory 500
-streams take that are idle; and what clients without a key cost, in HAProxy's memory and in the time of a client with one. HAProxy is the one on PATH, or `--haproxy`, or Debian's package, unpacked into build/haproxy.
+streams take that are idle; and what clients without a key cost, in HAProxy's memory and in the time of a client with one. HAProxy is the one
+on PATH, or `--haproxy`, or Debian's package, unpacked into build/haproxy.
 """
 
 from __future__ import annotations
@@ -289,27 +290,27 @@ class Strangers:
         self.gateway, self.kind, self.count, self.addresses = gateway, kind, count, addresses
         self.over = threading.Event()
         self.open = self.most = 0
-
-    async def one(self, number: int) -> None:
-        own = f"127.0.1.{number % self.addresses + 1}"
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        context.set_alpn_protocols(["h2" if self.kind == "streams" else "http/1.1"])
-        secure = {} if self.kind == "idle before TLS" else {"ssl": context}
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self.context.check_hostname, self.context.verify_mode = False, ssl.CERT_NONE
+        self.context.set_alpn_protocols(["h2" if kind == "streams" else "http/1.1"])
         head = f"POST /v1/completions HTTP/1.1\r\nHost: {HOME}\r\n".encode()
-        said = {
+        self.said: bytes = {
             "half a request": head,
             "bodies": head + b"Content-Length: 4000000\r\n\r\n" + b"x" * 3_900_000,
             "headers without an end": head + b"X: " + b"x" * 3_900_000,
-            "streams": without_a_key(self.gateway.port, 100),
-        }.get(self.kind, b"")
+            "streams": without_a_key(gateway.port, 100),
+        }.get(kind, b"")
+
+    async def one(self, number: int) -> None:
+        own = f"127.0.1.{number % self.addresses + 1}"
+        secure = {} if self.kind == "idle before TLS" else {"ssl": self.context}
         while not self.over.is_set():
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                 reader, writer = await asyncio.open_connection(HOME, self.gateway.port, local_addr=(own, 0), **secure)
                 self.open += 1
                 self.most = max(self.most, self.open)
                 try:
-                    writer.write(said)
+                    writer.write(self.said)
                     while await reader.read(1 << 16):
                         pass
                 finally:

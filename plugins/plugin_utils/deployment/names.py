@@ -107,6 +107,6 @@ def _paths(mine: Mapping[str, Any], host_dir: str) -> list[str]:
         f"{probe}.timer",
         f"{firewall}.service",
     ]
-    drop_ins = [f"{unit}.service.d/{firewall}.conf" for unit in ("docker", "nftables")]
+    drop_ins = [f"{unit}.service.d/{firewall}.conf" for unit in ("docker", "nftables", mine["vllm"], mine["ray"])]
     systemd = [f"/etc/systemd/system/{name}" for name in (*units, *drop_ins)]
     return [*systemd, f"/etc/{firewall}.nft", f"{host_dir}{mine['folder']}/secrets"]

@@ -60,6 +60,8 @@ def _container(member: Member, environment: Mapping[str, Any], started: Mapping[
     made["environment"] |= started["environment"]
     if member.is_head:
         made["environment"]["LLM_API_PATHS"] = " ".join(_api_paths(member))
+        # Said, and not concluded from a file that is not there.
+        made["environment"] |= {} if member.enabled("vllm_api_key_enabled") else {"LLM_API_KEY_FILE": ""}
     if int(member.variables["vllm_port"]) < container_user.FIRST_FREE_PORT and member.is_head:
         made["capabilities"] = sorted({*capabilities(member), "NET_BIND_SERVICE"})
     # With Ray, its node of this host and vLLM find each other through shared memory and the process list.
@@ -70,7 +72,7 @@ def _container(member: Member, environment: Mapping[str, Any], started: Mapping[
 def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any], reads: str) -> dict[str, Any]:
     command = [*_program(member, str(member.variables[PYTHON])), *(started.get("config") or started)["argv"]]
     places = {
-        "LLM_API_KEY_FILE": member.key_file,
+        "LLM_API_KEY_FILE": member.key_file if member.enabled("vllm_api_key_enabled") else "",
         "LLM_SECRETS_DIR": posixpath.dirname(member.key_file),
         "LLM_STARTS_FILE": f"/run/{member.names['vllm']}/starts",
     }

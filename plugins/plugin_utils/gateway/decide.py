@@ -48,9 +48,10 @@ HTTPS, LOOPBACK = 443, "127.0.0.1"
 HEADERS_BYTES, REWRITE_BYTES = 64 * KIB, 8 * KIB
 # A request lies in HAProxy's memory as a whole, twice while it is passed on.
 MAX_BODY_MIB = 16
-# Until a key is known: seconds for the handshake and the headers, and connections of one address. Enough for a program that asks in parallel from
-# its first request on.
+# Until a key is known: seconds for the headers, and connections of one address. Enough for a program that asks in parallel from its first request on.
 STRANGER_SECONDS, STRANGER_CONNECTIONS = 10, 100
+# How long a client may neither send nor read what it has to.
+CLIENT_SECONDS = 30
 # Of HTTP/2, in one connection. A browser asks for less at a time, and a program opens another connection.
 STREAMS = 32
 # Redirects end at once. The page's frontend has no keys: people behind one address are counted together. HAProxy itself needs a few.
@@ -280,6 +281,7 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
         "slow_start_seconds": int(mine["gateway_slow_start_seconds"]),
         "timeouts": {
             "stranger": STRANGER_SECONDS,
+            "client": CLIENT_SECONDS,
             "request": int(mine["gateway_request_seconds"]),
             "queue": int(mine["gateway_queue_seconds"]),
             "answer": int(mine["gateway_answer_seconds"]),
@@ -290,19 +292,22 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
 def limits(mine: Mapping[str, Any], *, page: bool) -> dict[str, int]:
     """How many connections each frontend and each address gets, streams in a connection, and memory in MiB."""
     api, source = int(mine["gateway_max_connections"]), int(mine["gateway_connections_per_source"])
+    memory = int(mine["gateway_memory_mib"])
+    buffers = memory * MIB // 2 // (int(float(mine["gateway_max_body_mib"]) * MIB) + HEADERS_BYTES)
     pages = PAGE_CONNECTIONS if page else 0
     return {
         "api": api,
         "source": source,
         "stranger": min(STRANGER_CONNECTIONS, source),
-        "strangers": api // 2,
+        # HAProxy reads headers as far as a buffer reaches: all that have no key stay within half of its memory.
+        "strangers": max(1, min(api // 2, buffers)),
         "plain": PLAIN_CONNECTIONS,
         "plain_source": PLAIN_SOURCE,
         "page": pages,
         "page_source": PAGE_SOURCE,
         "streams": STREAMS,
         "every": api + PLAIN_CONNECTIONS + pages + SPARE_CONNECTIONS,
-        "memory_mib": int(mine["gateway_memory_mib"]),
+        "memory_mib": memory,
     }
 
 

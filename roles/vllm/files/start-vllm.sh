@@ -53,8 +53,13 @@ if [ "$gpus" -gt 0 ]; then
   done
 fi
 # From a file: neither the process list nor 'docker inspect' shows it.
-key=${LLM_API_KEY_FILE:-/run/secrets/vllm_api_key}
-if [ -f "$key" ]; then
+# An empty LLM_API_KEY_FILE says that the API is to be open. Everything else that keeps the key from being read keeps the server from starting.
+key=${LLM_API_KEY_FILE-/run/secrets/vllm_api_key}
+if [ -n "$key" ]; then
+  if ! [ -f "$key" ]; then
+    echo "error: $key is no file; without a key the API would be open to everybody" >&2
+    exit 1
+  fi
   VLLM_API_KEY=$(cat "$key")
   # What lies between ! and ~ is another matter in each locale, and images may have one.
   if ! (LC_ALL=C && [[ $VLLM_API_KEY =~ ^[!-~]+$ ]]); then
