@@ -49,6 +49,7 @@ ROLE = ROOT / "roles/gateway"
 MIDDLEWARE = ROOT / "roles/vllm/files/middleware/llm_api_paths.py"
 REPLICA = ROOT / "molecule/gateway/files/replica.py"
 KEY, OPENS, HOME = "A" * 40, "R" * 40, "127.0.0.1"
+KEYS = {"bench": KEY, "counted": "C" * 40}
 PACKAGES = ("haproxy", "liblua5.3-0", "libopentracing-c-wrapper0", "libopentracing1")
 HEADERS = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
 
@@ -79,10 +80,13 @@ class Gateway:
 
     def __init__(self, folder: Path, program: str, environment: dict[str, str]) -> None:
         self.folder, self.program, self.environment = folder, program, {**os.environ, **environment}
-        self.port, self.plain, *self.ports = free_ports(4)
+        self.port, self.plain, self.page, *self.ports = free_ports(5)
         self.replicas: dict[int, subprocess.Popen[bytes]] = {}
         self.process: subprocess.Popen[bytes] | None = None
         self.trusted = ssl.create_default_context()
+        # Further variables of the role, and whether there is a page for people.
+        self.more: dict[str, Any] = {}
+        self.web_ui = False
 
     def configure(self) -> None:
         """The files that the role would write."""
@@ -91,14 +95,18 @@ class Gateway:
         variables = {f"h{port}": {**head, "vllm_port": port} for port in self.ports}
         mine = {"gateway_address": HOME, "gateway_https_port": self.port, "gateway_http_port": self.plain}
         mine |= {"gateway_keys": [{"name": "bench"}], "gateway_slow_start_seconds": 1, "gateway_check_seconds": 1}
+        mine |= {"web_ui_port": self.page, "web_ui_listen_port": 8480, "web_ui_admin_email": "admin@example.org"}
         section, problems = decide_gateways(
             Gateways(
                 ["gate"],
                 {f"r{port}": {"head": f"h{port}", "hosts": [f"h{port}"]} for port in self.ports},
-                {**variables, "gate": {**defaults, **mine}},
+                {**variables, "gate": {**defaults, **mine, **self.more}},
                 addresses=dict.fromkeys(variables, HOME),
+                web_ui=["gate"] if self.web_ui else [],
             ),
-            Secrets(lambda _host, _name: KEY, lambda: OPENS, lambda: "O" * 40, lambda _host: (), lambda *_names: {}),
+            Secrets(
+                lambda _host, name: KEYS[name], lambda: OPENS, lambda: "O" * 40, lambda _host: (), lambda *_names: {}
+            ),
         )
         if problems:
             raise SystemExit(str(problems))

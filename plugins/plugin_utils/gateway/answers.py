@@ -22,6 +22,7 @@ ERRORS: dict[str, tuple[str, str, str | None, str]] = {
     "bad_request": ("gateway_says_bad_request", "invalid_request_error", None, "bad_request"),
     "over_limit": ("gateway_says_over_limit", "rate_limit_error", None, "rate_limit_exceeded"),
     "over_tokens": ("gateway_says_over_tokens", "rate_limit_error", None, "rate_limit_exceeded"),
+    "not_counted": ("gateway_says_not_counted", "server_error", None, "not_counted"),
     "queue_full": ("gateway_says_queue_full", "server_error", None, "queue_full"),
     "no_replica": ("gateway_says_no_replica", "server_error", None, "no_replica"),
     "too_slow": ("gateway_says_too_slow", "invalid_request_error", None, "request_timeout"),

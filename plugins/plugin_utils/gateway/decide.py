@@ -38,6 +38,8 @@ KEY_LENGTH = 32
 LIMITS = ("requests_per_minute", "tokens_per_minute")
 # From one look at what the replicas counted to the next.
 USAGE_SECONDS = 2
+# Without a look for so long nobody counts any more: keys with a limit of tokens are let in no longer.
+COUNTING_SECONDS = 30
 ITSELF, WEB_UI = "-gateway", "-web-ui"  # no key of the inventory can have these names
 KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 # What HAProxy's maps and its configuration can hold without quotes.
@@ -273,6 +275,7 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
         "buffer_bytes": body + HEADERS_BYTES,
         "rewrite_bytes": REWRITE_BYTES,
         "limits": limits(mine, page=host in asked.web_ui),
+        "counting_seconds": COUNTING_SECONDS,
         "queue": int(mine["gateway_queue_requests"]),
         "retry_after": int(mine["gateway_retry_after_seconds"]),
         "retry_unanswered": is_true(mine["gateway_retry_unanswered_enabled"]),
@@ -342,6 +345,7 @@ def maps(
         # What GET /v1/models answers to each.
         "lists.map": [f"{key['name']} {model_list(key['models'])}" for key in keys],
         "limits.map": [f"{key['name']} {key['requests_per_minute']}" for key in keys],
+        "token_limits.map": [f"{key['name']} {key['tokens_per_minute']}" for key in keys],
         # Keys that have used up their tokens: written through HAProxy's socket alone.
         "spent.map": [],
     }

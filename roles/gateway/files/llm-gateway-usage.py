@@ -16,6 +16,7 @@ import io
 import itertools
 import json
 import os
+import re
 import socket
 import sys
 import time
@@ -24,19 +25,77 @@ KINDS = ("requests", "prompt_tokens", "completion_tokens", "estimated")
 TOKENS = ("prompt_tokens", "completion_tokens")
 MINUTE, SECONDS = 60, 3
 STATE = "usage.json"
+# Names of keys, the gateway's own and that of the page included; what is none stands in no command for HAProxy.
+KEY = re.compile(r"-?[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z")
+MONTH = re.compile(r"\d{4}-\d{2}\Z")
+# An answer that is longer is none of a replica.
+ANSWER_BYTES = 1 << 24
 # Of a replica the processes that are remembered: the last ones that answered.
 PROCESSES = 32
 HELP = "Requests and tokens of each key since counting began; estimated are answers that did not state their tokens"
 
 
+def is_count(value):
+    """Whether a value counts something: a whole number that is not below 0, and not longer than 18 digits."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**18
+
+
+def counted(keys):
+    """What of a replica's words can be counted: by key, each kind that is a count. What is anything else is left out."""
+    found = {}
+    for key, counts in keys.items() if isinstance(keys, dict) else ():
+        if isinstance(counts, dict) and KEY.match(key):
+            found[key] = {kind: counts[kind] for kind in KINDS if is_count(counts.get(kind))}
+    return found
+
+
+def known_processes(value):
+    """What a state says of the processes of each replica, as far as it has the form that this program gives it."""
+    replicas = value.items() if isinstance(value, dict) else ()
+    return {
+        replica: {process: counted(keys) for process, keys in processes.items() if isinstance(keys, dict)}
+        for replica, processes in replicas
+        if isinstance(processes, dict)
+    }
+
+
+def known_months(value):
+    """What a state says of the months, by month, key and model: every kind of count."""
+    found = {}
+    for month, keys in value.items() if isinstance(value, dict) else ():
+        if not MONTH.match(month) or not isinstance(keys, dict):
+            continue
+        for key, models in keys.items():
+            for model, counts in models.items() if isinstance(models, dict) and KEY.match(key) else ():
+                if isinstance(counts, dict):
+                    mine = {kind: counts[kind] if is_count(counts.get(kind)) else 0 for kind in KINDS}
+                    found.setdefault(month, {}).setdefault(key, {})[model] = mine
+    return found
+
+
+def known_recent(value):
+    """What a state says of the last minute: when which key used how many tokens."""
+    rows = value if isinstance(value, list) else ()
+    return [
+        (row[0], row[1], row[2])
+        for row in rows
+        if isinstance(row, list)
+        and len(row) == 3
+        and isinstance(row[0], (int, float))
+        and isinstance(row[1], str)
+        and is_count(row[2])
+    ]
+
+
 class Usage:
-    """What is known. ``state`` is what a later process of this program has to know as well."""
+    """What is known. ``state`` is what a later process of this program has to know as well: of one that is damaged it takes what it can read."""
 
     def __init__(self, state):
-        self.processes = state.get("processes") or {}
-        self.months = state.get("months") or {}
+        state = state if isinstance(state, dict) else {}
+        self.processes = known_processes(state.get("processes"))
+        self.months = known_months(state.get("months"))
         # When which key used how many tokens: what a limit looks at.
-        self.recent = collections.deque(state.get("recent") or [])
+        self.recent = collections.deque(known_recent(state.get("recent")))
 
     def state(self):
         return {"processes": self.processes, "months": self.months, "recent": list(self.recent)}
@@ -47,13 +106,14 @@ class Usage:
         process = str(said["process"])
         first = process not in known
         before = known.pop(process, {})
-        known[process] = said["keys"]
+        keys = counted(said["keys"])
+        known[process] = keys
         for old in list(known)[:-PROCESSES]:
             del known[old]
         changed = first
-        for key, counts in said["keys"].items():
+        for key, counts in keys.items():
             past = before.get(key) or {}
-            more = {kind: max(0, int(counts.get(kind, 0)) - int(past.get(kind, 0))) for kind in KINDS}
+            more = {kind: max(0, counts.get(kind, 0) - past.get(kind, 0)) for kind in KINDS}
             if not any(more.values()):
                 continue
             changed = True
@@ -120,8 +180,17 @@ def read(path):
     try:
         with open(path) as stream:
             return json.load(stream)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
+
+
+def key_of(path):
+    """What opens the replicas: another one from one look to the next, where it was changed. Empty where it cannot be read."""
+    try:
+        with open(path) as stream:
+            return [*stream.read().split(), "", ""][1]
+    except (OSError, ValueError):
+        return ""
 
 
 def keep_all(usage, asked, now):
@@ -144,10 +213,10 @@ def ask(replica, key):
     try:
         connection.request("GET", "/usage", headers={"Authorization": "Bearer " + key})
         response = connection.getresponse()
-        said = json.loads(response.read().decode(errors="replace"))
-        good = response.status == 200 and "process" in said and isinstance(said["keys"], dict)
+        said = json.loads(response.read(ANSWER_BYTES).decode(errors="replace"))
+        good = response.status == 200 and isinstance(said["process"], str) and isinstance(said["keys"], dict)
         return replica, said if good else None
-    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, http.client.HTTPException):
         return replica, None
     finally:
         connection.close()
@@ -164,12 +233,15 @@ def command(line, admin):
 
 
 def tell(spent, path, admin):
-    """Bring HAProxy's map to hold these keys and no others. After a reload it is empty, so it is asked each time."""
+    """Bring HAProxy's map to hold these keys and no others. After a reload it is empty, so it is asked each time.
+
+    Last it says that it has looked: a gateway that has not heard that for a while lets no key with a limit of tokens in."""
     held = {line.split()[1] for line in command("show map " + path, admin).splitlines() if len(line.split()) == 3}
     for key in sorted(spent - held):
         command("add map {0} {1} 1".format(path, key), admin)
     for key in sorted(held - spent):
         command("del map {0} {1}".format(path, key), admin)
+    command("set table counting key counted data.gpt0 1", admin)
 
 
 def main():
@@ -184,10 +256,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(max(1, len(replicas))) as pool:
         while True:
             now = time.time()
-            # Another one from one look to the next, where it was changed.
-            with open(asked["key_file"]) as stream:
-                key = stream.read().split()[1]
-            answers = list(pool.map(ask, replicas, itertools.repeat(key)))
+            answers = list(pool.map(ask, replicas, itertools.repeat(key_of(asked["key_file"]))))
             news = [
                 usage.add(replica["name"], replica["model"], said, now) for replica, said in answers if said is not None
             ]

@@ -224,8 +224,9 @@ def test_the_words_of_the_probe_are_those_that_it_says() -> None:
 
 def test_the_key_of_the_gateway_counts_like_any_other() -> None:
     Path(os.environ["SECRETS"], "vllm_api_key.gateway").write_text("of-the-gateway\n")
-    assert status("/tokenize", headers=bearer("of-the-gateway")) == 200
-    assert asked("/v1/completions", headers=bearer("of-the-gateway"))[0]["keys"] == [f"Bearer {KEY}".encode()]
+    gateway: Any = {"headers": bearer("of-the-gateway"), "method": "GET"}
+    assert status("/tokenize", **gateway) == 200
+    assert asked("/v1/models", **gateway)[0]["keys"] == [f"Bearer {KEY}".encode()]
     assert status("/tokenize", headers=bearer("of-nobody")) == 401
 
 
@@ -234,13 +235,46 @@ STREAM = [("content-type", "text/event-stream; charset=utf-8")]
 PLAIN = [("content-type", "application/json")]
 
 
-def counted(
-    parts: list[bytes], headers: Any = PLAIN, *, status: int = 200, gone: bool = False, asking: Any = None
-) -> dict[str, int] | None:
-    """What /usage says after one request whose answer came in these parts, and what its client was sent."""
+ASKED = {"model": "m", "prompt": "hello", "max_tokens": 50}
+
+
+def through(
+    body: bytes, answering: Any, *, path: str = "/v1/completions", asking: Any = None, release: tuple[int, ...] = ()
+) -> tuple[list[dict[str, Any]], dict[str, int] | None]:
+    """What is sent back to a request of the gateway for alice and m, and what /usage says of it then."""
     Path(os.environ["SECRETS"], "vllm_api_key.gateway").write_text("of-the-gateway\n")
     gateway = bearer("of-the-gateway")
     sent: list[dict[str, Any]] = []
+    parts = [
+        {"type": "http.request", "body": part, "more_body": more}
+        for part, more in ((body[:9], True), (body[9:], False))
+    ]
+
+    async def receive() -> dict[str, Any]:
+        return parts.pop(0)
+
+    async def send(event: dict[str, Any]) -> None:
+        sent.append(event)
+
+    app = program().ApiPaths(answering, os.environ["SECRETS"])
+    app.release = release
+    named = [(b"x-llm-key", b"alice"), (b"x-llm-model", b"m"), (b"content-length", b"1"), *gateway]
+    scope = {"type": "http", "path": path, "method": "POST", "headers": named if asking is None else asking}
+    with contextlib.suppress(ConnectionResetError):
+        asyncio.run(app(scope, receive, send))
+    answer = list(sent)
+    sent.clear()
+    asyncio.run(app({"type": "http", "path": "/usage", "method": "GET", "headers": gateway}, None, send))
+    said = json.loads(sent[1]["body"])
+    assert said["process"] == app.process
+    found: dict[str, int] | None = said["keys"].get("alice")
+    return answer, found
+
+
+def counted(
+    parts: list[bytes], headers: Any = PLAIN, *, status: int = 200, gone: bool = False, asking: Any = None, **more: Any
+) -> dict[str, int] | None:
+    """What /usage says after one request whose answer came in these parts, of which the client was sent all."""
 
     async def answering(_scope: Any, _receive: Any, send: Any) -> None:
         encoded = [(name.encode(), value.encode()) for name, value in headers]
@@ -250,27 +284,9 @@ def counted(
         if gone:
             raise ConnectionResetError
 
-    async def send(event: dict[str, Any]) -> None:
-        sent.append(event)
-
-    app = program().ApiPaths(answering, os.environ["SECRETS"])
-    scope = {
-        "type": "http",
-        "path": "/v1/completions",
-        "method": "POST",
-        "headers": asking or [(b"x-llm-key", b"alice"), *gateway],
-    }
-    with contextlib.suppress(ConnectionResetError):
-        asyncio.run(app(scope, None, send))
-    refused = sent[0]["status"] == 401
-    answer = [] if refused else list(sent)
-    sent.clear()
-    asyncio.run(app({"type": "http", "path": "/usage", "method": "GET", "headers": gateway}, None, send))
-    said = json.loads(sent[1]["body"])
-    assert said["process"] == app.process
-    expected = b"" if refused else b"".join(parts)
-    assert b"".join(event.get("body", b"") for event in answer) == expected, "the client gets all of it, or nothing"
-    found: dict[str, int] | None = said["keys"].get("alice")
+    answer, found = through(json.dumps({**ASKED, **more}).encode(), answering, asking=asking)
+    if answer[0]["status"] == status:
+        assert b"".join(event.get("body", b"") for event in answer) == b"".join(parts), "the client gets all of it"
     return found
 
 
@@ -297,8 +313,15 @@ def cost(prompt: int, completion: int, estimated: int = 0) -> dict[str, int]:
             {"usage": {"prompt_tokens": 1, "completion_tokens": 2}, "text": '"usage":{"completion_tokens":999}'},
             cost(1, 2),
         ),
-        ({"choices": []}, cost(0, 0, 1)),
-        ({"usage": None}, cost(0, 0, 1)),
+        # Whatever comes after it, however long, and however little of it has a name of its own.
+        ({"usage": {"prompt_tokens": 7, "completion_tokens": 3}, "prompt_logprobs": ["x" * 99] * 999}, cost(7, 3)),
+        ({"usage": {"total_tokens": 20000}}, cost(20000, 0)),
+        ({"usage": {"total_tokens": 20, "completion_tokens": 3, "prompt_tokens": True}}, cost(17, 3)),
+        ({"usage": {"prompt_tokens": -7, "completion_tokens": -3}}, cost(0, 0)),
+        # Unsure: as many as the prompt has bytes, and as the request allows.
+        ({"choices": []}, cost(5, 50, 1)),
+        ({"usage": None}, cost(5, 50, 1)),
+        ({"usage": {}}, cost(5, 50, 1)),
     ],
 )
 def test_an_answer_s_tokens_are_counted_for_the_key(said: dict[str, Any], expected: dict[str, int]) -> None:
@@ -315,10 +338,98 @@ def test_a_stream_s_tokens_are_what_it_says_else_its_events() -> None:
     last = chunk(choices=[], usage={"prompt_tokens": 5, "completion_tokens": 3})
     done = b"data: [DONE]\n\n"
     assert counted([chunk(), chunk(), last, done], STREAM) == cost(5, 3)
-    assert counted([chunk(), chunk() + chunk(), done], STREAM) == cost(0, 3, 1)
+    assert counted([chunk(), chunk() + chunk(), done], STREAM) == cost(5, 3, 1)
+    several = chunk(choices=[{"text": "twelve bytes"}])
+    assert counted([several[:30], several[30:], done], STREAM) == cost(5, 12, 1), "many tokens may come in one event"
     running = [chunk(usage={"prompt_tokens": 5, "completion_tokens": number}) for number in (1, 2)]
     assert counted(running, STREAM, gone=True) == cost(5, 2), "its client is gone"
-    assert counted([chunk(), chunk()], STREAM, gone=True) == cost(0, 2, 1)
+    assert counted([chunk(), chunk()], STREAM, gone=True) == cost(5, 2, 1)
+
+
+def test_a_client_that_leaves_before_the_answer_pays_what_it_asked_for() -> None:
+    async def gone(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise ConnectionResetError
+
+    assert through(json.dumps(ASKED).encode(), gone)[1] == cost(5, 50, 1)
+    several = {"model": "m", "messages": [{"content": "ab"}], "n": 3}
+    assert through(json.dumps(several).encode(), gone)[1] == cost(2, 3 * 1024, 1)
+
+
+@pytest.mark.parametrize(("options", "added"), [(None, True), ({}, True), ({"include_usage": True}, False)])
+@pytest.mark.parametrize(("release", "can"), [((0, 4, 2), False), ((0, 4, 3), True), ((0, 11, 0), True)])
+def test_a_stream_is_always_asked_for_its_usage(options: Any, added: bool, release: tuple[int, ...], can: bool) -> None:
+    """The client gets that event only if it asked for it itself."""
+    got = {}
+    last = chunk(choices=[], usage={"prompt_tokens": 5, "completion_tokens": 3})
+
+    async def answering(_scope: Any, receive: Any, send: Any) -> None:
+        got.update(json.loads((await receive())["body"]))
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        for part in (chunk(), last[:20], last[20:] + b"data: [DO", b"NE]\n\n", b""):
+            await send({"type": "http.response.body", "body": part, "more_body": bool(part)})
+
+    body = {**ASKED, "stream": True, **({} if options is None else {"stream_options": options})}
+    answer, found = through(json.dumps(body).encode(), answering, release=release)
+    assert (got.get("stream_options") or {}).get("include_usage", False) is (can or not added)
+    sent = b"".join(event.get("body", b"") for event in answer)
+    assert sent == chunk() + (b"" if can and added else last) + b"data: [DONE]\n\n"
+    assert found == cost(5, 3)
+
+
+# -- what the gateway compared ------------------------------------------------------------------------------------------
+DECEIVING = [
+    '{"model": "m", "model": "other"}',
+    '{"model": "other", "model": "m"}',
+    r'{"model": "m", "mod\u0065l": "other"}',
+    r'{"mod\u0065l": "other", "model": "m"}',
+    '{"model": "other"}',
+    '{"model": ["m"]}',
+    '{"model": "m", "max_tokens": 1, "max_tokens": 9}',
+    '{"x": {"a": 1, "a": 2}, "model": "m"}',
+    *("{}", "[]", '["model", "m"]', "", "null", '{"model": "m"', '{"model": "m"} {"model": "other"}', '{"model": "M"}'),
+    '{"model": "m\\u0000"}',
+    '{"model": "m", "x": ' + "[" * 100000 + "]" * 100000 + "}",
+    '{"model": "m", "x": ' + "9" * 5000 + "}",
+]
+
+
+def test_what_two_readers_would_read_otherwise_goes_no_further() -> None:
+    """Whatever the gateway made of it: vLLM gets nothing but what was compared."""
+
+    async def vllm(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise AssertionError("it came to vLLM")
+
+    for body in DECEIVING:
+        for encoding in ("utf-8", "utf-16"):
+            answer, found = through(body.encode(encoding), vllm)
+            assert (answer[0]["status"], found) == (400, None), body[:60]
+    good = json.dumps(ASKED).encode()
+    gateway = bearer("of-the-gateway")
+    key, model = (b"x-llm-key", b"alice"), (b"x-llm-model", b"m")
+    for asking in ([key], [model], [key, model, model], [key, key, model], [key, (b"x-llm-model", b"other")]):
+        assert through(good, vllm, asking=[*asking, *gateway])[0][0]["status"] == 400, asking
+
+
+def test_vllm_gets_what_was_compared() -> None:
+    got = []
+
+    async def vllm(scope: Any, receive: Any, send: Any) -> None:
+        event = await receive()
+        got.append((event["body"], dict(scope["headers"])))
+        await respond(send)
+
+    async def respond(send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    text = '{"model": "m", "x": [1.5, "\u6a21", "\\ud800", null, NaN, {"y": 1e400}]}'
+    for encoding in ("utf-8", "utf-16", "utf-32"):
+        through(text.encode(encoding), vllm)
+    for body, headers in got:
+        assert json.dumps(json.loads(body)) == json.dumps(json.loads(text))
+        assert headers[b"content-length"] == str(len(body)).encode()
+        assert headers[b"content-type"] == b"application/json"
+    assert len(got) == 3
 
 
 def test_what_was_refused_or_came_from_elsewhere_costs_nobody_anything() -> None:

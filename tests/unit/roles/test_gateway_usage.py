@@ -18,6 +18,8 @@ from tests.support import programs
 
 NOW = 1764000000.0  # 2025-11-24, 16:00 UTC
 MONTH = "2025-11"
+# What the gateway has to hear, or it lets in no key with a limit.
+LOOKED = "set table counting key counted data.gpt0 1"
 
 
 def program() -> Any:
@@ -95,6 +97,61 @@ def test_a_limit_looks_at_the_last_minute(limit: int, expected: set[str]) -> Non
     assert usage.spent({"alice": limit}, NOW + 62) == set()
 
 
+WRONG = [
+    None,
+    True,
+    -1,
+    1.5,
+    10**30,
+    "5",
+    [],
+    {},
+    {"alice": 1},
+    {"alice": {"prompt_tokens": "many"}},
+    [["a", "b", "c"]],
+    [[1, "alice"]],
+]
+
+
+@pytest.mark.parametrize("part", ["process", "keys", "counts", "kind"])
+def test_a_wrong_answer_counts_nothing_and_ends_nothing(part: str) -> None:
+    """Of each part that a replica says, with what it cannot be."""
+    for wrong in WRONG:
+        usage = program().Usage({})
+        usage.add("a", "qwen", said(alice=(10, 5)), NOW)
+        kinds: Any = {"prompt_tokens": 11, "completion_tokens": 5}
+        keys = {"alice": {**kinds, "prompt_tokens": wrong} if part == "kind" else wrong if part == "counts" else kinds}
+        usage.add(
+            "a",
+            "qwen",
+            {"process": wrong if part == "process" else "p1", "keys": wrong if part == "keys" else keys},
+            NOW,
+        )
+        usage.add("a", "qwen", said(alice=(12, 5), **{"x y\nflush": (1, 1)}), NOW)
+        assert set(tokens(usage)) == {"alice"}, wrong
+        json.dumps(usage.state())
+        usage.metrics()
+
+
+@pytest.mark.parametrize("place", ["all", "processes", "months", "recent", "month", "key", "model", "row"])
+def test_a_damaged_state_is_read_as_far_as_it_can_be(place: str) -> None:
+    for wrong in WRONG:
+        first = program().Usage({})
+        first.add("a", "qwen", said(alice=(10, 5)), NOW)
+        first.add("a", "qwen", said(alice=(11, 5)), NOW)
+        state = json.loads(json.dumps(first.state()))
+        months = state["months"]
+        deeper = {"month": (months, MONTH), "key": (months[MONTH], "alice"), "model": (months[MONTH]["alice"], "qwen")}
+        holder, name = deeper.get(place) or ((state["recent"], 0) if place == "row" else (state, place))
+        holder[name] = wrong
+        usage = program().Usage(wrong if place == "all" else state)
+        usage.add("a", "qwen", said("p2", alice=(1, 0)), NOW)
+        usage.spent({"alice": 1}, NOW)
+        usage.metrics()
+        assert tokens(usage)["alice"] >= 1, wrong
+        program().Usage(json.loads(json.dumps(usage.state())))
+
+
 class Replica(http.server.BaseHTTPRequestHandler):
     """What the server's program answers at /usage."""
 
@@ -168,7 +225,7 @@ def test_one_look_from_the_replica_to_the_files_and_the_map(
         assert program().main() == 0
     server.shutdown()
     server.server_close()
-    assert asked == ["show map /etc/spent.map", "add map /etc/spent.map bob 1", "del map /etc/spent.map carol"]
+    assert asked == ["show map /etc/spent.map", "add map /etc/spent.map bob 1", "del map /etc/spent.map carol", LOOKED]
     (table,) = tmp_path.glob("usage-*.csv")
     rows = list(csv.DictReader(table.read_text().splitlines()))
     assert [(row["key"], row["model"], row["prompt_tokens"], row["completion_tokens"]) for row in rows] == [
@@ -187,7 +244,7 @@ def test_one_look_from_the_replica_to_the_files_and_the_map(
         assert program().main() == 0
     server.shutdown()
     server.server_close()
-    assert asked == ["show map /etc/spent.map", "add map /etc/spent.map bob 1"]
+    assert asked == ["show map /etc/spent.map", "add map /etc/spent.map bob 1", LOOKED]
     assert "What was counted is not written" in capsys.readouterr().err
     (tmp_path / "usage.json.new").rmdir()
     # HAProxy is away: what was counted stays counted.

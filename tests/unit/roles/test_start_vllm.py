@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -36,6 +37,7 @@ def test_workers_keep_their_own_names_of_interfaces(
     environment = {name: value.format(home=tmp_path) for name, value in variables.items()}
     environment.update(HOME=str(tmp_path), PATH=f"{tmp_path}:{os.environ['PATH']}", RAY_ADDRESS="10.0.0.1:6379")
     environment["LLM_STARTS_FILE"] = str(tmp_path / "starts")
+    environment["LLM_API_KEY_FILE"] = ""
     subprocess.run(["bash", str(FILE), "2", "true"], env=environment, check=True)
     written = tmp_path / folder / "ray_non_carry_over_env_vars.json"
     assert sorted(json.loads(written.read_text())) == names
@@ -45,6 +47,7 @@ def test_workers_keep_their_own_names_of_interfaces(
 def test_vllm_finds_the_middleware(tmp_path: Path, before: str, after: str) -> None:
     environment = {"HOME": "/nonexistent", "PATH": os.environ["PATH"], **({"PYTHONPATH": before} if before else {})}
     environment["LLM_STARTS_FILE"] = str(tmp_path / "starts")
+    environment["LLM_API_KEY_FILE"] = ""
     command = ["bash", str(FILE), "0", "sh", "-c", "echo $PYTHONPATH"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == after.format(files=FILE.parent)
@@ -63,6 +66,21 @@ def test_a_file_without_a_key_does_not_open_the_api(tmp_path: Path, content: str
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == ((0, f"{shown}\n") if shown else (1, ""))
     assert shown or "holds no key" in done.stderr
+
+
+@pytest.mark.parametrize("place", ["nothing", "folder", "link", "socket"])
+def test_a_key_that_is_not_there_does_not_open_the_api(tmp_path: Path, place: str) -> None:
+    """A folder is what Docker makes of a file to be mounted that is not there."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "nothing")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket"))
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LLM_STARTS_FILE": str(tmp_path / "starts")}
+    environment["LLM_API_KEY_FILE"] = str(tmp_path / place)
+    command = ["bash", str(FILE), "0", "echo", "started"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "is no file" in done.stderr
 
 
 @pytest.mark.slow
@@ -96,6 +114,7 @@ def start(folder: Path, **environment: str) -> tuple[str, list[str]]:
         "HOME": str(folder),
         "PATH": f"{folder}:{os.environ['PATH']}",
         "LLM_STARTS_FILE": str(folder / "starts"),
+        "LLM_API_KEY_FILE": "",
     }
     command = ["bash", str(FILE), "0", "echo", "started"]
     done = subprocess.run(command, env={**variables, **environment}, check=True, capture_output=True, text=True)
@@ -137,7 +156,12 @@ def test_a_user_without_a_home_gets_one(tmp_path: Path) -> None:
 
 def test_one_that_pauses_can_be_stopped(tmp_path: Path) -> None:
     (tmp_path / "starts").write_text(f"9 {uptime()}\n")
-    variables = {**os.environ, "HOME": str(tmp_path), "LLM_STARTS_FILE": str(tmp_path / "starts")}
+    variables = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "LLM_API_KEY_FILE": "",
+        "LLM_STARTS_FILE": str(tmp_path / "starts"),
+    }
     command = ["bash", str(FILE), "0", "echo", "started"]
     with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
@@ -156,7 +180,7 @@ def test_what_was_written_before_is_not_written_again(tmp_path: Path) -> None:
     waits.write_text("#!/bin/sh\n")
     waits.chmod(0o755)
     environment = {"NCCL_DEBUG": "INFO", "HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    environment |= {"RAY_ADDRESS": "10.0.0.1:6379", "LLM_STARTS_FILE": str(tmp_path / "starts")}
+    environment |= {"LLM_API_KEY_FILE": "", "RAY_ADDRESS": "10.0.0.1:6379", "LLM_STARTS_FILE": str(tmp_path / "starts")}
     written = tmp_path / ".config/vllm/ray_non_carry_over_env_vars.json"
     for _start in range(2):
         subprocess.run(["bash", str(FILE), "2", "true"], env=environment, check=True)

@@ -14,11 +14,14 @@ the request, so that keys change without a restart. vLLM puts what --middleware 
 as in new ones (build_app in vllm/entrypoints/openai/api_server.py, later vllm/entrypoints/serve/middleware/register.py).
 
 For the gateway it counts tokens: the gateway says for which of its keys it asks, and reads the counts at /usage. The gateway itself does not read answers.
+What the gateway let through by reading a body in a way of its own is read here again as vLLM reads it: vLLM gets what was compared, and nothing else.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import importlib.metadata
 import json
 import os
 import time
@@ -38,12 +41,18 @@ KEY_FILE, FORMER_KEYS_FILE, GATEWAY_KEY_FILE = "vllm_api_key", "vllm_api_key.pre
 READY, STATE_FILE, DRAINED_FILE = "/ready", "state.json", "drained"
 # For which of its keys a gateway asks, and where it reads what they cost. Both count only with the gateway's own key.
 KEY_NAME_HEADER, USAGE = b"x-llm-key", "/usage"
+# Which model the gateway let the request through for.
+MODEL_HEADER = b"x-llm-model"
 # What an answer says of its tokens: completions and embeddings, responses. The last word counts: a stream may say it with each part.
 PROMPT_TOKENS, COMPLETION_TOKENS = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")
-# Of an answer that is no stream, how much of its end is looked at.
-TAIL_BYTES = 1 << 16
-# As a key of JSON. Within a text the quotes have backslashes.
-USAGE_KEY = b'"usage":'
+# The first release whose streams say their usage when they are asked (stream_options of vllm/entrypoints/openai/protocol.py), and where.
+ASKS_FOR_USAGE, STREAMING = (0, 4, 3), ("/v1/completions", "/v1/chat/completions")
+# What an answer may have cost where its request names no limit and it ended before it said so.
+UNKNOWN_TOKENS = 1024
+# A picture or sound within a text counts no more than this; how many tokens it is only the model knows.
+MOST_OF_MEDIA = 4096
+# From this size on an answer is read beside the server's other work.
+LARGE_BYTES = 1 << 20
 # Of the probe's words those after which the server answers. A rotated key or a renamed model is nothing that another replica would do better.
 WELL = ("serving", "busy", "refused")
 # An older word counts for nothing: the longest look takes about 120 s, and the next one follows soon.
@@ -63,59 +72,159 @@ def below(path: str, prefixes: Iterable[str]) -> bool:
     return any(path == prefix or path.startswith(prefix + "/") for prefix in prefixes)
 
 
-def usage_of(part: bytes) -> Mapping[str, Any] | None:
-    """What the last usage in a part of an answer says; None where there is none."""
-    _before, key, after = part.rpartition(USAGE_KEY)
-    if not key:
-        return None
+def content_of(text: bytes) -> Mapping[str, Any]:
+    """A JSON object; empty where the text is none."""
     try:
-        found = json.JSONDecoder().raw_decode(after.decode(errors="replace").lstrip())[0]
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def usage_of(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """What an answer or an event says of its tokens; None where it says nothing. Events of /v1/responses have it in their response."""
+    for place in (content, content.get("response")):
+        usage = place.get("usage") if isinstance(place, dict) else None
+        if isinstance(usage, dict):
+            return usage
+    return None
+
+
+def length(value: Any) -> int:
+    """At least as many tokens as the texts in a value are: a token has a byte or more. Numbers are tokens themselves."""
+    if isinstance(value, str):
+        size = len(value.encode(errors="replace"))
+        return min(size, MOST_OF_MEDIA) if value.startswith("data:") else size
+    if isinstance(value, dict):
+        return sum(map(length, value.values()))
+    if isinstance(value, list):
+        return sum(map(length, value))
+    return 1 if isinstance(value, int) else 0
+
+
+def once_each(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, in which no name stands twice: two readers would take another one of them each."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(name)
+        found[name] = value
+    return found
+
+
+def engine_release() -> tuple[int, ...]:
+    """Of the vLLM that this is loaded by; empty where there is none."""
+    try:
+        said = importlib.metadata.version("vllm")
+    except importlib.metadata.PackageNotFoundError:
+        return ()
+    return tuple(int(part) for part in said.split("+")[0].split(".")[:3] if part.isdigit())
 
 
 def tokens(usage: Mapping[str, Any], names: Iterable[str]) -> int:
     """A count of a usage, under the first of these names that it has."""
-    return next((value for value in map(usage.get, names) if isinstance(value, int)), 0)
+    return next((max(0, value) for value in map(usage.get, names) if isinstance(value, int)), 0)
+
+
+class Asked:
+    """A request of the gateway: what vLLM gets of it, and what it may cost."""
+
+    def __init__(self, content: dict[str, Any], path: str, release: tuple[int, ...]) -> None:
+        self.content = content
+        # The client gets no more than it asked for: an event of usage that was added here is taken out again.
+        self.added = False
+        options = content.get("stream_options")
+        if content.get("stream") is True and path in STREAMING and release >= ASKS_FOR_USAGE:
+            asked = dict(options) if isinstance(options, dict) else {}
+            if asked.get("include_usage") is not True:
+                self.added = True
+                content["stream_options"] = {**asked, "include_usage": True}
+        self.body = json.dumps(content).encode()
+
+    @property
+    def prompt_tokens(self) -> int:
+        """As many as the prompt can be."""
+        return sum(length(self.content.get(part)) for part in PROMPTS)
+
+    @property
+    def most_tokens(self) -> int:
+        """As many as the answer can be, as far as the request says so."""
+        limits = [self.content.get(name) for name in ("max_completion_tokens", "max_tokens", "max_output_tokens")]
+        most = next((limit for limit in limits if isinstance(limit, int) and limit >= 0), UNKNOWN_TOKENS)
+        several = [self.content.get(name) for name in ("n", "best_of")]
+        return most * max([1, *(count for count in several if isinstance(count, int))])
+
+
+# Where the text of a request stands, of all paths that compute.
+PROMPTS = ("prompt", "messages", "input", "instructions", "query", "documents", "text_1", "text_2", "tools", "suffix")
 
 
 class Counter:
     """The tokens of one answer, while it is sent."""
 
-    def __init__(self, send: Any) -> None:
+    def __init__(self, send: Any, asked: Asked) -> None:
         self.send = send
+        self.asked = asked
         self.status = 0
         self.stream = False
-        self.events = 0
         self.usage: Mapping[str, Any] | None = None
-        self.tail = b""
+        # Of a stream: the bytes of the texts that came, and an event that is not complete yet. Else the answer.
+        self.texts = 0
+        self.rest = b""
+        self.parts: list[bytes] = []
 
     async def __call__(self, event: Mapping[str, Any]) -> None:
         if event["type"] == "http.response.start":
             self.status = event["status"]
             self.stream = any(value.startswith(b"text/event-stream") for _name, value in event["headers"])
-        elif event["type"] == "http.response.body":
-            self.look(event.get("body", b""))
+        elif event["type"] == "http.response.body" and self.status == 200:
+            body = event.get("body", b"")
+            if self.stream:
+                event = {**event, "body": self.look(body, not event.get("more_body", False))}
+            else:
+                self.parts.append(body)
         await self.send(event)
 
-    def look(self, part: bytes) -> None:
-        if self.stream:
-            self.events += sum(1 for line in part.split(b"\n") if line.startswith(b"data: {"))
-            self.usage = usage_of(part) or self.usage
-        else:
-            # It may come in parts, and says its usage near the end.
-            self.tail = (self.tail + part)[-TAIL_BYTES:]
+    def look(self, part: bytes, last: bool) -> bytes:
+        """Read the events of a part of a stream; what of them the client gets."""
+        *events, self.rest = (self.rest + part).split(b"\n\n")
+        kept = [event + b"\n\n" for event in events if not self.is_added(event)]
+        if last:
+            kept, self.rest = [*kept, self.rest], b""
+        return b"".join(kept)
 
-    def counts(self) -> dict[str, int]:
-        """One request with its tokens. Of a stream that does not say them the events are counted as tokens of the answer: an estimate."""
-        usage = self.usage or usage_of(self.tail)
-        return {
-            "requests": 1,
-            "prompt_tokens": tokens(usage or {}, PROMPT_TOKENS),
-            "completion_tokens": self.events if usage is None else tokens(usage, COMPLETION_TOKENS),
-            "estimated": int(usage is None),
-        }
+    def is_added(self, event: bytes) -> bool:
+        """Whether an event is the usage for which only this program asked."""
+        lines = [line[5:] for line in event.split(b"\n") if line.startswith(b"data:")]
+        content = content_of(b"\n".join(lines)) if lines else {}
+        usage = usage_of(content)
+        self.usage = usage or self.usage
+        self.texts += sum(length(content.get(name)) for name in ("choices", "delta"))
+        return self.asked.added and usage is not None and content.get("choices") == []
+
+    async def counts(self) -> dict[str, int]:
+        """One request with its tokens. Where the answer does not say them, as many as they can have been: an estimate."""
+        usage = self.usage
+        if self.parts:
+            answer = b"".join(self.parts)
+            if len(answer) > LARGE_BYTES:
+                content = await asyncio.get_running_loop().run_in_executor(None, content_of, answer)
+            else:
+                content = content_of(answer)
+            usage = usage_of(content)
+        if usage is None or not any(name in usage for name in (*PROMPT_TOKENS, *COMPLETION_TOKENS, "total_tokens")):
+            most = self.asked.most_tokens
+            completion = min(most, self.texts) if self.stream else most
+            return {
+                "requests": 1,
+                "prompt_tokens": self.asked.prompt_tokens,
+                "completion_tokens": completion,
+                "estimated": 1,
+            }
+        completion = tokens(usage, COMPLETION_TOKENS)
+        # What an answer does not say by name, as that of /v1/rerank, is the rest of the sum.
+        prompt = max(tokens(usage, PROMPT_TOKENS), tokens(usage, ("total_tokens",)) - completion)
+        return {"requests": 1, "prompt_tokens": prompt, "completion_tokens": completion, "estimated": 0}
 
 
 async def respond(send: Any, status: int, content: Mapping[str, Any]) -> None:
@@ -124,6 +233,37 @@ async def respond(send: Any, status: int, content: Mapping[str, Any]) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+# As OpenAI's API says it, and as this program says nothing else to clients.
+REFUSED = {
+    "message": "The body is no JSON object in which each name stands once and model is the one that the gateway let through.",
+    "type": "invalid_request_error",
+    "param": "model",
+    "code": "bad_request",
+}
+
+
+async def body_of(receive: Any) -> bytes:
+    """The body of a request. The gateway has it as a whole before it asks, and within its limit."""
+    parts = []
+    while True:
+        event = await receive()
+        if event["type"] != "http.request":
+            return b""
+        parts.append(event.get("body", b""))
+        if not event.get("more_body", False):
+            return b"".join(parts)
+
+
+def replayed(body: bytes, receive: Any) -> Any:
+    """What an application receives: this body, and then what the client still says."""
+    events = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_event() -> Mapping[str, Any]:
+        return events.pop() if events else await receive()
+
+    return next_event
 
 
 class ApiPaths:
@@ -138,6 +278,7 @@ class ApiPaths:
         self.key = os.environ.get("VLLM_API_KEY", "")
         # By the gateway's key, since this process began. There may be several processes, each with its own.
         self.process = uuid.uuid4().hex
+        self.release = engine_release()
         self.usage: dict[str, dict[str, int]] = {}
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
@@ -155,18 +296,32 @@ class ApiPaths:
 
     async def count(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         """Let vLLM answer, and count what the answer cost where a gateway asks for one of its keys."""
-        names = [value for name, value in scope.get("headers") or () if name == KEY_NAME_HEADER]
-        if scope["type"] != "http" or not names or not self.is_gateway(scope):
+        if scope["type"] != "http" or scope.get("method") != "POST" or not self.is_gateway(scope):
             await self.app(self.with_own_key(scope), receive, send)
             return
-        counter = Counter(send)
+        headers = scope["headers"]
+        names, models = ([value for name, value in headers if name == one] for one in (KEY_NAME_HEADER, MODEL_HEADER))
+        body = await body_of(receive)
         try:
-            await self.app(self.with_own_key(scope), receive, counter)
+            content = json.loads(body, object_pairs_hook=once_each)
+        except (ValueError, RecursionError):
+            content = None
+        # Whoever is let in by a gateway is let in for one model, by one key; what vLLM would read otherwise goes no further.
+        if not isinstance(content, dict) or len(names) != 1 or [str(content.get("model")).encode()] != models:
+            await respond(send, 400, {"error": REFUSED})
+            return
+        asked = Asked(content, scope["path"], self.release)
+        counter = Counter(send, asked)
+        length_header = (b"content-length", str(len(asked.body)).encode())
+        kept = [pair for pair in headers if pair[0] not in (b"content-length", b"transfer-encoding", b"content-type")]
+        scope = {**scope, "headers": [*kept, length_header, (b"content-type", b"application/json")]}
+        try:
+            await self.app(self.with_own_key(scope), replayed(asked.body, receive), counter)
         finally:
-            # Also where the client is gone: what was computed until then is counted.
-            if counter.status == 200:
+            # Also where the client is gone, with or without a first byte of an answer: what was computed until then is counted.
+            if counter.status in (0, 200):
                 mine = self.usage.setdefault(names[0].decode(errors="replace"), {})
-                for name, count in counter.counts().items():
+                for name, count in (await counter.counts()).items():
                     mine[name] = mine.get(name, 0) + count
 
     def is_gateway(self, scope: Mapping[str, Any]) -> bool:

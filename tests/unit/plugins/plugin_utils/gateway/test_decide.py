@@ -131,16 +131,20 @@ def test_the_maps_hold_no_key_and_open_to_each_what_it_is_for() -> None:
     assert files["limits.map"].splitlines()[:2] == ["alice 0", "bob 7"]
     assert files["spent.map"] == ""
     assert files["models.map"] == "other model1\nqwen model2\n"
-    listed = answer(sections, "models")
-    assert [model["id"] for model in listed["data"]] == ["other", "qwen"]
+    lists = dict(line.split(" ", 1) for line in files["lists.map"].splitlines())
+    shown = {key: [model["id"] for model in json.loads(text)["data"]] for key, text in lists.items()}
+    assert shown == {"alice": ["other", "qwen"], "bob": ["qwen"], ITSELF: ["other", "qwen"]}
 
 
-@pytest.mark.parametrize(("language", "said"), [("en", "Known models: other, qwen"), ("zh", "可用模型：other, qwen")])
+@pytest.mark.parametrize(("language", "said"), [("en", "GET /v1/models names"), ("zh", "GET /v1/models 列出")])
 def test_what_clients_are_told_has_openai_s_form(language: str, said: str) -> None:
     sections, _problems = asked(language=language)
-    names = set(sections["gate"]["answers"]) - {"models", "model1", "model2"}
+    names = set(sections["gate"]["answers"]) - {"model1", "model2"}
     errors = {name: answer(sections, name)["error"] for name in names}
     assert said in errors["unknown_model"]["message"]
+    assert not [name for name, each in errors.items() if "qwen" in each["message"]], (
+        "a key is told of its own models only"
+    )
     assert all(set(each) == {"message", "type", "param", "code"} for each in errors.values())
     assert set(sections["gate"]["errors"].values()) <= set(errors)
 
