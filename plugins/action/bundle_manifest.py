@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import hold
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.signature import manifest_sha256, sign
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import SpeakingAction
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, reason
@@ -23,6 +24,8 @@ class ActionModule(SpeakingAction):
         bundle, key = os.path.expanduser(self._task.args["bundle"]), self._task.args.get("signing_key")
         try:
             signed = bool(key) and sign(bundle, os.path.expanduser(key))
-            return {**result, "changed": result["changed"] or signed, "manifest_sha256": manifest_sha256(bundle)}
+            digest = manifest_sha256(bundle)
+            hold(bundle, digest)
+            return {**result, "changed": result["changed"] or signed, "manifest_sha256": digest}
         except Refused as error:
             raise AnsibleActionFail(reason(error, self.language)) from None

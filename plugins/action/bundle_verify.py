@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible.errors import AnsibleActionFail
@@ -18,9 +18,10 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import
     write_checks,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.faults import describe_faults, fault_names
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import hold, load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.signature import require_trusted
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import SERVICE_GROUPS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, names, reason
 
 display = Display()
@@ -34,18 +35,19 @@ class Bundle(NamedTuple):
     allowed_signers: str
 
 
-def bundles_in_use(hostvars: Mapping[str, Mapping[str, Any]]) -> list[Bundle]:
-    """The bundles that the heads of the deployments name, each once."""
+def bundles_in_use(hostvars: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]]) -> list[Bundle]:
+    """The bundles that the hosts of the deployments and of the services name, each once."""
     deployments = hostvars["localhost"]["llm_inventory"]["deployments"].values()
-    heads = [hostvars[str(deployment["head"])] for deployment in deployments]
+    members = [str(host) for deployment in deployments for host in (deployment["head"], *deployment["hosts"])]
+    members += [str(host) for group in SERVICE_GROUPS for host in groups.get(group) or ()]
     named = [
         Bundle(
-            os.path.expanduser(str(head["llm_bundle_dir"])),
-            str(head.get("llm_bundle_manifest_sha256") or ""),
-            str(head.get("llm_bundle_allowed_signers") or ""),
+            os.path.expanduser(str(mine["llm_bundle_dir"])),
+            str(mine.get("llm_bundle_manifest_sha256") or ""),
+            str(mine.get("llm_bundle_allowed_signers") or ""),
         )
-        for head in heads
-        if head.get("llm_bundle_dir")
+        for mine in (hostvars[host] for host in dict.fromkeys(members))
+        if mine.get("llm_bundle_dir")
     ]
     return list(dict.fromkeys(named))
 
@@ -68,7 +70,7 @@ class ActionModule(ActionBase):
             }
         )
         named = Bundle(options["bundle"] or "", options["manifest_sha256"], options["allowed_signers"])
-        bundles = [named] if named.folder else bundles_in_use(task_vars["hostvars"])
+        bundles = [named] if named.folder else bundles_in_use(task_vars["hostvars"], task_vars["groups"])
         result.update(changed=False, files=0, bytes=0, read_bytes=0, faults={}, manifests={})
         for bundle in bundles:
             result["manifests"][bundle.folder] = self._trust(bundle, options["language"])
@@ -85,9 +87,10 @@ class ActionModule(ActionBase):
     def _trust(bundle: Bundle, lang: str) -> str:
         """The SHA-256 of a manifest that may be used."""
         try:
-            digest, signer = require_trusted(*bundle)
+            _content, digest, signer = require_trusted(*bundle)
         except Refused as error:
             raise AnsibleActionFail(reason(error, lang)) from None
+        hold(bundle.folder, digest)
         code = "bundle_manifest_signed" if signer else "bundle_manifest_sha256"
         display.display(message(code, lang, bundle=bundle.folder, sha256=digest, signer=signer))
         return digest

@@ -17,13 +17,14 @@ options:
   bundle:
     description:
       - Folder of the bundle on the controller; C(manifest.yml) lies in it.
-      - Left out, it is that of each deployment, the C(llm_bundle_dir) of its head. M(baremetal.llm.inventory_check) has to have left
+      - Left out, it is each that a host of a deployment or of a service names, its C(llm_bundle_dir). What was verified holds for the run - no task
+        reads another manifest of that folder later. M(baremetal.llm.inventory_check) has to have left
         the deployments in C(llm_inventory) of localhost.
     type: path
   manifest_sha256:
     description:
       - What the SHA-256 of the manifest has to be. Left out, it is only shown.
-      - Without O(bundle) it is the C(llm_bundle_manifest_sha256) of each head, as O(allowed_signers) is its C(llm_bundle_allowed_signers).
+      - Without O(bundle) it is the C(llm_bundle_manifest_sha256) of each of these hosts, as O(allowed_signers) is its C(llm_bundle_allowed_signers).
     type: str
     default: ""
   allowed_signers:

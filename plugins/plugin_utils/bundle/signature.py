@@ -9,12 +9,14 @@ since 8.2.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME, SIGNATURE_NAME, sha256_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import write_text
@@ -55,36 +57,48 @@ def sign(bundle: str, key: str) -> bool:
     return write_text(signature, said)
 
 
-def require_trusted(bundle: str, pinned: str = "", signers: str = "") -> tuple[str, str]:
-    """The SHA-256 of a bundle's manifest and who signed it (nobody, if no signers are known).
+class Trusted(NamedTuple):
+    """A manifest that was read once: what was compared is what is used."""
+
+    content: bytes
+    sha256: str
+    # Empty if no signers are known.
+    signer: str
+
+
+def require_trusted(bundle: str, pinned: str = "", signers: str = "") -> Trusted:
+    """A bundle's manifest, which may be used.
 
     `pinned` is the SHA-256 that it has to have; `signers` a public key, or the path of a file of allowed signers (ssh-keygen(1)).
     Refused if the manifest has another checksum, no signature, or that of somebody else.
     """
-    found = manifest_sha256(bundle)
+    try:
+        with open(os.path.join(bundle, MANIFEST_NAME), "rb") as stream:
+            content = stream.read()
+    except OSError as error:
+        raise Refused("bundle_unusable", bundle=bundle, reason=error) from error
+    found = hashlib.sha256(content).hexdigest()
     if pinned and found != pinned.strip().lower():
         raise Refused("bundle_other_manifest", bundle=bundle, found=found, pinned=pinned)
-    return found, _signer(bundle, signers.strip()) if signers.strip() else ""
+    return Trusted(content, found, _signer(bundle, content, signers.strip()) if signers.strip() else "")
 
 
-def _signer(bundle: str, signers: str) -> str:
+def _signer(bundle: str, manifest: bytes, signers: str) -> str:
     signature = os.path.join(bundle, SIGNATURE_NAME)
     if not os.path.isfile(signature):
         raise Refused("bundle_not_signed", bundle=bundle, signature=SIGNATURE_NAME)
     if not _PUBLIC_KEY.fullmatch(signers):
-        return _verified(bundle, signature, os.path.expanduser(signers))
+        return _verified(bundle, manifest, signature, os.path.expanduser(signers))
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".signers") as allowed:
         comment = "".join(signers.split(None, 2)[2:]) or "llm_bundle_allowed_signers"
         allowed.write('{0} namespaces="{1}" {2}\n'.format(re.sub(r'["#\s,!?*]', "_", comment), NAMESPACE, signers))
         allowed.flush()
-        return _verified(bundle, signature, allowed.name)
+        return _verified(bundle, manifest, signature, allowed.name)
 
 
-def _verified(bundle: str, signature: str, allowed: str) -> str:
+def _verified(bundle: str, manifest: bytes, signature: str, allowed: str) -> str:
     if not os.path.isfile(allowed):
         raise Refused("bundle_no_signers", path=allowed)
-    with open(os.path.join(bundle, MANIFEST_NAME), "rb") as stream:
-        manifest = stream.read()
     _status, known, wrong = _ssh_keygen(["-Y", "find-principals", "-f", allowed, "-s", signature])
     for principal in known.split("\n")[0].split(","):
         verify = ["-Y", "verify", "-f", allowed, "-I", principal, "-n", NAMESPACE, "-s", signature]

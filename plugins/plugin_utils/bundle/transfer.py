@@ -31,7 +31,11 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import script
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import require_room, write_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import read_manifest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import (
+    manifest_of,
+    read_manifest,
+    records_in,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.signature import require_trusted
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message
@@ -74,9 +78,12 @@ def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dic
     plan = script.read_plan(folders) if home is None else {}
     if home is None and not plan:
         raise Refused("transfer_no_source", folders=", ".join(folders), manifest=MANIFEST_NAME, plan=PLAN_NAME)
-    if home:
-        require_trusted(home, options.get("manifest_sha256", ""), options.get("allowed_signers", ""))
-    records = _records(home) if home else script.fetched_records(folders, plan)
+    pinned, signers = options.get("manifest_sha256", ""), options.get("allowed_signers", "")
+    if home is None and (pinned.strip() or signers.strip()):
+        # What a script has fetched is signed by nobody.
+        raise Refused("transfer_unsigned", folders=", ".join(folders), plan=PLAN_NAME, manifest=MANIFEST_NAME)
+    manifest = require_trusted(home, pinned, signers).content if home else b""
+    records = _records_in(home, manifest) if home else script.fetched_records(folders, plan)
     seen = read_checks(checks, bundle)
     progress = Progress(
         message("progress_import", lang, folder=bundle), sum(record["size"] for record in records), say, lang
@@ -89,7 +96,7 @@ def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dic
         if not check:
             notes.write()
     if home and not check:
-        copied += _copy_manifest(home, bundle)
+        copied += _copy_manifest(home, manifest, bundle)
     return {"copied": copied, "artefacts": artefacts}
 
 
@@ -108,23 +115,29 @@ class _Notes:
             self.pending = 0
 
 
-def _copy_manifest(source: str, target: str) -> list[str]:
-    """The manifest, with its signature or without one. Returns the names of the files that changed."""
+def _copy_manifest(source: str, manifest: bytes, target: str) -> list[str]:
+    """The manifest that was compared, with its signature or without one. Returns the names of the files that changed."""
     changed = []
-    for name in (SIGNATURE_NAME, MANIFEST_NAME):
-        full = os.path.join(target, name)
-        if os.path.isfile(os.path.join(source, name)):
-            with open(os.path.join(source, name), encoding="utf-8") as stream:
-                changed += [name] if write_text(full, stream.read()) else []
-        elif os.path.lexists(full):
-            os.unlink(full)
-            changed.append(name)
-    return changed
+    full = os.path.join(target, SIGNATURE_NAME)
+    if os.path.isfile(os.path.join(source, SIGNATURE_NAME)):
+        with open(os.path.join(source, SIGNATURE_NAME), encoding="utf-8") as stream:
+            changed += [SIGNATURE_NAME] if write_text(full, stream.read()) else []
+    elif os.path.lexists(full):
+        os.unlink(full)
+        changed.append(SIGNATURE_NAME)
+    return changed + ([MANIFEST_NAME] if write_text(os.path.join(target, MANIFEST_NAME), manifest.decode()) else [])
 
 
 def _records(bundle: str) -> list[Record]:
     try:
         return read_manifest(bundle)
+    except BundleError as error:
+        raise Refused("bundle_unusable", bundle=bundle, reason=error) from error
+
+
+def _records_in(bundle: str, manifest: bytes) -> list[Record]:
+    try:
+        return records_in(manifest)
     except BundleError as error:
         raise Refused("bundle_unusable", bundle=bundle, reason=error) from error
 
@@ -200,7 +213,7 @@ def export(
     sums = "".join(f"{seen[name]['sha256']}  {name}\n" for _record, name, _start, _size in wanted)
     texts = {PARTS_NAME: json.dumps(parts, indent=1, sort_keys=True), SUMS_NAME: sums}
     changed += [name for name, text in texts.items() if write_text(os.path.join(target, name), text)]
-    return changed + _copy_manifest(bundle, target)
+    return changed + _copy_manifest(bundle, manifest_of(bundle), target)
 
 
 def _require_room(folder: str, sizes: Mapping[str, int], variable: str) -> None:

@@ -39,7 +39,7 @@ def hostvars(tmp_path: Path) -> dict[str, dict[str, Any]]:
     return {
         "localhost": {"llm_inventory": {"deployments": deployments}},
         "a": {**common, "llm_bundle_dir": str(tmp_path / "bundle")},
-        "b": {**common, "llm_bundle_dir": str(tmp_path / "nobody asks")},
+        "b": {**common, "llm_bundle_dir": str(tmp_path / "bundle")},
         "c": {**common, "vllm_image": "mine:1", "llm_bundle_dir": str(tmp_path / "second")},
     }
 
@@ -50,7 +50,7 @@ def ask(plugin: Any, hostvars: dict[str, dict[str, Any]], **arguments: Any) -> d
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=""))
     action = plugin.ActionModule(task, connection, None, DataLoader(), None)
     action._load_name = plugin.__name__.rpartition(".")[2]
-    result: dict[str, Any] = action.run(task_vars={"hostvars": hostvars})
+    result: dict[str, Any] = action.run(task_vars={"hostvars": hostvars, "groups": {}})
     return result
 
 
@@ -142,7 +142,7 @@ def test_images_are_checked_with_the_drivers_of_their_bundle(
     assert not ask(bundle_decide, hostvars, bundle=str(tmp_path), offered=[str(tmp_path / "empty")])["changed"]
 
 
-def test_the_bundle_of_each_head_is_verified_once(tmp_path: Path, hostvars: dict[str, dict[str, Any]]) -> None:
+def test_the_bundle_of_each_host_is_verified_once(tmp_path: Path, hostvars: dict[str, dict[str, Any]]) -> None:
     checks = str(tmp_path / "checks.json")
     first, second = bundle(tmp_path / "bundle"), bundle(tmp_path / "second")
     sizes = sum(len(name) for name in ("images/images.tar.gz", "driver/x.run"))
@@ -160,7 +160,7 @@ def test_the_bundle_of_each_head_is_verified_once(tmp_path: Path, hostvars: dict
     assert ask(bundle_verify, hostvars, checks=checks, bundle=str(second))["failed"]
 
 
-def test_the_manifest_of_each_head_is_the_one_that_is_pinned(
+def test_the_manifest_of_each_host_is_the_one_that_is_pinned(
     tmp_path: Path, hostvars: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -172,12 +172,12 @@ def test_the_manifest_of_each_head_is_the_one_that_is_pinned(
     for one, digest in digests.items():
         assert f"bundle {one}: its manifest has the SHA-256 {digest}" in said
     hostvars["c"]["llm_bundle_manifest_sha256"] = digests[str(second)]
-    hostvars["b"]["llm_bundle_manifest_sha256"] = "it is no head"
     assert not ask(bundle_verify, hostvars, checks=checks).get("failed")
-    hostvars["a"]["llm_bundle_manifest_sha256"] = "0" * 64
-    with pytest.raises(AnsibleActionFail, match="is not the one that is pinned"):
-        ask(bundle_verify, hostvars, checks=checks)
-    del hostvars["a"]["llm_bundle_manifest_sha256"]
+    for host in ("a", "b"):  # a head, and one that is none
+        hostvars[host]["llm_bundle_manifest_sha256"] = "0" * 64
+        with pytest.raises(AnsibleActionFail, match="is not the one that is pinned"):
+            ask(bundle_verify, hostvars, checks=checks)
+        del hostvars[host]["llm_bundle_manifest_sha256"]
     hostvars["c"]["llm_bundle_allowed_signers"] = "ssh-ed25519 AAAA maker@home"
     with pytest.raises(AnsibleActionFail, match="is not signed"):
         ask(bundle_verify, hostvars, checks=checks)
