@@ -56,10 +56,6 @@ def _of_host(inventory: Inventory, host: str) -> Iterator[tuple[str, str]]:
         return
     if not any(inventory.get(host, name) or inventory.is_open(host, name) for name in (PYTHON, "llm_bundle_dir")):
         yield "venv_without_python", PYTHON
-    for name in (PYTHON, BASE_PYTHON):
-        path = inventory.get(host, name)
-        if path not in (None, "") and not inventory.is_open(host, name) and not posixpath.isabs(str(path)):
-            yield "venv_python_relative", name
     yield from (("venv_path_hidden", name) for name in _hidden(inventory, host))
     yield from (("venv_container_setting", name) for name in _OF_CONTAINERS if name in said)
 

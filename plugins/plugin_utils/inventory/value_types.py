@@ -5,11 +5,18 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.forms import (
+    HOST_PATHS,
+    bounds_of,
+    example_for,
+    general,
+    has_controls,
+    is_host_path,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_loopback, is_network
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -17,8 +24,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import OPTIONS
 
 _VERSION = re.compile(r"\d+(\.\d+)+([-.]?(a|b|rc|post|dev)\d+)*(\+[A-Za-z0-9.]+)?")
-# Of a URL, as the API server compares it: nothing that would have to be written otherwise there.
-_PATH = re.compile(r"/[A-Za-z0-9._~/-]*")
 # Options with which vLLM starts, but not where the probe, the report and clients ask it: over HTTP, at the head's address, from /v1 on.
 _NEVER_READY = frozenset(
     (
@@ -48,36 +53,6 @@ class Fault(NamedTuple):
 Faults = Iterator[Fault]
 
 
-class _Range(NamedTuple):
-    ending: str  # of the name
-    low: float
-    high: float | None = None
-    low_is_excluded: bool = False
-
-
-_RANGES = (
-    _Range("vllm_gpu_memory_utilization", 0, 1, low_is_excluded=True),
-    _Range("vllm_max_model_len", 1),
-    _Range("vllm_max_num_seqs", 1),
-    _Range("vllm_max_num_batched_tokens", 1),
-    _Range("vllm_benchmark_requests", 1),
-    _Range("vllm_benchmark_concurrency", 1),
-    _Range("vllm_benchmark_input_tokens", 1),
-    _Range("vllm_benchmark_output_tokens", 1),
-    _Range("llm_gpu_count", 1),
-    _Range("_parallel_size", 1),
-    _Range("_port", 1, 65535),
-    _Range("_percent", 0, 100),
-    _Range("_seconds", 0),
-    _Range("_bytes", 0),
-    _Range("_gib", 0),
-    _Range("_mib", 0),
-    _Range("_retries", 0),
-    # The most that Docker takes.
-    _Range("_uid", 0, 2147483647),
-)
-
-
 def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str, Any]) -> Faults:
     """What is wrong with the value of a known variable, or of a part of it (``name`` is then its path)."""
     kind = str(spec.get("type") or "str")
@@ -103,8 +78,10 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str,
         yield Fault("volume_malformed", text, {"name": name})
     if re.fullmatch(r"vllm_lora_adapters\[\d+\]\.name", name) and not _ADAPTER_NAME.fullmatch(str(value)):
         yield Fault("adapter_name_malformed", text, {"name": name})
-    if name.startswith("vllm_api_paths[") and not _PATH.fullmatch(str(value)):
-        yield Fault("api_path_malformed", text, {"name": name})
+    if kind in ("str", "path"):
+        yield from _text_faults(inventory, name, str(value))
+    if kind == "dict" and not spec.get("options"):
+        yield from _mapping_faults(inventory, name, value)
     if spec.get("choices"):
         yield from _choice_faults(inventory, name, value if kind == "list" else [value], spec)
     if kind in ("int", "float"):
@@ -119,6 +96,23 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str,
         yield from _engine_option_faults(inventory, value)
     if name == "vllm_extra_arguments":
         yield from _extra_argument_faults(inventory, value)
+
+
+def _text_faults(inventory: Inventory, name: str, value: str) -> Faults:
+    """What would be read as something else in a unit, a configuration or a table."""
+    if has_controls(name, value):
+        yield Fault("text_of_one_line", inventory.text(value, name), {"name": name})
+    elif general(name) in HOST_PATHS and value and not is_host_path(value):
+        yield Fault("host_path_malformed", inventory.text(value, name), {"name": name})
+    elif example := example_for(name, value):
+        yield Fault("text_malformed", inventory.text(value, name), {"name": name, "example": example})
+
+
+def _mapping_faults(inventory: Inventory, name: str, value: Any) -> Faults:
+    """A mapping of anything: its keys and texts are each on one line, too."""
+    for key, item in value.items() if isinstance(value, Mapping) else ():
+        if has_controls(name, str(key)) or (isinstance(item, str) and has_controls(name, item)):
+            yield Fault("text_of_one_line", inventory.text(str(key)), {"name": name})
 
 
 def _choice_faults(inventory: Inventory, name: str, items: Sequence[Any], spec: Mapping[str, Any]) -> Faults:
@@ -136,14 +130,14 @@ def _choice_faults(inventory: Inventory, name: str, items: Sequence[Any], spec: 
 
 
 def _range_faults(inventory: Inventory, name: str, value: Any) -> Faults:
-    limits = next((limits for limits in _RANGES if name.endswith(limits.ending)), None)
-    if limits is None:
+    bounds = bounds_of(name)
+    if bounds is None:
         return
-    number, low, high = float(value), limits.low, math.inf if limits.high is None else limits.high
-    if low <= number <= high and not (limits.low_is_excluded and number == low):
+    number, low, high = float(value), bounds.low, bounds.high
+    if low <= number <= high and not (bounds.low_is_excluded and number == low):
         return
-    code = "range_from" if limits.high is None else "range_above" if limits.low_is_excluded else "range_between"
-    text = message(code, inventory.lang, low=low, high=limits.high)
+    code = "range_above" if bounds.low_is_excluded else "range_between"
+    text = message(code, inventory.lang, low=low, high=high)
     yield Fault("out_of_range", inventory.text(value), {"name": name, "range": text})
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway import decide
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.forms import bounds_of
 
 from benchmarks import gateway as bench
 from tests.support import programs
@@ -50,6 +52,30 @@ FORMS: dict[str, list[Any]] = {
     "gateway_max_connections": [1, 100000],
     "gateway_memory_mib": [256, 1 << 20],
 }
+
+
+def test_haproxy_takes_the_least_and_the_most_of_every_number(
+    tmp_path: Path, program: tuple[str, dict[str, str]]
+) -> None:
+    """What the check of the inventory lets through, at a time."""
+    names = [
+        name
+        for name, spec in known_variables().items()
+        if name.startswith("gateway_") and spec["type"] in ("int", "float")
+    ]
+    wrong = []
+    for most in (False, True):
+        made = bench.Gateway(tmp_path, *program)
+        numbers = {name: bounds for name in names if not name.endswith("_port") and (bounds := bounds_of(name))}
+        made.more = {name: int(bounds.high if most else bounds.low) for name, bounds in numbers.items()}
+        made.more |= {"gateway_max_body_mib": 16 if most else 0.001, "gateway_max_connections": 20000 if most else 10}
+        made.configure()
+        command = [program[0], "-c", "-f", str(tmp_path / "haproxy.cfg")]
+        done = subprocess.run(command, env=made.environment, capture_output=True, text=True, check=False)
+        if done.returncode or "WARNING" in done.stderr:
+            wrong.append((most, done.stderr))
+    assert not wrong
+    assert len(names) > 10
 
 
 def test_haproxy_takes_every_form_of_its_configuration(tmp_path: Path, program: tuple[str, dict[str, str]]) -> None:

@@ -25,8 +25,6 @@ def test_a_deployment_of_one_host_can_be_served_so(inventory: Inventory) -> None
     ("variables", "code", "value"),
     [
         ({"vllm_python": None}, "venv_without_python", "vllm_python: "),
-        ({"vllm_python": "bin/python3"}, "venv_python_relative", "vllm_python: bin/python3"),
-        ({"vllm_base_python": "python3.10"}, "venv_python_relative", "vllm_base_python: python3.10"),
         (
             {"vllm_base_python": "/root/python/bin/python3"},
             "venv_path_hidden",

@@ -1,0 +1,139 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What values of variables have to look like before they get into another language: bounds of numbers, forms of paths and of texts.
+
+A variable is found by the end of its name, the first that fits; parts of lists and mappings by their path (``gateway_keys[0].name``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Bounds(NamedTuple):
+    """The least and the most of a number."""
+
+    ending: str  # of the name
+    low: float
+    high: float
+    low_is_excluded: bool = False
+
+
+_MILLION = 1_000_000
+# What HAProxy's timeouts in milliseconds hold in 31 bits, and more than anybody waits for.
+_MOST_SECONDS = 2_000_000
+BOUNDS = (
+    Bounds("vllm_gpu_memory_utilization", 0, 1, low_is_excluded=True),
+    Bounds("vllm_max_model_len", 1, 1_000 * _MILLION),
+    Bounds("vllm_max_num_seqs", 1, _MILLION),
+    Bounds("vllm_max_num_batched_tokens", 1, 1_000 * _MILLION),
+    Bounds("vllm_num_speculative_tokens", 1, 1000),
+    Bounds("vllm_benchmark_requests", 1, _MILLION),
+    Bounds("vllm_benchmark_concurrency", 1, 100_000),
+    Bounds("vllm_benchmark_input_tokens", 1, 100 * _MILLION),
+    Bounds("vllm_benchmark_output_tokens", 1, 100 * _MILLION),
+    Bounds("vllm_probe_failures", 1, 1000),
+    Bounds("llm_gpu_count", 1, 1024),
+    Bounds("_parallel_size", 1, 65536),
+    # For NCCL: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html, the product of both is 64 at most.
+    Bounds("llm_nccl_socket_threads", 1, 16),
+    Bounds("llm_nccl_nsocks_per_thread", 1, 64),
+    # 0 is none.
+    Bounds("gateway_http_port", 0, 65535),
+    Bounds("_port", 1, 65535),
+    # HAProxy takes 0 for no limit, or refuses everything.
+    Bounds("gateway_max_connections", 10, _MILLION),
+    Bounds("gateway_connections_per_source", 1, _MILLION),
+    Bounds("gateway_requests_per_replica", 1, _MILLION),
+    Bounds("gateway_queue_requests", 1, _MILLION),
+    Bounds("gateway_memory_mib", 256, 1 << 24),
+    Bounds("gateway_retry_after_seconds", 0, _MOST_SECONDS),
+    Bounds("gateway_slow_start_seconds", 0, _MOST_SECONDS),
+    Bounds("gateway_drain_seconds", 0, _MOST_SECONDS),
+    *(Bounds(f"gateway_{what}_seconds", 1, _MOST_SECONDS) for what in ("answer", "check", "queue", "request")),
+    Bounds("s_per_minute", 0, 2_000 * _MILLION),
+    Bounds("bundle_network_gbit_per_second", 0, 10_000, low_is_excluded=True),
+    Bounds("docker_address_pools[].size", 1, 128),
+    Bounds("docker_log_max_files", 1, 1000),
+    Bounds("monitoring_backup_days", 0, 36500),
+    Bounds("web_ui_backup_copies", 0, 10_000),
+    Bounds("preflight_ecc_uncorrected_limit", 0, 1_000 * _MILLION),
+    Bounds("ray_num_cpus", 0, 65536),
+    # -1 is no limit; more than pid_max of a 64-bit Linux there never are.
+    Bounds("ray_pids_limit", -1, 1 << 22),
+    Bounds("_seconds", 0, _MOST_SECONDS),
+    Bounds("_gib", 0, 1 << 30),
+    Bounds("_mib", 0, 1 << 40),
+    # The most that Docker takes.
+    Bounds("_uid", 0, 2147483647),
+)
+
+# Folders and programs on hosts: they stand in units, in volumes HOST:CONTAINER and in commands, where blanks, colons, quotes, % and $ say
+# something else. A folder is no part of another program's.
+HOST_PATHS = frozenset(
+    (
+        *(
+            "docker_data_root",
+            "llm_host_dir",
+            "models_dir",
+            "monitoring_data_dir",
+            "monitoring_dir",
+            "preflight_sysfs_root",
+        ),
+        *("vllm_base_python", "vllm_python", "web_ui_backup_dir", "web_ui_data_dir"),
+    )
+)
+_HOST_PATH = re.compile(r"(?!.*/\.\.?(?:/|$))(?:/[\w.+@-]+)+/?")
+# Texts in which lines may end: a prompt, keys, and what vLLM gets as JSON, as YAML or as one quoted word.
+SEVERAL_LINES = frozenset(("vllm_report_prompt", "llm_bundle_allowed_signers", "vllm_options"))
+# What no line of a file for another program, no argument and no name may hold: control characters, and the line ends of Unicode.
+_CONTROL = re.compile("[\x00-\x1f\x7f\x80-\x9f\u2028\u2029]")
+
+_HOST = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})"
+_ADDRESS = rf"\*|{_HOST}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*"
+_PROGRAM_TEXTS = {
+    # Of a header (RFC 9110), as one word of HAProxy's configuration.
+    "gateway_affinity_header": (r"[A-Za-z0-9-]{0,64}", "X-Session-Id"),
+    "gateway_address": (_ADDRESS, "10.10.0.5"),
+    "gateway_names[]": (rf"{_HOST}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*", "llm.example.org"),
+    "gateway_virtual_address": (r"[0-9.]{0,15}", "10.10.0.50"),
+    # Exactly as it is written in a request's line.
+    "gateway_paths[]": (r"/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]", "/v1/audio/speech"),
+    "docker_log_max_size": (r"[1-9][0-9]*[bkmgBKMG]?", "50m"),
+    "llm_cluster_interface": (r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}", "eth1"),
+    "monitoring_address": (_ADDRESS, "10.10.0.5"),
+    "monitoring_listen_address": (_ADDRESS, "127.0.0.1"),
+    "ray_dashboard_host": (_ADDRESS, "127.0.0.1"),
+    "web_ui_admin_email": (r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+", "admin@example.org"),
+    # All that vLLM has below a slash is its whole API: what stops or changes the model, too.
+    "vllm_api_paths[]": (r"/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]/?", "/tokenize"),
+}
+FORMS = {name: (re.compile(pattern), example) for name, (pattern, example) in _PROGRAM_TEXTS.items()}
+_INDEX = re.compile(r"\[\d+\]")
+
+
+def general(name: str) -> str:
+    """The name of a value, whichever part of a list it is: ``gateway_keys[].name``."""
+    return _INDEX.sub("[]", name)
+
+
+def bounds_of(name: str) -> Bounds | None:
+    """The bounds of a number."""
+    return next((each for each in BOUNDS if general(name).endswith(each.ending)), None)
+
+
+def has_controls(name: str, text: str) -> bool:
+    """Whether a text holds what would end a line of a file, or a word, in another language."""
+    return general(name) not in SEVERAL_LINES and bool(_CONTROL.search(text))
+
+
+def is_host_path(text: str) -> bool:
+    """Whether a path is one that a host can have: absolute, below the root, and without what programs read as something else."""
+    return bool(_HOST_PATH.fullmatch(text))
+
+
+def example_for(name: str, text: str) -> str:
+    """An example of the form that a text does not have; empty where it has its form."""
+    pattern, example = FORMS.get(general(name), (None, ""))
+    return "" if pattern is None or not text or pattern.fullmatch(text) else example
