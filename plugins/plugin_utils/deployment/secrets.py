@@ -24,6 +24,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 
 # The secrets of a deployment, as llm_secrets_dir and llm_rotate_secrets name them: the file on a host, which is called as the
 # variable that sets the secret.
+# A key that somebody thought of: whoever reaches the port may try as many as they like. Those that are made have 40 characters and more.
+LEAST_CHARACTERS = 16
 SECRETS = {"ray_token": "ray_token", "api_key": "vllm_api_key"}
 # What people call them.
 CALLED = {"ray_token": "secret_ray_token", "api_key": "secret_api_key"}
@@ -221,7 +223,10 @@ def _wrong(said: Sequence[Any], kept_here: str) -> str:
     if len(set(texts)) > 1:
         return "secret_variable_differs"
     value = texts[0] if texts[0] is not None else kept_here
-    return "secret_unusable" if (texts[0] is not None or value) and not is_usable(value) else ""
+    if (texts[0] is not None or value) and not is_usable(value):
+        return "secret_unusable"
+    # One that the controller keeps was accepted before, and is what a rotation begins from.
+    return "secret_short" if texts[0] is not None and len(texts[0]) < LEAST_CHARACTERS else ""
 
 
 def _needs(name: str, section: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:

@@ -24,6 +24,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.journals i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.log_targets import log_target_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import machine_names, sharing_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.network import network_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.own_ports import own_port_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.receivers import receiver_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.runtime import runtime_problems
@@ -48,6 +49,7 @@ RULES = (
     gpu_exporter_problems,
     log_target_problems,
     web_ui_problems,
+    own_port_problems,
 )
 
 

@@ -105,7 +105,6 @@ _PROGRAM_TEXTS = {
     "monitoring_address": (_ADDRESS, "10.10.0.5"),
     "monitoring_listen_address": (_ADDRESS, "127.0.0.1"),
     "ray_dashboard_host": (_ADDRESS, "127.0.0.1"),
-    "web_ui_admin_email": (r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+", "admin@example.org"),
     # All that vLLM has below a slash is its whole API: what stops or changes the model, too.
     "vllm_api_paths[]": (r"/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]/?", "/tokenize"),
 }

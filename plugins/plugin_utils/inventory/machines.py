@@ -177,7 +177,7 @@ def _settings_differ(inventory: Inventory, sharing: Sequence[str]) -> Problems:
 
 def _ports_twice(inventory: Inventory, one: str, other: str) -> list[str]:
     """The ports that both deployments would listen on, with their variables."""
-    mine, theirs = (_ports(inventory, host) for host in (one, other))
+    mine, theirs = (ports_on(inventory, host) for host in (one, other))
     pairs = {
         (port.variable, another.variable): port.first for port in mine for another in theirs if clashes([port, another])
     }
@@ -187,7 +187,7 @@ def _ports_twice(inventory: Inventory, one: str, other: str) -> list[str]:
     ]
 
 
-def _ports(inventory: Inventory, host: str) -> list[Port]:
+def ports_on(inventory: Inventory, host: str) -> list[Port]:
     """The ports on which a deployment listens on this host, as far as the inventory tells; what may be is counted."""
     members = next((hosts for hosts in inventory.deployments.values() if host in hosts), [host])
     said = {name: inventory.get(host, name) for port in PORTS for name in (port.variable, port.last_variable) if name}

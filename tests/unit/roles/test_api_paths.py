@@ -111,9 +111,10 @@ def test_without_paths_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert status("/v1/models", headers=bearer(KEY)) == 200
 
 
-def test_everything_with_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LLM_API_PATHS", "/")
-    assert (status("/pause"), status("/pause", headers=bearer(KEY))) == (401, 200)
+def test_the_root_opens_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for paths in ("/", "//", "/ /tokenize"):
+        monkeypatch.setenv("LLM_API_PATHS", paths)
+        assert (status("/pause"), status("/pause", headers=bearer(KEY))) == (404, 404)
 
 
 def test_a_refusal_is_a_whole_answer() -> None:

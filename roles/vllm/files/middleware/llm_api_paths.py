@@ -274,7 +274,9 @@ class ApiPaths:
         # Where it runs in no container, the environment says where they are.
         self.secrets = Path(secrets or os.environ.get("LLM_SECRETS_DIR") or "/run/secrets")
         self.probe = Path(probe)
-        self.paths = [*KEYED, *(path.rstrip("/") for path in os.environ.get("LLM_API_PATHS", "").split())]
+        asked = (path.rstrip("/") for path in os.environ.get("LLM_API_PATHS", "").split())
+        # Below the root there is what stops and changes the model, too.
+        self.paths = [*KEYED, *filter(None, asked)]
         self.key = os.environ.get("VLLM_API_KEY", "")
         # By the gateway's key, since this process began. There may be several processes, each with its own.
         self.process = uuid.uuid4().hex

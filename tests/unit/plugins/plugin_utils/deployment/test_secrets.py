@@ -133,13 +133,14 @@ def found_of_run(folder: Path, *values: Any) -> Secret:
 @pytest.mark.parametrize(
     ("values", "code"),
     [
-        *(([value], "") for value in ("k3y", "k3y\n", 12345678, None)),
+        *(([value], "") for value in ("k3y" * 6, "k3y" * 6 + "\n", 1234567812345678, None)),
+        *(([value], "secret_short") for value in ("k", "k3y\n", 12345678, "k" * 15)),
         # vLLM takes an empty key for none, and would serve everybody.
         *(
             ([value], "secret_unusable")
             for value in ("", " ", "\n", "two words", "two\nlines", "schl\u00fcssel", "a\tb")
         ),
-        (["t", "t", "t\n"], ""),
+        (["t" * 16, "t" * 16, "t" * 16 + "\n"], ""),
         *((values, "secret_variable_differs") for values in (["t", "u"], ["t", None], [None, "t"])),
         (["", ""], "secret_unusable"),
     ],
