@@ -161,3 +161,25 @@ def test_a_connection_that_says_nothing_is_ended(gateway: bench.Gateway) -> None
         with socket.create_connection((bench.HOME, port)) as connection:
             connection.settimeout(10)
             assert b"".join(iter(lambda: connection.recv(4096), b"")).split(b" ")[1:2] in ([], [b"408"])
+
+
+@pytest.mark.parametrize("absence", ["missing", "folder"])
+def test_without_one_of_its_files_the_gateway_does_not_start(
+    tmp_path: Path, program: tuple[str, dict[str, str]], absence: str
+) -> None:
+    """Certificate, keys, who may ask for what, what has been spent: each is named in the configuration, and none is taken for empty."""
+    made = bench.Gateway(tmp_path, *program)
+    made.configure()
+    files = [path for path in tmp_path.rglob("*") if path.suffix in (".map", ".pem")]
+    assert len(files) == 9
+    for path in files:
+        kept = path.read_bytes()
+        path.unlink()
+        if absence == "folder":
+            path.mkdir()
+        command = [program[0], "-c", "-f", str(tmp_path / "haproxy.cfg")]
+        done = subprocess.run(command, env=made.environment, capture_output=True, text=True, check=False)
+        assert done.returncode, path
+        if absence == "folder":
+            path.rmdir()
+        path.write_bytes(kept)
