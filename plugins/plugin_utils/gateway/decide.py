@@ -52,6 +52,8 @@ HEADERS_BYTES, REWRITE_BYTES = 64 * KIB, 8 * KIB
 MAX_BODY_MIB = 16
 # Until a key is known: seconds for the headers, and connections of one address. Enough for a program that asks in parallel from its first request on.
 STRANGER_SECONDS, STRANGER_CONNECTIONS = 10, 100
+# Of such an address, how many connections in 10 s.
+STRANGER_RATE = 300
 # How long a client may neither send nor read what it has to.
 CLIENT_SECONDS = 30
 # Of HTTP/2, in one connection. A browser asks for less at a time, and a program opens another connection.
@@ -302,6 +304,7 @@ def limits(mine: Mapping[str, Any], *, page: bool) -> dict[str, int]:
         "api": api,
         "source": source,
         "stranger": min(STRANGER_CONNECTIONS, source),
+        "stranger_rate": STRANGER_RATE,
         # HAProxy reads headers as far as a buffer reaches: all that have no key stay within half of its memory.
         "strangers": max(1, min(api // 2, buffers)),
         "plain": PLAIN_CONNECTIONS,
