@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / ".collections")]
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import ARCHITECTURES  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.registry import registry  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.uncertainty import GENERATIONS  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, known  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment  # noqa: E402
@@ -379,7 +379,8 @@ def known_to(version: str, case: dict[str, Any], config: dict[str, Any]) -> str:
     """A guessed release is at least the first one that has the architecture."""
     if str(case.get("vllm_version") or "")[:1].isdigit():
         return version
-    since = str(ARCHITECTURES.get(config["architectures"][0], {}).get("since", "0.0"))
+    rows = registry().get(config["architectures"][0], ())
+    since = rows[0].since if rows else "0.0"
     return version if release_key(version) >= release_key(since) else since
 
 

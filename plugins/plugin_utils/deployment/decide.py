@@ -50,7 +50,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import NFTABLES, Network, backend_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import ranked_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY, STARTS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import STARTS, UNSURE, UNVERIFIED
 
 
 @dataclass(frozen=True)
@@ -325,9 +325,12 @@ def _ray_open(
 
 def _narrow(name: str, plan: Mapping[str, Any], variables: Mapping[str, Any], language: str) -> list[dict[str, str]]:
     """A start that the prediction cannot promise is tried only where that is asked for."""
-    if plan["predicted"]["verdict"] != NARROWLY or is_true(variables.get("vllm_accept_narrow", False)):
+    if plan["predicted"]["verdict"] not in UNSURE or is_true(variables.get("vllm_accept_narrow", False)):
         return []
     margin = plan["predicted"]["margin"]
+    if plan["predicted"]["verdict"] == UNVERIFIED:
+        where, value = message("where_group", language, group=name), "vllm_accept_narrow: false"
+        return [problem("plan_unverified", language, value=value, where=where, deployment=name, reason=margin["reason"])]
     other = next((one["change"] for one in plan["alternatives"] if one["verdict"] == STARTS), None)
     return [
         problem(

@@ -172,11 +172,6 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
         config.update({key: defaults[key] for key in assumed})
         warnings.append(Text("start_config_incomplete", names=", ".join(assumed)))
     if not known:
-        warnings.append(
-            Text(
-                "start_architecture_unknown", architecture=name, hint="" if tensors else Text("start_architecture_hint")
-            )
-        )
         if config.get("attention_bias") is not None:
             traits["qkv_bias"] = "config:attention_bias:false"
             traits["o_bias"] = "config:attention_bias:false"

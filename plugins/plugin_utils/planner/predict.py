@@ -83,6 +83,7 @@ class Prediction(NamedTuple):
     uncertainty: uncertainty.Uncertainty
     spare: int | None = None  # bytes on the fullest rank beyond what the start needs; None where that is not known
     longest_safe: int | None = None  # the longest context that fits with the uncertainty to spare
+    unverified: Text | None = None  # why nothing is known of such a start
 
     @property
     def ok(self) -> bool:
@@ -93,12 +94,14 @@ class Prediction(NamedTuple):
         """Whether it starts, and with more to spare than the prediction may be off."""
         if self.error is not None:
             return uncertainty.NOT
-        narrow = self.spare is not None and self.spare < self.uncertainty.size
-        return uncertainty.NARROWLY if narrow else uncertainty.STARTS
+        if self.unverified is not None:
+            return uncertainty.UNVERIFIED
+        return uncertainty.STARTS if self.safe else uncertainty.NARROWLY
 
     @property
     def safe(self) -> bool:
-        return self.verdict == uncertainty.STARTS
+        """Whether it starts by what is known, with more to spare than the prediction may be off."""
+        return self.ok and (self.spare is None or self.spare >= self.uncertainty.size)
 
     def as_dict(self, lang: str = "en", remedy: Text | None = None) -> dict[str, Any]:
         """Plain data. `remedy` says what would start instead."""
@@ -108,7 +111,7 @@ class Prediction(NamedTuple):
             "margin": {
                 "spare_gib": None if self.spare is None else round(self.spare / GIB, 4),
                 "uncertainty_gib": round(self.uncertainty.size / GIB, 4),
-                "reason": self.uncertainty.reason.say(lang),
+                "reason": (self.unverified or self.uncertainty.reason).say(lang),
                 "longest_safe_context": self.longest_safe,
             },
             "error": self.error.as_dict(lang, remedy) if self.error else None,
@@ -145,11 +148,15 @@ def predict(
     warnings += [*validity.route_warnings(settings), *environment.warnings(settings.environment, settings.release)]
     codes = {refused.code for refused in errors}
     doubt = uncertainty.uncertainty(settings.engine, used, proven)
+    unverified = validity.unverified(model, settings)
+    if unverified is not None:
+        warnings.append(unverified)
     if codes & {"layers_fewer_than_stages"} or settings.tp * settings.pp > 4096:
         return Prediction(errors[0], tuple(errors), dtype, (), None, None, None, settings, tuple(warnings), doubt)
     scheme = validity.effective_quantization(model, settings)
     model = model._replace(quantization=scheme)
-    return _memory(model, used, settings, dtype, errors, warnings, memo, correction, doubt)
+    found = _memory(model, used, settings, dtype, errors, warnings, memo, correction, doubt)
+    return found._replace(unverified=unverified)
 
 
 def _overridden(model: Model, raw: Mapping[str, Any]) -> Model:

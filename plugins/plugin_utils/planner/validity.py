@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import attention, combinations, environment, values
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import registry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import LAST_RELEASE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.profile import (
     MIXTRAL_FUSED,
     MIXTRAL_IN_TURN_PIPELINES_SINCE,
@@ -126,27 +126,57 @@ def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]:
 
 
 def architecture(model: Model, settings: Settings) -> Iterator[StartError]:
-    since = str(model.traits["since"])
-    if model.known and settings.release.key < release_key(since):
-        yield start_error(
-            "architecture_not_supported",
+    """An architecture that the release does not have."""
+    release, name = settings.release, model.architecture
+    if known_to(name, release.key) or _converted(name, release.key):
+        return
+    rows = registry.registry().get(name, ())
+    later = next((row.since for row in rows if release.key < release_key(row.since)), None)
+    other = release.key >= release_key(registry.TRANSFORMERS_SINCE)
+    if other and settings.raw.get("model_impl") == "transformers":
+        return
+    if later is not None:
+        refused = start_error(
+            UNKNOWN,
             "start_architecture_later",
-            {"vllm_version": since},
-            version=settings.release.asked,
-            architecture=model.architecture,
-            since=since,
+            {"vllm_version": later},
+            version=release.asked,
+            architecture=name,
+            since=later,
         )
-
-    last = LAST_RELEASE.get(model.architecture)
-    if last is not None and settings.release.key > release_key(last):
-        yield start_error(
-            "architecture_not_supported",
+    elif rows:
+        refused = start_error(
+            UNKNOWN,
             "start_architecture_gone",
-            {"vllm_version": last},
-            version=settings.release.asked,
-            architecture=model.architecture,
-            last=last,
+            {"vllm_version": rows[-1].last},
+            version=release.asked,
+            architecture=name,
+            last=rows[-1].last,
         )
+    else:
+        refused = start_error(UNKNOWN, "start_architecture_never", version=release.asked, architecture=name)
+    yield refused._replace(advice=Text("start_architecture_transformers", version=release.asked) if other else None)
+
+
+UNKNOWN = "architecture_not_supported"
+
+
+def known_to(name: str, key: tuple[int, ...]) -> bool:
+    """Whether a release has an architecture."""
+    return any(within(key, row.since, row.last) for row in registry.registry().get(name, ()))
+
+
+def _converted(name: str, key: tuple[int, ...]) -> bool:
+    """Whether a release makes a text model that it has into one of that name."""
+    source = registry.converted_from(name) if key >= release_key(registry.CONVERTED_SINCE) else None
+    return source is not None and known_to(source, key)
+
+
+def unverified(model: Model, settings: Settings) -> Text | None:
+    """Why the prediction for a release is a guess; None where it is not."""
+    if not known_to(model.architecture, settings.release.key):
+        return Text("unverified_transformers", architecture=model.architecture)
+    return None if model.known else Text("unverified_architecture", architecture=model.architecture)
 
 
 def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]:
@@ -519,7 +549,7 @@ def pipelines_since(model: Model, key: tuple[int, ...]) -> str | None:
     if model.architecture == "MixtralForCausalLM" and fused is not None and not {method, method + "_marlin"} & fused:
         return MIXTRAL_IN_TURN_PIPELINES_SINCE
     since: str | None = model.traits["pp"]
-    return since
+    return since or next((row.pipelines for row in registry.registry().get(model.architecture, ())), None)
 
 
 def pipeline(model: Model, settings: Settings) -> Iterator[StartError]:

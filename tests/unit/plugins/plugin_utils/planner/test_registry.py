@@ -1,0 +1,98 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Architectures that a release has, that it does not have, and of which the planner knows no memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import ARCHITECTURES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.registry import registry
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, releases, within
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+
+H100 = {"name": "NVIDIA H100 80GB HBM3", "memory_mib": 81559, "compute_capability": "9.0"}
+SIZES = {
+    "hidden_size": 1024,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "intermediate_size": 3072,
+    "vocab_size": 32000,
+    "max_position_embeddings": 4096,
+    "linear_num_key_heads": 4,
+    "linear_num_value_heads": 8,
+    "linear_key_head_dim": 64,
+    "linear_value_head_dim": 64,
+    "torch_dtype": "bfloat16",
+}
+UNKNOWN = "architecture_not_supported"
+
+
+def start(name: str, version: str, **settings: Any) -> dict[str, Any]:
+    return predict_start({**SIZES, "architectures": [name]}, [H100], {"vllm_version": version, **settings})
+
+
+def codes(found: dict[str, Any]) -> list[str]:
+    return [error["code"] for error in found["errors"]]
+
+
+@examples(60)
+@given(st.sampled_from(sorted(registry())), st.sampled_from(releases()))
+def test_a_release_starts_only_what_it_has(name: str, version: str) -> None:
+    found = start(name, version)
+    rows = registry()[name]
+    key = release_key(version)
+    if any(within(key, row.since, row.last) for row in rows):
+        assert UNKNOWN not in codes(found)
+        assert found["verdict"] != "starts" or name in ARCHITECTURES
+    else:
+        assert UNKNOWN in codes(found)
+        assert found["change"].get("vllm_version") in (
+            None,
+            *(row.since for row in rows),
+            *(row.last for row in rows),
+            "0.8.5.post1",
+        )
+
+
+@examples(30)
+@given(st.text("abcdefgh", min_size=3, max_size=12), st.sampled_from(releases()))
+def test_what_no_release_has_is_refused(word: str, version: str) -> None:
+    found = start(word.capitalize() + "ForCausalLM", version)
+    assert not found["ok"]
+    assert found["error"]["code"] == UNKNOWN
+    assert found["change"] == {}
+
+
+def test_every_architecture_with_a_memory_model_is_in_a_release() -> None:
+    assert not set(ARCHITECTURES) - set(registry())
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "verdict", "said"),
+    [
+        ("FooBarForCausalLM", "0.33.0", "does_not_start", "no vLLM release"),
+        ("Qwen2_5_VLForConditionalGeneration", "0.3.0", "does_not_start", "0.7.2"),
+        ("BertForMaskedLM", "0.10.2", "does_not_start", "0.26.0"),
+        ("ArcticForCausalLM", "0.10.2", "not_verified", "ArcticForCausalLM"),
+        ("ArcticForCausalLM", "0.30.0", "does_not_start", "0.28.0"),
+        ("Qwen3ForSequenceClassification", "0.12.0", "not_verified", "general class"),
+        ("Qwen3ForCausalLM", "0.12.0", "starts", ""),
+    ],
+)
+def test_what_is_said(name: str, version: str, verdict: str, said: str) -> None:
+    found = start(name, version)
+    assert found["verdict"] == verdict
+    assert said in (found["error"] or {}).get("message", found["margin"]["reason"])
+
+
+def test_the_transformers_library_is_not_verified() -> None:
+    found = start("FooBarForCausalLM", "0.12.0", model_impl="transformers")
+    assert (found["ok"], found["verdict"]) == (True, "not_verified")
+    assert "model_impl transformers" in start("FooBarForCausalLM", "0.12.0")["error"]["remedy"]
