@@ -74,8 +74,10 @@ MEMORY = (
     "out_of_memory_cudagraph",
 )
 
-# What only kernels decide, when they run: the code of a release accepts it, and that is no verdict.
-KERNELS = re.compile(r"start_feature_\w+|start_attention_(?:block|fp8|latent)|start_rope_ignored")
+# What only kernels decide, when they run, or only loading shows: the code of a release accepts it, and that is no verdict.
+KERNELS = re.compile(
+    r"start_feature_\w+|start_attention_(?:block|fp8|latent|shared_memory)|start_rope_ignored|start_lora_\w+|start_offload_loses"
+)
 
 # Why the planner stays apart from a release, by the option that it refuses.
 REASONS = {

@@ -99,12 +99,17 @@ class Placement(NamedTuple):
     pp: int
     nodes: tuple[tuple[str, tuple[int, ...]], ...]
     gpus: tuple[Gpu, ...]
+    copies: int = 1  # of the model behind one server (data_parallel_size)
 
     def words(self) -> str:
         return f"tensor_parallel_size {self.tp}, pipeline_parallel_size {self.pp}"
 
     @property
     def world(self) -> int:
+        return self.of_copy * self.copies
+
+    @property
+    def of_copy(self) -> int:
         return self.tp * self.pp
 
     @property
@@ -205,12 +210,14 @@ def shapes(task: Task) -> list[tuple[int, int]]:
 def _executor(task: Task, placement: Placement) -> str | None:
     asked = executor_of(task.wishes.get("distributed_executor_backend"))
     key = task.release.key
+    if fields.truth(task.wishes.get("worker_use_ray"), "request.worker_use_ray"):
+        return asked
     without_option = key < release_key(changes.EXECUTOR_OPTION_SINCE)
     if asked:
         # Before there was an option, several ranks had Ray and one had nothing, which needs no word.
-        implied = "ray" if placement.world > 1 else "uni"
+        implied = "ray" if placement.of_copy > 1 else "uni"
         return None if without_option and asked == implied else asked
-    if without_option or placement.world == 1:
+    if without_option or placement.of_copy == 1:
         return None
     without_ray = not fields.truth(task.wishes.get("image_has_ray"), "request.image_has_ray", True)
     return "ray" if placement.spans_nodes and not without_ray else "mp"
@@ -238,23 +245,24 @@ def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], mode
         if task.wishes.get(name) is not None and name not in settings:  # a remedy may set another environment
             raw[name] = task.wishes[name]
     raw["nodes"] = [len(ranks) for _dummy, ranks in placement.nodes] or None
-    return predict(
-        model or task.model, list(placement.gpus), raw, task.memo, task.experience.correction, task.experience.proven
-    )
+    past = task.experience
+    found = predict(model or task.model, list(placement.gpus), raw, task.memo, past.correction, past.proven)
+    return found._replace(ranks=found.ranks * placement.copies)
 
 
 def _try(task: Task, placement: Placement, settings: dict[str, Any], model: Model | None = None) -> Candidate:
     """Predict, and mend what the release would refuse of the planner's own choice: options that the user left open."""
     prediction = _predict(task, placement, settings, model)
     causes: list[tuple[Fix, StartError]] = []
+    tried = [settings]
     while prediction.error is not None and len(causes) < len(MENDED):
         error = prediction.error
-        fix = next(
-            (fix for fix in error.fixes if all(name in MENDED and name not in task.wishes for name in fix)), None
-        )
-        if fix is None or error.code in MEMORY_CODES or applied(settings, fix) == settings:
+        open_fixes = [fix for fix in error.fixes if all(name in MENDED and name not in task.wishes for name in fix)]
+        fix = next((fix for fix in open_fixes if applied(settings, fix) not in tried), None)
+        if fix is None or error.code in MEMORY_CODES:
             break
         settings = applied(settings, fix)
+        tried.append(settings)
         causes.append((fix, error))
         prediction = _predict(task, placement, settings, model)
     return Candidate(placement, settings, prediction, causes=tuple(causes))
@@ -438,7 +446,7 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
         *_open_sizes(task, best),
         *_other_releases(task, best),
     ]
-    executor = best.settings.get("distributed_executor_backend") or ("ray" if best.placement.world > 1 else "uni")
+    executor = best.settings.get("distributed_executor_backend") or ("ray" if best.placement.of_copy > 1 else "uni")
     remedy = None if best.prediction.ok else _remedy(task, best, alternatives)
     instead = Text("remedy_this_plan") if remedy is None else remedy
     reasons += _reasons(best, task, remedy)
@@ -461,7 +469,26 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
     }
 
 
+def _copies(task: Task) -> list[Placement]:
+    """Copies of the model behind one server: as many as are asked for, on the GPUs of the head."""
+    copies = fields.whole(task.wishes, ("data_parallel_size",), "request") or 1
+    head = task.nodes[0]
+    each = len(head.gpus) // copies
+    if copies == 1 or not each:
+        return []
+    one = task._replace(
+        nodes=(head._replace(gpus=head.gpus[:each]),), wishes={**task.wishes, "data_parallel_size": None}
+    )
+    return [
+        Placement(tp, pp, ((head.host, tuple(range(tp * pp * copies))),), head.gpus, copies)
+        for tp, pp in shapes(one)
+        if tp * pp <= each
+    ]
+
+
 def _placements(task: Task) -> list[Placement]:
+    if copies := _copies(task):
+        return copies
     found = []
     for tp, pp in shapes(task):
         placement = place(task.nodes, tp, pp)

@@ -26,7 +26,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard, shards
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import canonical, make
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, resolve
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 
 GIB = 1024**3
 MAX_PARALLEL = 4096
@@ -223,10 +223,20 @@ def _shared(settings: Settings) -> tuple[int, int]:
     return parts, int(settings.engine == "V1" and at(changes.NULL_BLOCK_CHECKED, key))
 
 
-def _usable(blocks: int, settings: Settings) -> int:
-    """Blocks that one request may take."""
+def _whole(ranks: list[Rank], stores: list[kv.Cache], settings: Settings, less: int = 0) -> int | None:
+    """Blocks that the fullest rank would hold if it had the cache of all stages; None where a release does not look at that."""
+    key = settings.release.key
+    if settings.engine != "V1" or settings.pp == 1 or not within(key, *changes.WHOLE_CACHE_CHECKED):
+        return None
+    return max(min(rank.available for rank in ranks) - less, 0) // sum(store.block_bytes for store in stores)
+
+
+def _usable(ranks: list[Rank], stores: list[kv.Cache], settings: Settings, less: int = 0) -> int:
+    """Blocks that one request may take, `less` bytes taken away."""
     parts, nobodys = _shared(settings)
-    return blocks // parts - nobodys
+    usable = _blocks(ranks, stores, settings, less) // parts - nobodys
+    whole = _whole(ranks, stores, settings, less)
+    return usable if whole is None else min(usable, whole)
 
 
 def _spare(ranks: list[Rank], stores: list[kv.Cache], needed: int, settings: Settings) -> int:
@@ -236,6 +246,8 @@ def _spare(ranks: list[Rank], stores: list[kv.Cache], needed: int, settings: Set
         return spare
     parts, nobodys = _shared(settings)
     needed = needed * parts + nobodys
+    if _whole(ranks, stores, settings) is not None:
+        spare = min(spare, min(rank.available for rank in ranks) - needed * sum(store.block_bytes for store in stores))
     return min(spare, *(rank.available - needed * stores[rank.stage].block_bytes for rank in set(ranks)))
 
 
@@ -410,11 +422,11 @@ def _capacity(
             )
         )
         return Prediction(errors[0], tuple(errors), dtype, tuple(ranks), 0, 0.0, 0, settings, tuple(warnings), doubt)
-    usable = _usable(blocks, settings)
+    usable = _usable(ranks, stores, settings)
     length = settings.max_model_len
     needed = max(kv.request_blocks(store, length, settings.batched_tokens) for store in stores)
     longest = _longest(stores, usable, settings)
-    safe = _longest(stores, max(_usable(_blocks(ranks, stores, settings, doubt.size), settings), 0), settings)
+    safe = _longest(stores, max(_usable(ranks, stores, settings, doubt.size), 0), settings)
     if settings.auto_max_model_len and longest:
         length = min(length, longest)
         needed = max(kv.request_blocks(store, length, settings.batched_tokens) for store in stores)

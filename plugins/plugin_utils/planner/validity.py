@@ -30,6 +30,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import divides_heads, padded_vocabulary
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import Quantization, kernels
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import first_image_after, image_lacks
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, unknown_option
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 
@@ -219,6 +220,18 @@ def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]
                     gpu=gpu.name,
                     capability=gpu.capability_text,
                 )
+            elif lacking := image_lacks(settings.release.examined, gpu.capability):
+                later = first_image_after(settings.release.examined, gpu.capability)
+                yield start_error(
+                    "gpu_not_supported",
+                    "start_image_too_old",
+                    *([{"vllm_version": later}] if later else []),
+                    version=settings.release.asked,
+                    library=lacking[0],
+                    holds=lacking[1],
+                    gpu=gpu.name,
+                    capability=gpu.capability_text,
+                )
 
 
 VOLTA_WARNINGS = ("degraded", "works_with_override", "unverified")
@@ -313,16 +326,18 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
     if own.method == "none" and name not in ONLINE:
         yield start_error(QUANTIZATION, "start_quantization_plain", {"quantization": None}, method=name)
         return
-    least = at(row.capability, key)
-    if own.method in ("compressed-tensors", "modelopt") and own.scheme in SCHEMES:
-        least = max(at(SCHEMES[own.scheme], key), least if own.method != "modelopt" else 0)
+    least, method = at(row.capability, key), name
+    scheme = f"{own.scheme} asymmetric" if own.zeros else own.scheme
+    if own.method in ("compressed-tensors", "modelopt") and scheme in SCHEMES:
+        least = max(at(SCHEMES[scheme], key), least if own.method != "modelopt" else 0)
+        method = f"{name} ({scheme})"
     if gpu.capability[0] * 10 + gpu.capability[1] < least:
         yield start_error(
             QUANTIZATION,
             "start_quantization_gpu",
             *([{"quantization": own.name}] if name != own.name else []),
             {"quantization": None},
-            method=name,
+            method=method,
             least=f"{least // 10}.{least % 10}",
             version=version,
             gpu=gpu.name,

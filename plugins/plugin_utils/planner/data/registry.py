@@ -293,7 +293,7 @@ Mistral3ForConditionalGeneration multimodal 0.8.3 - 0.8.3 0.9.0
 MistralForCausalLM text 0.0 - 0.6.3 0.3.1
 MistralLarge3ForCausalLM text 0.12.0 - 0.12.0 0.12.0
 MistralModel pooling 0.4.3 - 0.6.3 0.6.4
-MixtralForCausalLM text 0.0 - 0.6.3 0.10.2
+MixtralForCausalLM text 0.0 - 0.6.3 0.3.1
 MllamaForConditionalGeneration multimodal 0.6.2 0.10.2 - -
 ModernBertForSequenceClassification pooling 0.8.5 - - -
 ModernBertForTokenClassification pooling 0.11.1 - - -

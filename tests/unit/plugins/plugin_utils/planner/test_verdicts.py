@@ -50,7 +50,7 @@ APART = ("distributed_executor_backend", "max_num_seqs")
 
 def test_new_verdicts_are_shared_as_well() -> None:
     new = compared(NEW_VERDICTS)
-    assert len(new) >= 800  # without what kernels decide
+    assert len(new) >= 780  # without what kernels decide
     apart = [row for row in new if not row.agrees]
     assert [row.verdict for row in apart if row.promises] == []
     assert all(set(APART) & set(row.verdict[5]) for row in apart)
