@@ -286,11 +286,12 @@ def _fitted(task: Task, settings: Mapping[str, Any], first: Candidate, safe: boo
     if _fits(first, safe):
         return _with_length(first)
     best = first
-    whole = first.prediction.settings.max_model_len
+    whole = too_long = first.prediction.settings.max_model_len
     for context in [whole, *[length for length in CONTEXTS if length < whole]]:
         one = first if context == whole else _try(task, first.placement, dict(settings, max_model_len=context))
-        if _fits(one, safe):
-            return one
+        if _fits(one, safe):  # beyond what is valued, more requests at once are worth more than a longer context
+            return one if context >= VALUED_CONTEXT else _lengthened(task, one, too_long, safe)
+        too_long = context
         prediction = one.prediction
         longest = (prediction.longest_safe if safe else int((prediction.longest or 0) * CONTEXT_MARGIN)) or 0
         code = prediction.error.code if prediction.error else ""
@@ -439,6 +440,7 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
     candidates = ranked(task)
     best = candidates[0]
     alternatives = [
+        *_longest_context(task, best),
         *_nearby(task, best),
         *_more_hosts(task, best),
         *_replicas(task, best),
@@ -521,15 +523,44 @@ def _remedy(task: Task, failed: Candidate, alternatives: Sequence[Candidate]) ->
             return None
         change = smallest(ask, failed.settings, cure.settings)
         room = _host_room(task, failed.placement, cure.prediction.settings.engine)
-        return None if room is not None and (change.get("cpu_offload_gb") or 0) > room else sentence(change)
+        if room is not None and (change.get("cpu_offload_gb") or 0) > room:
+            return None
+        return sentence(_of_wishes(task, failed.placement, change))
 
-    # Weights that each token reads from the host's memory are the slowest cure: any other comes first.
+    # Weights that each token reads from the host's memory are the slowest cure: any other comes first, and what starts narrowly after what does not.
     if cure := setting("cpu_offload_gb"):
         return cure
-    other = next((one for one in alternatives if one.prediction.ok), None)
+    starting = [one for one in alternatives if one.prediction.ok]
+    other = next((one for one in starting if one.prediction.safe), None)
     if other is not None:
         return Text("remedy_other_plan", change=other.change or other.placement.words())
-    return setting() or NONE_FOUND
+    if cure := setting():
+        return cure
+    if starting:
+        return Text("remedy_other_narrow", change=starting[0].change or starting[0].placement.words())
+    return NONE_FOUND
+
+
+def _of_wishes(task: Task, placement: Placement, change: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a change only what alters somebody's wishes, where the planner then finds settings that start; else all of it."""
+    asked = {name: value for name, value in change.items() if name in task.wishes}
+    if not asked or len(asked) == len(change):
+        return change
+    wishes = applied(task.wishes, asked)
+    return asked if candidate(task._replace(wishes=wishes), placement).prediction.ok else change
+
+
+def _longest_context(task: Task, best: Candidate) -> list[Candidate]:
+    """The plan with the longest context that starts as safely, where it has a shorter one."""
+    length, safe = _length(best), best.prediction.safe
+    if not length or length >= task.model.context or "max_model_len" in task.wishes:
+        return []
+    above = next((one for one in reversed(CONTEXTS) if one > length), task.model.context)
+    longest = _lengthened(task, best, min(above, task.model.context), safe)
+    if _length(longest) == length:
+        return []
+    change = f"max_model_len {_length(longest)}"
+    return [longest._replace(change=change, cost=Text("cost_longest"), gain=Text("gain_longest"))]
 
 
 def _nearby(task: Task, best: Candidate) -> list[Candidate]:
@@ -554,8 +585,17 @@ def _nearby(task: Task, best: Candidate) -> list[Candidate]:
             continue
         if "cpu_offload_gb" in nearby.settings and not best.prediction.ok:
             found += [*_bitsandbytes(task, best.placement), *_offloaded(task, best.placement)]
+            if not any(one.prediction.ok for one in found):
+                found += _quantised_and_offloaded(task, best.placement)
             continue
         one = _try(task, best.placement, settings, model)
+        if _length(one) < min(task.model.context, other_plans.WANTED_CONTEXT) and "max_model_len" not in task.wishes:
+            # The plan's context is what fits without this change; with it a longer one may.
+            own = {name: value for name, value in settings.items() if name != "max_model_len"}
+            longer = _with_step(
+                task._replace(model=model, wishes={**task.wishes, **nearby.settings}), best.placement, own
+            )
+            one = longer if _length(longer) > _length(one) else one
         found.append(one._replace(change=nearby.change, cost=nearby.cost, gain=nearby.gain))
     return found
 
@@ -586,7 +626,8 @@ def _open_sizes(task: Task, best: Candidate) -> list[Candidate]:
     one = max(tried, key=lambda each: _score(asked, each))
     if not one.prediction.ok:
         return []
-    change = Text("change_sizes", sizes=one.placement.words(), names=", ".join(names))
+    asked_sizes = ", ".join(f"{name} {task.wishes[name]}" for name in names)
+    change = Text("change_sizes", sizes=one.placement.words(), asked=asked_sizes)
     return [one._replace(change=change, gain=Text("gain_sizes"))]
 
 
@@ -636,6 +677,26 @@ def _bitsandbytes(task: Task, placement: Placement) -> list[Candidate]:
         return []
     change, cost = Text("change_bitsandbytes"), Text("cost_bitsandbytes")
     return [one._replace(change=change, cost=cost, gain=Text("gain_checkpoint"))]
+
+
+def _quantised_and_offloaded(task: Task, placement: Placement) -> list[Candidate]:
+    """What serves a model that is far too large: four bits, and the rest of the weights in the host's memory."""
+    if task.model.quantization.method != "none":
+        return []
+    found = []
+    for name, scheme in other_plans.checkpoints(task.model, task.release.key, task.weakest.capability):
+        if scheme.bits == 4:
+            smaller = task._replace(model=task.model._replace(quantization=scheme), memo={})
+            found += [
+                one._replace(change=Text("change_both", one=name, other=one.change))
+                for one in _offloaded(smaller, placement)
+            ]
+    if not {"quantization", "load_format"} & set(task.wishes):
+        wishes = {**task.wishes, "quantization": "bitsandbytes", "load_format": "bitsandbytes"}
+        name = Text("change_bitsandbytes")
+        loading = _offloaded(task._replace(wishes=wishes, memo={}), placement)
+        found += [one._replace(change=Text("change_both", one=name, other=one.change)) for one in loading]
+    return found
 
 
 def _host_room(task: Task, placement: Placement, engine: str) -> int | None:

@@ -368,6 +368,8 @@ def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: 
 def _less_memory(settings: Settings) -> list[Fix]:
     """What frees memory for the KV cache, the least costly first."""
     found: list[Fix] = []
+    if "max_num_batched_tokens" in settings.raw and settings.batched_tokens > max(settings.max_model_len, BATCH_LEAST):
+        found.append({"max_num_batched_tokens": None})
     if not settings.chunked_prefill and settings.batched_tokens > BATCH_LEAST:
         # A whole prompt is one batch: the context is what its activation grows with.
         lengths = [length for length in CONTEXTS if length < settings.max_model_len]

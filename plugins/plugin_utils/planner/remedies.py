@@ -16,7 +16,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings imp
 
 # How long is searched: predictions, and changes in a row.
 PREDICTIONS, DEPTH = 40, 7
-OFFLOAD = "cpu_offload_gb"
+OFFLOAD, LENGTH = "cpu_offload_gb", "max_model_len"
+# Within this many tokens, and this part of it, is a context the longest that starts.
+LENGTH_STEP, LENGTH_PARTS = 16, 64
 NONE_FOUND = Text("remedy_none")
 
 Predict = Callable[[Mapping[str, Any]], Prediction]
@@ -64,7 +66,7 @@ def find(
     ) -> Cure | None:
         if prediction.error is None:
             return Cure(settings, prediction, causes)
-        if len(causes) >= DEPTH:
+        if len({tuple(fix) for fix, _error in causes}) >= DEPTH:  # a shorter context after another is one change
             return None
         for fix in prediction.error.fixes:
             changed = applied(settings, fix)
@@ -102,6 +104,8 @@ def smallest(ask: Predict, before: Mapping[str, Any], after: Mapping[str, Any]) 
                 change = rest
         except InputError:
             continue
+    if isinstance(change.get(LENGTH), int):
+        change[LENGTH] = _longest(ask, before, change)
     if not isinstance(size := change.get(OFFLOAD), int):
         return change
     safe = ask(applied(before, change)).safe
@@ -111,6 +115,20 @@ def smallest(ask: Predict, before: Mapping[str, Any], after: Mapping[str, Any]) 
         tried = ask(applied(before, {**change, OFFLOAD: middle}))
         low, high = (low, middle) if tried.ok and tried.safe >= safe else (middle, high)
     return {**change, OFFLOAD: high}
+
+
+def _longest(ask: Predict, before: Mapping[str, Any], change: Mapping[str, Any]) -> int:
+    """The longest context that starts with a change, as safely as that of the change. Without chunked prefill a shorter one leaves more to the cache."""
+    first = ask(applied(before, change))
+    low = first.settings.max_model_len
+    high = ask(before).settings.max_model_len
+    while high - low > max(LENGTH_STEP, low // LENGTH_PARTS):  # one that starts lies in [low, high)
+        middle = (low + high) // 2 // LENGTH_STEP * LENGTH_STEP
+        if middle <= low:
+            break
+        tried = ask(applied(before, {**change, LENGTH: middle}))
+        low, high = (middle, high) if tried.ok and tried.safe >= first.safe else (low, middle)
+    return low
 
 
 def sentence(change: Fix) -> Text:
