@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -90,6 +91,7 @@ class Node(NamedTuple):
     host: str
     gpus: tuple[Gpu, ...]
     memory: int | None = None  # of the host, bytes; None if it is not known
+    places: tuple[int, ...] | None = None  # which of the host's GPUs these are; None for all of them
 
 
 class Placement(NamedTuple):
@@ -415,7 +417,7 @@ def read_task(model: Any, nodes: Any, request: Any = None, language: str = "en")
         raise InputError(
             "request.interconnect", "input_one_of", allowed=", ".join(INTERCONNECTS), found=wishes["interconnect"]
         )
-    weakest = min((gpu for node in hosts for gpu in node.gpus), key=lambda gpu: (gpu.capability, gpu.total))
+    weakest = _weakest(hosts)
     reasons: list[Text] = []
     if wishes.get("vllm_version") is None:
         advice = recommended_release({"compute_capability": weakest.capability_text}, language)
@@ -435,15 +437,26 @@ def ranked(task: Task) -> list[Candidate]:
 
 def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str = "en") -> dict[str, Any]:
     """The public function: the chosen plan, the nearest plans, and the reasons."""
-    task, reasons = read_task(model, nodes, request, language)
-    release, past = task.release, task.experience
-    candidates = ranked(task)
+    whole, reasons = read_task(model, nodes, request, language)
+    release, past = whole.release, whole.experience
+    tasks = [whole, *_parts(whole)]
+    tried = [(one, ranked(one)) for one in tasks]
+    task, candidates = max(tried, key=lambda each: _score(each[0], each[1][0]))
     best = candidates[0]
     alternatives = [
+        *_replicas(whole, best),
         *_longest_context(task, best),
+        *[
+            cards[0]._replace(
+                change=Text("change_whole" if one is whole else "change_part", cards=_cards(one.nodes)),
+                cost="" if one is whole else Text("cost_part"),
+                gain=Text("gain_whole" if one is whole else "gain_part"),
+            )
+            for one, cards in tried
+            if one is not task and cards[0].prediction.ok
+        ],
         *_nearby(task, best),
         *_more_hosts(task, best),
-        *_replicas(task, best),
         *candidates[1:],
         *_open_sizes(task, best),
         *_other_releases(task, best),
@@ -451,7 +464,8 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
     executor = best.settings.get("distributed_executor_backend") or ("ray" if best.placement.of_copy > 1 else "uni")
     remedy = None if best.prediction.ok else _remedy(task, best, alternatives)
     instead = Text("remedy_this_plan") if remedy is None else remedy
-    reasons += _reasons(best, task, remedy)
+    reasons += _reasons(best, task, whole, remedy)
+    places = {node.host: list(node.places) for node in task.nodes if node.places is not None}
     return {
         "ok": best.prediction.ok,
         "verdict": best.prediction.verdict,
@@ -460,6 +474,9 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
         "settings": best.settings,
         "launch": _launch(best, release, executor),
         "nodes": best.placement.as_dicts(),
+        "gpu_places": {
+            host: places[host][: len(ranks)] for host, ranks in best.placement.nodes if host in places and ranks
+        },
         "gpus": [
             {"name": gpu.name, "memory_gib": round(gpu.total / 2**30, 2)}
             for gpu in best.placement.gpus[: best.placement.world]
@@ -469,6 +486,37 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
         "reasons": [reason.say(language) for reason in reasons],
         "past": past.as_dict(language),
     }
+
+
+def _parts(task: Task) -> list[Task]:
+    """The same without some of the kinds of GPUs that differ: each kind alone, and all but the weakest ones. The head keeps GPUs in each."""
+    kinds = sorted({(gpu.capability, gpu.total, gpu.name) for node in task.nodes for gpu in node.gpus})
+    if len(kinds) < 2:
+        return []
+    found = []
+    for chosen in dict.fromkeys([tuple(kinds[index:]) for index in range(1, len(kinds))] + [(kind,) for kind in kinds]):
+        nodes = []
+        for node in task.nodes:
+            places = tuple(
+                place for place, gpu in enumerate(node.gpus) if (gpu.capability, gpu.total, gpu.name) in chosen
+            )
+            if places:
+                gpus = tuple(node.gpus[place] for place in places)
+                nodes.append(node._replace(gpus=gpus, places=places if len(places) < len(node.gpus) else None))
+        if nodes[0].host == task.nodes[0].host:
+            found.append(task._replace(nodes=tuple(nodes), weakest=_weakest(nodes)))
+    return found
+
+
+def _weakest(nodes: Sequence[Node]) -> Gpu:
+    return min((gpu for node in nodes for gpu in node.gpus), key=lambda gpu: (gpu.capability, gpu.total))
+
+
+def _cards(nodes: Sequence[Node]) -> Text:
+    """The GPUs of some hosts, in words: 2 x NVIDIA GeForce RTX 4090 on gpu01, gpu02."""
+    counts = Counter(gpu.name for node in nodes for gpu in node.gpus)
+    gpus = " + ".join(f"{count} x {name}" for name, count in counts.items())
+    return Text("cards_on", gpus=gpus, hosts=", ".join(node.host for node in nodes))
 
 
 def _copies(task: Task) -> list[Placement]:
@@ -785,27 +833,36 @@ def _more_hosts(task: Task, best: Candidate) -> list[Candidate]:
 
 
 def _replicas(task: Task, best: Candidate) -> list[Candidate]:
-    """The model fits a part of the hosts: the same GPUs would serve it several times."""
-    if len(task.nodes) < 2 or not best.placement.spans_nodes or "pipeline_parallel_size" in task.wishes:
+    """The model fits a part of the hosts: the same GPUs would serve it several times. Hosts of several kinds each have a plan of their own."""
+    if len(task.nodes) < 2 or "pipeline_parallel_size" in task.wishes or "data_parallel_size" in task.wishes:
         return []
-    single = task._replace(nodes=task.nodes[:1])
-    placements = _placements(single)
-    if not placements:
+    kinds: dict[tuple[Gpu, ...], list[Node]] = {}
+    for node in task.nodes:
+        kinds.setdefault(node.gpus, []).append(node)
+    found: list[tuple[list[Node], Candidate]] = []
+    for gpus, nodes in kinds.items():
+        single = task._replace(nodes=(nodes[0],), weakest=_weakest(nodes))
+        one = max((ranked(each)[0] for each in [single, *_parts(single)]), key=lambda each: _score(single, each))
+        if gpus and one.prediction.ok:
+            found.append((nodes, one))
+    if not found:
         return []
-    one = candidate(single, placements[0])
-    if not one.prediction.ok:
+    count = sum(len(nodes) for nodes, _one in found)
+    if count < 2 and best.prediction.ok:
         return []
-    count = len(task.nodes)
-    return [
-        one._replace(
-            change=Text("change_replicas", count=count),
-            cost=Text("cost_replicas"),
-            gain=Text("gain_replicas", count=count, tokens=one.prediction.tokens),
+    if len(kinds) == 1:
+        change = Text("change_replicas", count=count)
+        gain = Text("gain_replicas", count=count, tokens=found[0][1].prediction.tokens)
+    else:
+        change = Text(
+            "change_replicas_kinds", count=count, hosts=", ".join(node.host for nodes, _one in found for node in nodes)
         )
-    ]
+        each = "; ".join(f"{len(nodes)} x {one.prediction.tokens} ({nodes[0].gpus[0].name})" for nodes, one in found)
+        gain = Text("gain_replicas_kinds", each=each)
+    return [found[0][1]._replace(change=change, cost=Text("cost_replicas"), gain=gain)]
 
 
-def _reasons(best: Candidate, task: Task, remedy: Text | None) -> list[Text]:
+def _reasons(best: Candidate, task: Task, whole: Task, remedy: Text | None) -> list[Text]:
     placement, prediction = best.placement, best.prediction
     lines = []
     if placement.tp > 1:
@@ -817,10 +874,14 @@ def _reasons(best: Candidate, task: Task, remedy: Text | None) -> list[Text]:
     if placement.pp > 1:
         code = "reason_pipeline" if placement.spans_nodes else "reason_pipeline_one"
         lines.append(Text(code, stages=placement.pp, hosts=len(placement.nodes)))
+    left = list((Counter(_names(whole)) - Counter(_names(task))).elements())
     unused = sum(len(node.gpus) for node in task.nodes) - placement.world
     if unused > 0:
         lines.append(Text("reason_idle" if unused > 1 else "reason_idle_one", count=unused))
     kinds = {(gpu.name, gpu.total) for node in task.nodes for gpu in node.gpus}
+    if left:
+        idle = " + ".join(f"{count} x {name}" for name, count in Counter(left).items())
+        lines.append(Text("reason_part", cards=_cards(task.nodes), left=idle))
     if len(kinds) > 1:
         lines.append(Text("reason_weakest", gpu=task.weakest.name))
     if best.settings.get("dtype") == "half" and task.weakest.capability < (8, 0):
@@ -843,6 +904,10 @@ def _reasons(best: Candidate, task: Task, remedy: Text | None) -> list[Text]:
     if prediction.error and remedy:
         lines.append(Text("reason_error", message=prediction.error.message, remedy=remedy))
     return lines
+
+
+def _names(task: Task) -> list[str]:
+    return [gpu.name for node in task.nodes for gpu in node.gpus]
 
 
 def _as_alternative(one: Candidate, lang: str, remedy: Text) -> dict[str, Any]:

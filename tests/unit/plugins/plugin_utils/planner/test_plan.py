@@ -86,7 +86,7 @@ def test_uneven_hosts(model: Model, v100: dict[str, Any]) -> None:
 def test_the_weakest_gpu_decides(model: Model, v100: dict[str, Any]) -> None:
     a100 = {"name": "NVIDIA A100-SXM4-80GB", "memory_mib": 81920, "compute_capability": "8.0"}
     nodes = [{"host": "a", "gpus": [a100]}, {"host": "b", "gpus": [v100]}]
-    plan = plan_deployment(model("Qwen__Qwen2-0.5B"), nodes, {})
+    plan = plan_deployment(model("Qwen__Qwen2-0.5B"), nodes, {"pipeline_parallel_size": 2})
     assert plan["vllm_version"] == "0.8.5.post1"
     assert plan["settings"]["dtype"] == "half"
     assert any("weakest" in reason for reason in plan["reasons"])
