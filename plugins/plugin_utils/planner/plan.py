@@ -64,6 +64,7 @@ MENDED = (
     "enable_chunked_prefill",
     "max_num_batched_tokens",
     "max_num_seqs",
+    "swap_space",
 )
 # Of a wish, what says how a start is predicted and is no option of it.
 PREDICTED_BY = (
@@ -81,8 +82,8 @@ CONTEXT_STEP, CONTEXT_PARTS = 256, 16
 MAX_SHAPES, MAX_SPANNING = 8, 4
 MAX_ALTERNATIVES = 14
 MIB, GIB = 1024**2, 1024**3
-# Of a host's memory: the swap space of the V0 engine for each GPU, where nothing is said (vllm/config.py), and what the system needs.
-SWAP_SPACE_GIB, HOST_RESERVE_GIB = 4, 2
+# Of a host's memory: what the system needs.
+HOST_RESERVE_GIB = 2
 # More context and more requests at once than this no longer decide between shapes.
 VALUED_CONTEXT, VALUED_REQUESTS = 32768, 32
 
@@ -247,6 +248,9 @@ def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], mode
         if task.wishes.get(name) is not None and name not in settings:  # a remedy may set another environment
             raw[name] = task.wishes[name]
     raw["nodes"] = [len(ranks) for _dummy, ranks in placement.nodes] or None
+    memory = [node.memory for node in task.nodes if node.memory and node.host in dict(placement.nodes)]
+    if memory and "host_memory_mib" not in raw:
+        raw["host_memory_mib"] = min(memory) // MIB
     past = task.experience
     found = predict(model or task.model, list(placement.gpus), raw, task.memo, past.correction, past.proven)
     return found._replace(ranks=found.ranks * placement.copies)
@@ -754,7 +758,7 @@ def _host_room(task: Task, placement: Placement, engine: str) -> int | None:
     """
     memory = {node.host: node.memory for node in task.nodes}
     asked = fields.number(task.wishes, "swap_space", "request", 0, 1e6)
-    swap = (asked if asked is not None else SWAP_SPACE_GIB) if engine == "V0" else 0
+    swap = (asked if asked is not None else changes.SWAP_SPACE_GIB) if engine == "V0" else 0
     rooms = [
         (found / GIB - HOST_RESERVE_GIB) / len(ranks) - swap
         for host, ranks in placement.nodes

@@ -454,6 +454,10 @@ def _capacity(
     spare = _spare(ranks, stores, needed, settings)
     for rank in {(rank.weights, rank.activation): rank for rank in ranks}.values():
         left = _left_for_graphs(rank, blocks * stores[rank.stage].block_bytes)
+        if settings.engine == "V1" and rank.graphs:
+            # What a forward took is still reserved when the sampler is warmed up, after the graphs (vllm-project/vllm, issue 19445).
+            room = left - rank.graphs - rank.activation
+            spare = min(spare, room) if room < doubt.size else spare
         if rank.graphs <= left:
             continue
         spare = min(spare, left - rank.graphs)

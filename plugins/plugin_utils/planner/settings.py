@@ -73,6 +73,7 @@ class Settings(NamedTuple):
     layer_partition: tuple[int, ...] | None
     image_code: Mapping[str, tuple[str, ...]] | None  # what each library of a self-built image is built for
     free: tuple[int, ...] | None  # bytes free on each rank before the start
+    host_memory: int | None  # of a host, bytes
     graph_sizes: tuple[int, ...] | None
     environment: Mapping[str, str]
     raw: Mapping[str, Any]
@@ -295,6 +296,11 @@ def _free(raw: Mapping[str, Any], gpus: int) -> tuple[int, ...] | None:
     return tuple(int(float(mib) * MIB) for mib in each)
 
 
+def _host_memory(raw: Mapping[str, Any]) -> int | None:
+    memory = fields.number(raw, "host_memory_mib", "settings", 1, 1 << 30)
+    return int(memory * MIB) if memory else None
+
+
 def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
     """Decide everything that the release would decide."""
     raw = normalise(raw_settings)
@@ -359,6 +365,7 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         layer_partition=layer_partition,
         image_code=_image_code(raw),
         free=free,
+        host_memory=_host_memory(raw),
         graph_sizes=tuple(int(x) for x in graph_sizes) if isinstance(graph_sizes, (list, tuple)) else None,
         environment=environment,
         raw=raw,

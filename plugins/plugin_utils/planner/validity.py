@@ -8,7 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import attention, combinations, environment, values
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import (
+    attention,
+    combinations,
+    environment,
+    fields,
+    values,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import registry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.profile import (
@@ -35,6 +41,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 
 QUANTIZATION = "quantization_not_supported"
+GIB = 1024**3
 
 
 def _smaller(tp: int, pp: int, count: int) -> list[Fix]:
@@ -68,6 +75,36 @@ def options(settings: Settings) -> Iterator[StartError]:
         refused = unknown_option(name, settings.release)
         if refused:
             yield refused
+
+
+def host_memory(settings: Settings) -> Iterator[StartError]:
+    """What the start takes of the memory of the host, where that is known."""
+    total, key = settings.host_memory, settings.release.key
+    if total is None:
+        return
+    asked = fields.number(settings.raw, "swap_space", "settings", 0, 1e6)
+    swap = changes.SWAP_SPACE_GIB if asked is None else asked
+    most = total * changes.SWAP_SPACE_SHARE / GIB
+    if key <= release_key(changes.SWAP_SPACE_LAST) and swap * settings.tp > most:
+        yield start_error(
+            "host_memory_exceeded",
+            "start_swap_space",
+            {"swap_space": int(most / settings.tp)},
+            swap=swap,
+            tp=settings.tp,
+            total=total / GIB,
+            share=changes.SWAP_SPACE_SHARE,
+        )
+    ranks = max(settings.nodes or (settings.tp * settings.pp,))
+    if settings.cpu_offload * ranks > total / GIB:
+        yield start_error(
+            "host_memory_exceeded",
+            "start_offload_memory",
+            {"cpu_offload_gb": None},
+            offload=settings.cpu_offload,
+            ranks=ranks,
+            total=total / GIB,
+        )
 
 
 def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]:
@@ -707,6 +744,7 @@ def check(
     found.extend(batches(settings))
     found.extend(attention.check(model, settings, used, dtype))
     found.extend(combinations.check(model, settings, quantization_name(model, settings, used), used))
+    found.extend(host_memory(settings))
     found.extend(world(settings, gpus))
     found.extend(tensor_parallel(model, settings))
     found.extend(pipeline(model, settings))

@@ -207,6 +207,10 @@ ROPE_TYPES_LLAMA: list[tuple[str, tuple[str, ...]]] = [("0.2.7", ("linear", "dyn
 ROPE_NEEDS: dict[str, tuple[str, ...]] = {"yarn": ("factor", "original_max_position_embeddings"), "linear": ("factor",)}
 ROPE_NEEDS_LAST = "0.11.0"
 
+# Swap space for each tensor-parallel rank (GiB, where nothing is said), the share of the host's memory that it may take, and the last release with it
+# (CacheConfig.verify_with_parallel_config in vllm/config).
+SWAP_SPACE_GIB, SWAP_SPACE_SHARE, SWAP_SPACE_LAST = 4, 0.7, "0.17.1"
+
 # Weights can stay in the memory of the host (cpu_offload_gb).
 CPU_OFFLOAD_SINCE = "0.5.3"
 
