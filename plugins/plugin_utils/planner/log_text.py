@@ -175,6 +175,8 @@ class Said(NamedTuple):
     """What a program said where it failed."""
 
     line: Line
+    # The exception, "" if the line is none.
+    kind: str
     text: str
 
 
@@ -190,7 +192,7 @@ def errors(lines: list[Line]) -> list[Said]:
             # Some texts begin on the next line.
             if following and (not rest or rest.endswith(":")):
                 rest = f"{rest} {following.text}".strip()
-            found.append(Said(line, f"{match.group('kind')}: {rest}".rstrip(": ")))
+            found.append(Said(line, match.group("kind"), f"{match.group('kind')}: {rest}".rstrip(": ")))
         elif line.is_error or (not line.level and _GRAVE.match(line.text)):
-            graves.append(Said(line, line.text))
+            graves.append(Said(line, "", line.text))
     return found or graves

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -440,7 +441,37 @@ def ranked(task: Task) -> list[Candidate]:
 
 
 def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str = "en") -> dict[str, Any]:
-    """The public function: the chosen plan, the nearest plans, and the reasons."""
+    """The public function: the chosen plan, the nearest plans, and the reasons. Questions that differ in the names of hosts only have one answer."""
+    read_nodes(nodes)
+    hosts = [str(node["host"]) for node in nodes]
+    unnamed = [{**node, "host": f"{_MARK}{index}{_MARK}"} for index, node in enumerate(nodes)]
+    question = json.dumps([model, unnamed, request, language], sort_keys=True, default=repr)
+    if question not in _ANSWERS:
+        if len(_ANSWERS) >= MAX_ANSWERS:
+            _ANSWERS.clear()
+        _ANSWERS[question] = _plan(model, unnamed, request, language)
+    answer: dict[str, Any] = _with_hosts(_ANSWERS[question], hosts)
+    return answer
+
+
+# The place of a host's name in what was answered before, and the answers.
+_MARK, MAX_ANSWERS = "\x00", 256
+_ANSWERS: dict[str, dict[str, Any]] = {}
+
+
+def _with_hosts(said: Any, hosts: Sequence[str]) -> Any:
+    """An answer with the names of hosts in their places; nothing of it is shared with the one that is kept."""
+    if isinstance(said, str):
+        parts = said.split(_MARK)
+        return "".join(hosts[int(part)] if index % 2 else part for index, part in enumerate(parts))
+    if isinstance(said, Mapping):
+        return {_with_hosts(name, hosts): _with_hosts(value, hosts) for name, value in said.items()}
+    if isinstance(said, (list, tuple)):
+        return type(said)([_with_hosts(each, hosts) for each in said])
+    return said
+
+
+def _plan(model: Any, nodes: Any, request: Any, language: str) -> dict[str, Any]:
     whole, reasons = read_task(model, nodes, request, language)
     release, past = whole.release, whole.experience
     tasks = [whole, *_parts(whole)]
