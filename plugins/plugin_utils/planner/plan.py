@@ -34,6 +34,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies imp
     NONE_FOUND,
     applied,
     find,
+    outcome,
     sentence,
     smallest,
 )
@@ -608,7 +609,7 @@ def _remedy(task: Task, failed: Candidate, alternatives: Sequence[Candidate]) ->
         room = _host_room(task, failed.placement, cure.prediction.settings.engine)
         if room is not None and (change.get("cpu_offload_gb") or 0) > room:
             return None
-        return sentence(_of_wishes(task, failed.placement, change))
+        return sentence(_of_wishes(task, failed.placement, change), ask(applied(failed.settings, change)))
 
     # Weights that each token reads from the host's memory are the slowest cure: any other comes first, and what starts narrowly after what does not.
     if cure := setting("cpu_offload_gb"):
@@ -616,12 +617,14 @@ def _remedy(task: Task, failed: Candidate, alternatives: Sequence[Candidate]) ->
     starting = [one for one in alternatives if one.prediction.ok]
     other = next((one for one in starting if one.prediction.safe), None)
     if other is not None:
-        return Text("remedy_other_plan", change=other.change or other.placement.words())
+        return _take(other)
     if cure := setting():
         return cure
-    if starting:
-        return Text("remedy_other_narrow", change=starting[0].change or starting[0].placement.words())
-    return NONE_FOUND
+    return _take(starting[0]) if starting else NONE_FOUND
+
+
+def _take(one: Candidate) -> Text:
+    return Text("remedy_other_plan", change=one.change or one.placement.words(), outcome=outcome(one.prediction))
 
 
 def _of_wishes(task: Task, placement: Placement, change: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -41,7 +41,8 @@ def predict_start(model: Any, gpus: Any, settings: Any, language: str = "en") ->
     if prediction.ok:
         return {**prediction.as_dict(language), "change": {}}
     change = remedy(facts, devices, raw, prediction, memo)
-    return {**prediction.as_dict(language, sentence(change)), "change": change}
+    then = predict(facts, devices, applied(raw, change), memo) if change else prediction
+    return {**prediction.as_dict(language, sentence(change, then)), "change": change}
 
 
 def remedy(model: Model, gpus: list[Gpu], raw: Mapping[str, Any], failed: Prediction, memo: Memo) -> dict[str, Any]:
@@ -131,15 +132,22 @@ def _longest(ask: Predict, before: Mapping[str, Any], change: Mapping[str, Any])
     return low
 
 
-def sentence(change: Fix) -> Text:
-    """The change in words."""
+def sentence(change: Fix, then: Prediction) -> Text:
+    """The change in words, and how sure it is."""
     sets = ", ".join(f"{name}={_value(value)}" for name, value in change.items() if value is not None)
     names = ", ".join(name for name, value in change.items() if value is None)
     if sets and names:
-        return Text("remedy_set_and_leave", sets=sets, names=names)
+        return Text("remedy_set_and_leave", sets=sets, names=names, outcome=outcome(then))
     if sets:
-        return Text("remedy_set", sets=sets)
-    return Text("remedy_leave", names=names) if names else NONE_FOUND
+        return Text("remedy_set", sets=sets, outcome=outcome(then))
+    return Text("remedy_leave", names=names, outcome=outcome(then)) if names else NONE_FOUND
+
+
+def outcome(then: Prediction) -> Text:
+    """How sure a cure is. It is only as sure as what is known of such a start."""
+    if then.unverified is not None:
+        return Text("remedy_unverified", reason=then.unverified)
+    return Text("remedy_starts" if then.safe else "remedy_narrowly")
 
 
 def _value(value: Any) -> str:

@@ -123,3 +123,22 @@ def test_seventy_billion_parameters_on_one_card(memory: int, said: str) -> None:
     plan = plan_deployment(config, nodes, {"vllm_version": "0.12.0"})
     assert said in plan["predicted"]["error"]["remedy"]
     assert [one["verdict"] for one in plan["alternatives"] if said in one["change"]].count("starts") >= 2
+
+
+@examples(60)
+@given(st.sampled_from(["Qwen2ForCausalLM", "ArcticForCausalLM"]), CARDS, VERSIONS, st.sampled_from([8192, 131072]))
+def test_a_remedy_is_as_sure_as_what_is_known(name: str, gpu: tuple[str, int, str], version: str, length: int) -> None:
+    """Nothing is 'predicted to start' that the planner does not call a start."""
+    config = {"architectures": [name], "hidden_size": 4096, "num_hidden_layers": 32, "vocab_size": 32000}
+    config.update(num_attention_heads=32, num_key_value_heads=8, intermediate_size=14336, torch_dtype="bfloat16")
+    config["max_position_embeddings"] = 131072
+    settings = {"vllm_version": version, "max_model_len": length, "dtype": "bfloat16"}
+    found = predict_start(config, [card(gpu)], settings)
+    if found["ok"] or not found["change"]:
+        return
+    remedy, verdict = (
+        found["error"]["remedy"],
+        predict_start(config, [card(gpu)], applied(settings, found["change"]))["verdict"],
+    )
+    assert ("not verified" in remedy) is (verdict == "not_verified")
+    assert ("less to spare" in remedy) is (verdict == "starts_narrowly")
