@@ -25,6 +25,7 @@ EXCEPTIONS = (
     # What engines and drivers print, and tables of facts.
     ("plugins/plugin_utils/planner/engine_log.py", r""),
     ("plugins/plugin_utils/planner/data/failures.py", r""),
+    ("plugins/plugin_utils/planner/log_text.py", r""),
     ("plugins/plugin_utils/planner/data/start_phases.py", r""),
     ("plugins/plugin_utils/planner/data/options.py", r"^\nadditional_config "),
     ("plugins/plugin_utils/planner/data/attention.py", r"^\n(0\.2\.7\||XFORMERS\|)"),

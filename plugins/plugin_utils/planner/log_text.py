@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Of a longer log the beginning and the end are read: what stops a start is in one of them.
-HEAD_BYTES = 2 * 2**20
-TAIL_BYTES = 6 * 2**20
+HEAD_BYTES = 2**20
+TAIL_BYTES = 3 * 2**20
 LINE_LENGTH = 4000
-BINARY_SHARE = 0.1
+BINARY_SHARE = 0.02
 _SNIFFED_BYTES = 65536
-_GAP = "\n"
 
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[()][0-9A-Za-z]|\x1b[=>]")
 _CONTROLS = dict.fromkeys((*range(9), *range(11, 13), *range(14, 32), 127))
