@@ -15,8 +15,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.archite
     CONFIG_DEFAULTS,
     DEFAULTS,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.towers import MROPE_LENGTH
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import Quantization, read_quantization
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.towers import Tower, read_tower
 
 
 class Attention(NamedTuple):
@@ -88,6 +90,7 @@ class Model(NamedTuple):
     uniform: bool = False  # all layers are alike
     scaling: Mapping[str, Any] | None = None  # rope_scaling as config.json has it
     soft_cap: bool = False  # attention logits are capped (Gemma 2)
+    tower: Tower | None = None  # the encoder of images
     window_from: int | None = None  # the layer from which on a sliding window holds (Qwen's max_window_layers)
 
     @property
@@ -179,8 +182,6 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
             traits["layout"] = "moe"
         if config.get("kv_lora_rank"):
             traits["attention"] = "mla"
-    if traits.get("vision"):
-        warnings.append(Text("start_vision", architecture=name))
     hidden = fields.needed_whole(config, ("hidden_size", "n_embd", "d_model"), "config")
     count = fields.needed_whole(config, ("num_hidden_layers", "n_layer", "num_layers", "n_layers"), "config")
     heads = fields.needed_whole(config, ("num_attention_heads", "n_head", "n_heads"), "config")
@@ -225,6 +226,7 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
         name=str(outer.get("_name_or_path") or ""),
         uniform=all(layer is layers[0] or layer == layers[0] for layer in layers),
         soft_cap=bool(config.get("attn_logit_softcapping")),
+        tower=read_tower(traits["vision"], outer, hidden) if isinstance(traits.get("vision"), str) else None,
         window_from=fields.whole(config, ("max_window_layers",), "config", lowest=0),
         scaling=config["rope_scaling"] if isinstance(config.get("rope_scaling"), Mapping) else None,
     )
@@ -294,6 +296,9 @@ def _rope(config: Mapping[str, Any], layers: tuple[Layer, ...], original: float)
     """Positions and rotary size of each cos/sin cache: one for each distinct rope."""
     positions = _scaled_positions(config.get("rope_scaling"), original)
     parameters = config.get("rope_parameters")
+    for section in (config.get("rope_scaling"), parameters):
+        if isinstance(section, Mapping) and section.get("mrope_section"):
+            positions = int(original) * MROPE_LENGTH
     partial = config.get("partial_rotary_factor") or config.get("rotary_pct")
     if partial is None and isinstance(parameters, Mapping):
         partial = parameters.get("partial_rotary_factor")

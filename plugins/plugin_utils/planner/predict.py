@@ -26,7 +26,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard, shards
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import canonical, make
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, resolve
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.towers import sees
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import DTYPE_BYTES
 
 GIB = 1024**3
 MAX_PARALLEL = 4096
@@ -148,6 +150,10 @@ def predict(
     warnings += [*validity.route_warnings(settings), *environment.warnings(settings.environment, settings.release)]
     codes = {refused.code for refused in errors}
     doubt = uncertainty.uncertainty(settings.engine, used, proven)
+    if encoding := _encoding(model, settings, dtype):
+        # The estimate may be off by itself.
+        reason = Text("uncertainty_vision", gib=encoding / GIB, reason=doubt.reason)
+        doubt = doubt._replace(size=doubt.size + encoding, reason=reason)
     unverified = validity.unverified(model, settings)
     if unverified is not None:
         warnings.append(unverified)
@@ -200,6 +206,8 @@ def _memory(
         kind = (signatures[shard.stage], gpu, free, first)
         if kind not in seen:
             held = _weights(model, shard, gpu, settings, dtype, expert_parallel, memo)
+            if model.tower is not None and shard.first and model.tensors is None:
+                held += model.tower.weights(settings.tp, DTYPE_BYTES[dtype])
             seen[kind] = _rank(model, shard, gpu, settings, dtype, held, 0 if first else 1, correction, free)
             errors.extend(_loading(seen[kind], gpu, free, settings, index))
         ranks.append(seen[kind])
@@ -289,6 +297,13 @@ def _weights(
     return held
 
 
+def _encoding(model: Model, settings: Settings, dtype: str) -> int:
+    """Bytes of the encoder of images in the profile run."""
+    if model.tower is None or not sees(settings.raw):
+        return 0
+    return model.tower.activation(settings.raw, settings.batched_tokens, settings.sequences, DTYPE_BYTES[dtype])
+
+
 def _rank(
     model: Model,
     shard: Shard,
@@ -302,6 +317,8 @@ def _rank(
 ) -> Rank:
     key = settings.release.key
     peak = activation.peak(model, shard, settings, dtype, gpu.capability, tensor_rank)
+    if shard.first:
+        peak = max(peak, _encoding(model, settings, dtype))
     outside = overhead.non_torch(shard, settings, gpu) + correction
     graphs = overhead.graphs(model, shard, settings)
     if free is not None and overhead.budget_rule(settings) in ("peak", "device"):

@@ -31,6 +31,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantiz
     WIDTHS,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.towers import ENCODER_WITHOUT_TURING
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
@@ -38,6 +39,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import Quantization, kernels
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import first_image_after, image_lacks
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, unknown_option
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.towers import sees
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 
 QUANTIZATION = "quantization_not_supported"
@@ -214,7 +216,31 @@ def unverified(model: Model, settings: Settings) -> Text | None:
     """Why the prediction for a release is a guess; None where it is not."""
     if not known_to(model.architecture, settings.release.key):
         return Text("unverified_transformers", architecture=model.architecture)
-    return None if model.known else Text("unverified_architecture", architecture=model.architecture)
+    if not model.known:
+        return Text("unverified_architecture", architecture=model.architecture)
+    if model.traits.get("vision") and model.tower is None and (model.tensors is None or sees(settings.raw)):
+        return Text("unverified_vision", architecture=model.architecture)
+    return None
+
+
+def encoder(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]:
+    """What the encoder of images needs."""
+    if model.tower is None or not sees(settings.raw):
+        return
+    tokens, version = model.tower.tokens(settings.raw), settings.release.asked
+    if model.tower.family.whole and settings.engine == "V1" and tokens > settings.batched_tokens:
+        yield start_error(
+            "batched_tokens_too_few",
+            "start_batch_item",
+            {"max_num_batched_tokens": None},
+            {"max_num_batched_tokens": tokens},
+            tokens=settings.batched_tokens,
+            item=tokens,
+        )
+    old = next((gpu for gpu in gpus if gpu.capability < (8, 0)), None)
+    if old is not None and settings.engine == "V1" and within(settings.release.key, *ENCODER_WITHOUT_TURING):
+        text_only: Fix = {"limit_mm_per_prompt": {"image": 0, "video": 0}}
+        yield start_error("feature_not_supported", "start_encoder_attention", text_only, version=version, gpu=old.name)
 
 
 def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]:
@@ -743,6 +769,7 @@ def check(
     found.extend(quantization(model, settings, used, dtype))
     found.extend(batches(settings))
     found.extend(attention.check(model, settings, used, dtype))
+    found.extend(encoder(model, settings, used))
     found.extend(combinations.check(model, settings, quantization_name(model, settings, used), used))
     found.extend(host_memory(settings))
     found.extend(world(settings, gpus))

@@ -16,6 +16,7 @@ Traits
   mlp_keeps   the MLP's code holds gate_up while down_proj runs (its names are not reused)
   norm_copies tensors of the hidden size that norms out of place leave alive
   tied        default of tie_word_embeddings
+  vision      the family of its encoder of images (towers.py), or true where nothing is known of that
   ties_since  first release that keeps one table for a tied model; before it there are two
   scales_since
               first release whose model hands rope_scaling on (null: none does); others ignore it
@@ -163,7 +164,11 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "norm_copies": 1,
         "windows": "pattern",
     },
-    "Gemma3ForConditionalGeneration": {"base": "Gemma3ForCausalLM", "vision": True},
+    "Gemma3ForConditionalGeneration": {"base": "Gemma3ForCausalLM", "vision": "gemma3"},
+    "Qwen2VLForConditionalGeneration": {"base": "Qwen2ForCausalLM", "pp": None, "vision": "qwen2_vl"},
+    "Qwen2_5_VLForConditionalGeneration": {"base": "Qwen2ForCausalLM", "pp": None, "vision": "qwen2_5_vl"},
+    "Qwen3VLForConditionalGeneration": {"base": "Qwen3ForCausalLM", "vision": "qwen3_vl"},
+    "Qwen3VLMoeForConditionalGeneration": {"base": "Qwen3MoeForCausalLM", "vision": "qwen3_vl"},
     "BaichuanForCausalLM": {"mlp_keeps": True, "layout": "baichuan", "positions": "baichuan"},
     "BaiChuanForCausalLM": {"mlp_keeps": True, "layout": "baichuan", "positions": "rope"},
     "FalconForCausalLM": {
@@ -256,7 +261,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "attention": "hybrid",
         "qk_norm": "head",
         "output_gate": True,
-        "vision": True,
+        "vision": "qwen3_vl",
         "mlp_keeps": True,
     },
     "Qwen3_5MoeForConditionalGeneration": {
@@ -271,7 +276,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "mlp_keeps": True,
         "norm_copies": 1,
         "windows": "types",
-        "vision": True,
+        "vision": "gemma4",
         "layout": "gemma4",
     },
 }
