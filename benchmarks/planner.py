@@ -79,7 +79,7 @@ A prediction is only as good as what is known of the architecture, the GPU and t
   does without.
 - Rules about kernels (shared memory, sinks, sparse attention, zero points, CPU offload on V0) are those that reports or sources name. Of Turing, Volta and
   the consumer cards of Blackwell no start was measured here: the margin of the table below is the largest of any GPU.
-- Forks of vLLM, and images of a site's own, are planned as the release that they are said to be.
+- Forks of vLLM (`vllm_flavour`) are `not_verified`; images of a site's own are planned as the release that they are said to be.
 
 `tests/data/planner/reports.json` holds 23 public reports of starts that failed or surprised. They were written down before the rules were: the
 planner then said 5 of them right, and all of them now.

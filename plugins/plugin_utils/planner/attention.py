@@ -11,6 +11,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import attention as facts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.attention import Backend
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.flavours import Flavour
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
@@ -47,6 +48,9 @@ def backends(engine: str, kind: str, key: tuple[int, ...], capability: tuple[int
 def choose(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Choice | None:
     """The backend for a model on a GPU; None where the release has none at all."""
     key = settings.release.key
+    if settings.flavour is not None and gpu.capability_text in settings.flavour.gpus:
+        own = _of_flavour(settings.flavour, gpu)
+        return Choice(own, tuple(refused for _dummy, refused in _lacks(own, model, settings, gpu, dtype)))
     kind = "gqa" if not latent(model, settings) else "sparse" if sparse(model) else "mla"
     passes = at(facts.PASSES_ON[settings.engine], key)
     last: Choice | None = None
@@ -56,6 +60,12 @@ def choose(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Choice | N
         if not any(what in passes for what, _dummy in lacks):
             break
     return last
+
+
+def _of_flavour(flavour: Flavour, gpu: Gpu) -> Backend:
+    """The backend of a fork. Of its head and block sizes nothing is known."""
+    fp8 = gpu.capability if flavour.fp8_cache else None
+    return Backend(flavour.backend, gpu.capability, (99, 0), "*", "*", "h", fp8, gpu.capability, True, True, None)
 
 
 def latent(model: Model, settings: Settings) -> bool:

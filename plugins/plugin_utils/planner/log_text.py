@@ -26,7 +26,7 @@ _PID = re.compile(r"\((?P<process>[\w-]+ (?:rank=\d+ )?pid=\d+)[^)]{0,80}\)")
 _PREFIX = re.compile(
     r"\s*(?:"
     # docker compose, Kubernetes, and the frame that Python draws around groups of exceptions
-    r"[\w.-]{1,60}\s*\| |\| |(?:stdout|stderr) [FP] "
+    r"[\w.-]{1,60}\s*\| |[|│] |(?:stdout|stderr) [FP] "
     # journald and docker logs --timestamps
     r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S{1,64} [\w.@/-]{1,64}(?:\[\d+\])?: "
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d)?(?: \S{1,64} [\w.@/-]{1,64}\[\d+\]:)?(?: -)? "
@@ -112,7 +112,7 @@ def _line(number: int, raw: str) -> Line:
             process = process or found.group("process")
         level = level or match.group("level") or ""
         position = match.end()
-    return Line(number, raw.strip(), " ".join(text[position:].split()), process, level)
+    return Line(number, raw.strip(), " ".join(text[position:].rstrip(" │").split()), process, level)
 
 
 def _of_docker(text: str) -> str:

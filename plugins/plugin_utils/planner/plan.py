@@ -38,7 +38,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies imp
     sentence,
     smallest,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import executor_of, normalise
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import executor_of, is_own, normalise
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.validity import pipelines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import (
     Release,
@@ -71,7 +71,7 @@ MENDED = (
 # Of a wish, what says how a start is predicted and is no option of it.
 PREDICTED_BY = (
     *("vllm_version", "compute_capabilities", "cuda_code", "environment", "free_memory_mib", "engine"),
-    "accept_unknown_release",
+    *("accept_unknown_release", "flavour"),
 )
 # Sizes and releases were compared before.
 SHAPE = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "vllm_version")
@@ -720,7 +720,7 @@ def _open_sizes(task: Task, best: Candidate) -> list[Candidate]:
 def _other_releases(task: Task, best: Candidate) -> list[Candidate]:
     """The releases for such a GPU, where the one that was asked for is what stops the plan: those that start, the recommended one first."""
     error = best.prediction.error
-    if error is None or error.code not in RELEASE_CODES:
+    if error is None or error.code not in RELEASE_CODES or is_own(task.wishes):
         return []
     try:
         advice = recommended_release({"compute_capability": task.weakest.capability_text})

@@ -12,7 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import Memo, Prediction, predict
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import normalise
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import is_own, normalise
 
 # How long is searched: predictions, and changes in a row.
 PREDICTIONS, DEPTH = 40, 7
@@ -51,7 +51,7 @@ def remedy(model: Model, gpus: list[Gpu], raw: Mapping[str, Any], failed: Predic
     def ask(settings: Mapping[str, Any]) -> Prediction:
         return predict(model, gpus, settings, memo)
 
-    cure = find(ask, raw, failed)
+    cure = find(ask, raw, failed, lambda name: name != "vllm_version" or not is_own(raw))
     return smallest(ask, raw, cure.settings) if cure else {}
 
 

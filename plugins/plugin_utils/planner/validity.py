@@ -214,6 +214,8 @@ def _converted(name: str, key: tuple[int, ...]) -> bool:
 
 def unverified(model: Model, settings: Settings) -> Text | None:
     """Why the prediction for a release is a guess; None where it is not."""
+    if settings.flavour is not None:
+        return Text("unverified_flavour", flavour=str(settings.raw["flavour"]))
     if not known_to(model.architecture, settings.release.key):
         return Text("unverified_transformers", architecture=model.architecture)
     if not model.known:
@@ -316,7 +318,7 @@ def gpu_warnings(settings: Settings, gpus: Sequence[Gpu]) -> list[Text]:
     verdict = RELEASES[settings.release.examined].v100
     if all(gpu.capability != (7, 0) for gpu in gpus) or verdict not in VOLTA_WARNINGS:
         return []
-    if verdict == "works_with_override" and settings.engine == "V0":
+    if settings.flavour is not None or (verdict == "works_with_override" and settings.engine == "V0"):
         return []
     return [Text("start_volta_" + verdict, version=settings.release.asked)]
 
@@ -394,7 +396,7 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
     if own.method in ("compressed-tensors", "modelopt") and scheme in SCHEMES:
         least = max(at(SCHEMES[scheme], key), least if own.method != "modelopt" else 0)
         method = f"{name} ({scheme})"
-    if gpu.capability[0] * 10 + gpu.capability[1] < least:
+    if gpu.capability[0] * 10 + gpu.capability[1] < least and not own_kernels(settings, gpu, name):
         yield start_error(
             QUANTIZATION,
             "start_quantization_gpu",
@@ -419,7 +421,7 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
         bits = ", ".join(map(str, widths))
         yield start_error(QUANTIZATION, "start_quantization_bits", method=name, bits=own.bits, allowed=bits)
         return
-    if not _serves_experts(model, name, key):
+    if not _serves_experts(model, name, key) and not own_kernels(settings, gpu, name):
         yield start_error(
             QUANTIZATION,
             "start_quantization_experts",
@@ -440,6 +442,12 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
             version=version,
             allowed=", ".join(allowed),
         )
+
+
+def own_kernels(settings: Settings, gpu: Gpu, method: str) -> bool:
+    """Whether a fork has kernels of its own for a method on a GPU."""
+    flavour = settings.flavour
+    return flavour is not None and gpu.capability_text in flavour.gpus and method in flavour.methods
 
 
 def _serves_experts(model: Model, name: str, key: tuple[int, ...]) -> bool:
