@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.archite
     CONFIG_DEFAULTS,
     DEFAULTS,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.registry import registry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.towers import MROPE_LENGTH
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import Quantization, read_quantization
@@ -159,7 +160,9 @@ def _architecture(config: Mapping[str, Any]) -> tuple[str, bool]:
         by_type = BY_MODEL_TYPE.get(str(config.get("model_type") or ""))
         if by_type:
             return by_type, True
-    return str(names[0]) if names else str(config.get("model_type") or "unknown"), False
+    # Of several the release takes the first one that it has.
+    found = next((name for name in names if name in registry()), names[0] if names else None)
+    return str(found or config.get("model_type") or "unknown"), False
 
 
 def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) -> Model:

@@ -166,9 +166,12 @@ def predict(
 
 
 def _overridden(model: Model, raw: Mapping[str, Any]) -> Model:
-    """The model as options change it: rope_scaling, and what hf_overrides says of positions."""
+    """The model as options change it: rope_scaling, and what hf_overrides says of positions and of the architecture."""
     overrides = raw.get("hf_overrides")
     found = dict(overrides) if isinstance(overrides, Mapping) else {}
+    names = found.get("architectures")
+    if isinstance(names, (list, tuple)) and names and str(names[0]) != model.architecture:
+        model = model._replace(architecture=str(names[0]), known=False)  # with the traits of another
     scaling = raw.get("rope_scaling") or found.get("rope_scaling")
     positions = fields.whole(found, ("max_position_embeddings",), "settings.hf_overrides")
     if isinstance(scaling, Mapping) or positions:

@@ -285,15 +285,15 @@ def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]
                     gpu=gpu.name,
                     capability=gpu.capability_text,
                 )
-            elif lacking := image_lacks(settings.release.examined, gpu.capability):
+            elif missing := image_lacks(settings.release.examined, gpu.capability):
                 later = first_image_after(settings.release.examined, gpu.capability)
                 yield start_error(
                     "gpu_not_supported",
                     "start_image_too_old",
                     *([{"vllm_version": later}] if later else []),
                     version=settings.release.asked,
-                    library=lacking[0],
-                    holds=lacking[1],
+                    library=missing[0],
+                    holds=missing[1],
                     gpu=gpu.name,
                     capability=gpu.capability_text,
                 )

@@ -96,3 +96,16 @@ def test_the_transformers_library_is_not_verified() -> None:
     found = start("FooBarForCausalLM", "0.12.0", model_impl="transformers")
     assert (found["ok"], found["verdict"]) == (True, "not_verified")
     assert "model_impl transformers" in start("FooBarForCausalLM", "0.12.0")["error"]["remedy"]
+
+
+def test_an_architecture_of_the_options_counts() -> None:
+    for name, verdict in (("FooBarForCausalLM", "does_not_start"), ("ArcticForCausalLM", "not_verified")):
+        found = start("Qwen3ForCausalLM", "0.12.0", hf_overrides={"architectures": [name]})
+        assert found["verdict"] == verdict
+
+
+def test_of_several_architectures_the_known_one_counts() -> None:
+    config = {**SIZES, "architectures": ["FooBarModel", "ArcticForCausalLM"]}
+    found = predict_start(config, [H100], {"vllm_version": "0.12.0"})
+    assert found["verdict"] == "not_verified"
+    assert "ArcticForCausalLM" in found["margin"]["reason"]
