@@ -26,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import TEXTS  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failures import FAILURES  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import UNKNOWN, diagnose_log, signature  # noqa: E402
 
@@ -94,6 +95,40 @@ def main() -> int:
         print(f"  {part:14} {len(mine):6} {exact:10} {families:7} {share:7.1%}")
     print(f"wanted: {LEAST:.0%}")
     return 0 if share >= LEAST else 1
+
+
+def page() -> str:
+    """The tables of docs/reference/diagnosis.md, which `benchmarks/pages.py` writes: each failure in the order in which they are told."""
+    lines = []
+    titles = {
+        "model": "The model and its settings",
+        "memory": "Memory",
+        "kernel": "Code for the GPU",
+        "network": "The network between hosts",
+    }
+    titles |= {
+        "ray": "Ray",
+        "host": "Host, container and packages",
+        "driver": "Driver and GPU",
+        "client": "Requests of clients",
+    }
+    for layer in ("driver", "host", "kernel", "memory", "model", "ray", "network", "client"):
+        lines += [f"## {titles[layer]}", "", "| Failure | Kind | vLLM | Source |", "| --- | --- | --- | --- |"]
+        for failure in FAILURES:
+            if failure.layer == layer:
+                cause = TEXTS["en"]["failure_" + failure.code].replace("|", "\\|")
+                lines.append(f"| {cause} | {failure.kind} | {failure.releases} | {address(failure.source)} |")
+        lines.append("")
+    return "\n".join(lines).rstrip("\n")
+
+
+def address(source: str) -> str:
+    """A source as a link to GitHub, where it is an issue there."""
+    repository, _, number = source.partition("#")
+    if not number:
+        return f"`{source}`"
+    repository = "vllm-project/vllm" if repository == "vllm" else repository
+    return f"[{source}](https://github.com/{repository}/issues/{number})"
 
 
 def codes(text: str) -> list[str]:

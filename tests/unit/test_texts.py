@@ -26,6 +26,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/planner/engine_log.py", r""),
     ("plugins/plugin_utils/planner/data/failures.py", r""),
     ("plugins/plugin_utils/planner/log_text.py", r""),
+    ("plugins/plugin_utils/planner/diagnose.py", r"^\\bhf_"),
     ("plugins/plugin_utils/planner/data/start_phases.py", r""),
     ("plugins/plugin_utils/planner/data/options.py", r"^\nadditional_config "),
     ("plugins/plugin_utils/planner/data/attention.py", r"^\n(0\.2\.7\||XFORMERS\|)"),

@@ -97,22 +97,20 @@ def diagnose_log(text: Any, lang: Any = "en") -> list[dict[str, Any]]:
     return [_finding(each, language) for each in found]
 
 
-def diagnose_file(path: Any, lang: Any = "en") -> str:
-    """What a saved log says, as a text for people. InputError where the file cannot be read."""
-    language = str(lang or "en")
+def saved_log(path: str) -> str:
+    """The text of a saved log. InputError where the file is not there, cannot be read, or is no text."""
     if not path:
         raise InputError("llm_log", "input_log_missing")
     try:
-        text = read_log(str(path))
+        text = read_log(path)
     except OSError as error:
-        raise InputError(
-            "llm_log", "input_log_unreadable", found=str(path), reason=error.strerror or str(error)
-        ) from error
-    except ValueError as error:
-        raise InputError("llm_log", "input_log_binary", found=str(path)) from error
+        why = {"found": path, "reason": error.strerror or str(error)}
+        raise InputError("llm_log", "input_log_unreadable", **why) from None
+    except ValueError:
+        raise InputError("llm_log", "input_log_binary", found=path) from None
     if not text.strip():
-        raise InputError("llm_log", "input_log_empty", found=str(path))
-    return explain_log(text, language)
+        raise InputError("llm_log", "input_log_empty", found=path)
+    return text
 
 
 def explain_log(text: Any, lang: Any = "en", plan: Mapping[str, Any] | None = None) -> str:
@@ -170,12 +168,10 @@ def _place(flat: Flat, wanted: _Signature) -> re.Match[str] | None:
 
 def _unexplained(lines: list[Line], explained: set[int]) -> Iterator[_Found]:
     """The first error that is no consequence: of the family that its words tell, else unknown."""
-    said = [each for each in errors(lines) if each.line.number not in explained and not _follows(each.text)]
-    if not said and sum(bool(line.text) for line in lines) <= FEW_LINES:
-        guesses = [
-            Said(line, "", line.text) for line in lines if line.text and not line.level and line.number not in explained
-        ]
-        said = [each for each in guesses if _family(each) and not _follows(each.text)]
+    every = errors(lines)
+    if not every and sum(bool(line.text) for line in lines) <= FEW_LINES:
+        every = [said for line in lines if line.text and not line.level and _family(said := Said(line, "", line.text))]
+    said = [each for each in every if each.line.number not in explained and not _follows(each.text)]
     if said:
         first = said[0]
         code, layer = _family(first) or (UNKNOWN, "")

@@ -70,6 +70,8 @@ class Flat(NamedTuple):
 
 def read_log(path: str) -> str:
     """A file as a text: of a long one the beginning and the end. OSError where it cannot be read; ValueError where it is no text."""
+    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+        raise ValueError(path)  # a device or a pipe, which may never end
     with Path(path).open("rb") as file:
         size = file.seek(0, 2)
         file.seek(0)

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-LAYERS = ("model", "memory", "kernel", "network", "ray", "host", "driver", "client")
 ROOT, SYMPTOM, CONSEQUENCE, NOTE = "root", "symptom", "consequence", "note"
 
 
@@ -47,7 +46,7 @@ class Family(NamedTuple):
 
 _FAILURES = r"""
 # Driver and GPU devices
-driver_too_old_for_image        driver   root         any              vllm#5221
+driver_too_old_for_image        driver   root         any              NVIDIA:nvidia-container-cli
     nvidia-container-cli: requirement error: unsatisfied condition: (?P<condition>cuda>=[\d.]+)
     requirement error: unsatisfied condition: (?P<condition>cuda>=[\d.]+)
 driver_too_old                  driver   root         any              torch/cuda/__init__.py
@@ -62,17 +61,17 @@ fabric_manager                  driver   root         any              MiniMax-A
     CUDA_ERROR_SYSTEM_NOT_READY
     cudaErrorSystemNotReady
     system not yet initialized
-driver_mismatched_pair          driver   root         any              pytorch/pytorch#40671
+driver_mismatched_pair          driver   root         any              vllm#15335
     Error 803: system has unsupported display driver / cuda driver combination
     unsupported display driver / cuda driver combination
-driver_mismatch                 driver   root         any              NVIDIA/nvidia-docker#584
+driver_mismatch                 driver   root         any              NVIDIA:nvidia-smi
     Failed to initialize NVML: Driver/library version mismatch
     NVML_ERROR_LIB_RM_VERSION_MISMATCH
     Driver/library version mismatch
 nvml_lost_devices               driver   root         any              NVIDIA/nvidia-docker#1671
     Failed to initialize NVML: Unknown Error
     NVMLError_Unknown: Unknown Error
-driver_not_loaded               driver   root         any              NVIDIA/nvidia-docker#1001
+driver_not_loaded               driver   root         any              NVIDIA/nvidia-docker#1393
     NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver
     nvidia-container-cli: initialization error: nvml error: driver not loaded
     nvml error: driver not loaded
@@ -83,19 +82,19 @@ libcuda_missing                 driver   root         any              MeetKai/f
     libnvidia-ml\.so\.1: cannot open shared object file
     NVMLError_LibraryNotFound
     NVML Shared Library Not Found
-ptx_toolchain                   driver   root         any              vllm#5222
+ptx_toolchain                   driver   root         any              vllm#31700
     PTX was compiled with an unsupported toolchain
 gpu_memory_broken               driver   root         any              vllm#5222
     uncorrectable ECC error encountered
     CUDA_ERROR_ECC_UNCORRECTABLE
 xid                             driver   root         any              NVIDIA:deploy/xid-errors
     NVRM: Xid \([^)]{1,60}\): (?P<xid>\d+)
-gpu_lost                        driver   root         any              vllm#16114
+gpu_lost                        driver   root         any              NVIDIA:nvidia-smi
     Unable to determine the device handle for GPU ?(?P<gpu>[\w:.]+)
     GPU is lost. Reboot the system to recover this GPU
     NVMLError_GpuIsLost
     GPU has fallen off the bus
-gpu_busy                        driver   root         any              vllm#1726
+gpu_busy                        driver   root         any              hiyouga/LlamaFactory#10240
     CUDA-capable device\(s\) is/are busy or unavailable
     cudaErrorDevicesUnavailable
 mig_by_uuid                     driver   root         any              vllm#41848
@@ -117,11 +116,11 @@ too_few_gpus                    host     root         0.13.0-          vllm#1645
     World size \((?P<wanted>\d+)\) is larger than the number of available GPUs \((?P<there>\d+)\)
     device >= 0 && device < num_gpus INTERNAL ASSERT FAILED
     Please specify visible devices in CUDA_VISIBLE_DEVICES
-glibc_too_old                   host     root         any              vllm#6562
+glibc_too_old                   host     root         any              vllm#6462
     version `GLIBC_(?P<wanted>[\d.]+)' not found
     version `GLIBCXX_(?P<wanted>[\d.]+)' not found
     version `CXXABI_(?P<wanted>[\d.]+)' not found
-illegal_instruction             host     root         any              vllm#14080
+illegal_instruction             host     root         any              cpython:faulthandler
     Fatal Python error: Illegal instruction
     Illegal instruction \(core dumped\)
 disk_full                       host     root         any              vllm#3568
@@ -133,7 +132,7 @@ open_files                      host     root         0.6.6.post1-     vllm#7920
 permission                      host     root         any              odysseus-dev/odysseus#6157
     PermissionError: \[Errno 13\] Permission denied(?:: '(?P<path>[^']{1,200})')?
     Read-only file system(?:: '(?P<path>[^']{1,200})')?
-threads                         host     root         any              vllm#16125
+threads                         host     root         any              cpython:Modules/_threadmodule.c
     can't start new thread
     fork: Resource temporarily unavailable
     BlockingIOError: \[Errno 11\]
@@ -152,7 +151,7 @@ host_out_of_memory              memory   root         0.2.7-0.17.1     torvalds/
     unable to allocate (?P<bytes>\d+) bytes
     was terminated by signal SIGKILL
     Too large swap space
-pinned_memory                   memory   root         any              vllm#3726
+pinned_memory                   memory   root         any              CUDA:cudaErrorNotSupported
     CUDA error: OS call failed or operation not supported on this OS
     cudaHostAlloc failed
 shared_memory                   host     root         any              MiniMax-AI/MiniMax-01#42
@@ -181,7 +180,7 @@ no_c_compiler                   host     root         any              vllm#1532
     No working C compiler found
     InvalidCxxCompiler
     No working C\+\+ compiler found
-python_headers                  host     root         any              vllm#15001
+python_headers                  host     root         any              vllm#27890
     Python\.h: No such file or directory
 no_nvcc                         host     root         any              flashinfer-ai/flashinfer#1781
     No such file or directory: 'nvcc'
@@ -192,7 +191,7 @@ no_nvcc                         host     root         any              flashinfe
     CUDA_HOME environment variable is not set
     Could not find CUDA installation
     Unsupported NVCC version
-no_ninja                        host     root         any              vllm#23585
+no_ninja                        host     root         any              sgl-project/sglang#2514
     Ninja is required to load C\+\+ extensions
     No such file or directory: 'ninja'
     Ninja build failed
@@ -223,7 +222,7 @@ ray_missing                     ray      root         0.2.7-           vllm/exec
     ray is not importable
     Unable to load Ray which is required
     Failed to import Ray
-package_missing                 host     root         0.2.7-           vllm#9077
+package_missing                 host     root         0.2.7-           cpython:ModuleNotFoundError
     No module named '(?P<package>[\w.]+)'
     requires the (?P<package>\w+) library but it was not found
     This modeling file requires the following packages that were not found in your environment: (?P<package>\w+)
@@ -231,7 +230,7 @@ package_missing                 host     root         0.2.7-           vllm#9077
     Please install vllm\[(?P<package>\w+)\]
     The package `(?P<package>[\w-]+)` is required
     Please install (?P<package>bitsandbytes|fastsafetensors|flashinfer|auto-gptq|tensorizer|gguf|helion|torchao)
-compiled_cache                  kernel   root         any              vllm#20451
+compiled_cache                  kernel   root         any              pytorch:torch/_inductor
     Failed to load compiled artifact
     torch\.compile cache is corrupted
     Bytes object is corrupted, checksum does not match
@@ -280,7 +279,7 @@ attention_backend               kernel   root         0.4.0-           vllm#3193
     FlashInfer backend currently does not support attention sinks
     is not supported for vit attention
     VLLM_ATTENTION_BACKEND is set to FLASHINFER, but flashinfer module was not found
-shared_memory_of_kernel         kernel   root         any              vllm#7657
+shared_memory_of_kernel         kernel   root         any              vllm#36802
     out of resource: shared memory, Required: (?P<needed>\d+), Hardware limit: (?P<there>\d+)
     OutOfResources: out of resource: shared memory
     vLLM cannot currently support max_model_len=(?P<length>\d+) with block_size
@@ -292,7 +291,7 @@ quantization_kernel             kernel   root         0.4.2-           vllm#2973
     Marlin does not support weight_bits
     No kernel implements the
     The quantization method moe_wna16 \+ awq is not supported
-quantization_unsupported        kernel   root         0.2.7-           vllm#2459
+quantization_unsupported        kernel   root         0.2.7-           vllm/config/vllm.py
     The quantization method (?P<method>[\w-]+) is not supported for the current GPU
     uantization method (?P<method>[\w-]+) is not supported
     Unknown quantization method: (?P<method>[\w-]+)
@@ -300,19 +299,19 @@ quantization_unsupported        kernel   root         0.2.7-           vllm#2459
     FP8 computation is not supported on
     does not support fp8, which requires
     Unsupported quantization method
-cutlass_failed                  kernel   root         any              vllm#21274
+cutlass_failed                  kernel   root         any              CUDA:cublasStatus_t
     cutlass_gemm_caller
     RuntimeError: Error Internal
     CUBLAS_STATUS_ARCH_MISMATCH
-cublas_init                     memory   symptom      any              vllm#3353
+cublas_init                     memory   symptom      any              CUDA:cublasStatus_t
     CUBLAS_STATUS_ALLOC_FAILED
     CUBLAS_STATUS_NOT_INITIALIZED
-illegal_access                  kernel   symptom      any              vllm#5371
+illegal_access                  kernel   symptom      any              vllm#6976
     an illegal memory access was encountered
     CUDA error: unspecified launch failure
     CUDA error: misaligned address
     cudaErrorIllegalAddress
-device_assert                   kernel   symptom      any              vllm#8770
+device_assert                   kernel   symptom      any              CUDA:cudaErrorAssert
     CUDA error: device-side assert triggered
     cudaErrorAssert
 forked_cuda                     host     root         0.6.3.post1-     vllm#12189
@@ -331,7 +330,7 @@ hub_unauthorized                model    root         any              vllm#8331
     is not a local folder and is not a valid model identifier
     HFValidationError: Repo id must be
     Repo id must be in the form
-hub_unreachable                 model    root         any              vllm#1910
+hub_unreachable                 model    root         any              vllm#1986
     We couldn't connect to 'https://huggingface\.co' to load
     Max retries exceeded with url: (?P<url>\S+)
     HTTPSConnectionPool\(host='(?P<url>[\w.-]+)'
@@ -345,7 +344,7 @@ harmony_vocabulary              model    root         any              vllm#2252
     error downloading or loading vocab file
     failed to download or load vocab file
     Failed to load Harmony encoding
-tiktoken_download               model    root         any              openai/tiktoken#232
+tiktoken_download               model    root         any              sgl-project/sglang#18074
     openaipublic\.blob\.core\.windows\.net
 chat_template                   client   root         0.4.1-           vllm#39279
     As of transformers v4\.44, default chat template is no longer allowed
@@ -354,7 +353,7 @@ chat_template                   client   root         0.4.1-           vllm#3927
     looks like a file path, but it failed to be opened
 model_missing                   model    root         0.2.7-           vllm/model_executor/model_loader/default_loader.py
     Can't load the configuration of
-    does not appear to have a file named (?P<file>[\w.-]+)
+    does not appear to have a file named (?P<file>(?!preprocessor)[\w.-]+)
     Cannot find any model weights
     No files matching .{0,100} found
     Invalid repository ID or local directory specified
@@ -372,7 +371,7 @@ corrupt_weights                 model    root         any              huggingfa
     PytorchStreamReader failed
     UnpicklingError: invalid load key
     invalid load key, '
-weights_missing                 model    root         0.6.3.post1-     vllm#12682
+weights_missing                 model    root         0.6.3.post1-     vllm#15536
     Following weights were not initialized from checkpoint
     There is no module or parameter named '(?P<name>[\w.]+)'
     KeyError: '(?P<name>(?:model\.)?(?:layers|blocks|h)\.\d+[\w.]*)'
@@ -382,7 +381,7 @@ bitsandbytes_state              model    root         0.5.0-0.8.1      vllm/mode
     has no attribute 'bnb_quant_state
     Only bitsandbytes quantization .{0,80}?load format
     BitsAndBytes quantization and QLoRA adapter only support 'bitsandbytes' load format
-weight_shapes                   model    root         0.5.5-           vllm#19361
+weight_shapes                   model    root         0.5.5-           unslothai/unsloth#3366
     assert param_data\.shape == loaded_weight\.shape
     assert param\.size\(\) == loaded_weight\.size\(\)
     Attempted to load weight \((?P<loaded>[^)]{1,60}\)?)\) into parameter
@@ -396,7 +395,7 @@ tokenizer_class                 model    root         0.2.7-           gpustack/
     Unable to load tokenizer
     Can't load tokenizer for
     Failed to load the tokenizer
-processor_missing               model    root         any              vllm#14041
+processor_missing               model    root         any              vllm#6934
     Can't load image processor for
     Failed to apply .{0,60}Processor on data
     does not appear to have a file named preprocessor_config\.json
@@ -420,7 +419,7 @@ transformers_too_old            model    root         any              transform
     Unrecognized configuration class
     Unrecognized model in
     has no attribute 'all_special_tokens_extended'
-rope_scaling                    model    root         0.2.7-           vllm#8388
+rope_scaling                    model    root         0.2.7-           runpod-workers/worker-vllm#88
     `rope_scaling` must be a dictionary
     rope_scaling should have a 'rope_type' key
     rope_parameters should have a 'rope_type' key
@@ -438,7 +437,7 @@ float16_refused                 model    root         0.9.1-           vllm/conf
     does not support float16
     numerical instability.{0,80}float16
     float16.{0,80}numerical instability
-quantization_mismatch           model    root         0.2.7-           vllm#4053
+quantization_mismatch           model    root         0.2.7-           vllm#5842
     Quantization method specified in the model config \((?P<model>[\w-]+)\) does not match
     Cannot find the config file for (?P<asked>[\w-]+)
     Cannot find any of \[.{1,80}?\] in the model's quantization config
@@ -466,7 +465,7 @@ pp_unsupported                  model    root         0.2.7-           vllm/conf
     Pipeline parallelism is only supported
     NotImplementedError: Pipeline parallelism
     does not support pipeline parallel
-expert_parallel                 model    root         0.8.0-           vllm#22960
+expert_parallel                 model    root         0.8.0-           vllm/config/model.py
     Number of experts in the model must be greater than 0 when expert parallelism is enabled
     enable_expert_parallel must be True to use EPLB
     num_redundant_experts is set to
@@ -474,7 +473,7 @@ expert_parallel                 model    root         0.8.0-           vllm#2296
     DeepEP kernels not found
     pplx_kernels not found
     Unknown all2all backend
-data_parallel                   model    root         0.9.0.1-         vllm#18311
+data_parallel                   model    root         0.9.0.1-         vllm/config/parallel.py
     data_parallel_size_local \((?P<local>\d+)\) must be
     data_parallel_rank \((?P<local>\d+)\) must be in the range
     data_parallel_external_lb can only be set
@@ -486,14 +485,14 @@ lora_rank                       model    root         0.3.0-           gpustack/
     LoRA rank (?P<rank>\d+) is greater than max_lora_rank (?P<limit>\d+)
     max_lora_rank \((?P<rank>\d+)\) must be one of
     Input should be 1, 8, 16, 32, 64, 128, 256, 320 or 512
-lora_unsupported                model    root         0.3.0-           vllm#6126
+lora_unsupported                model    root         0.3.0-           vllm/v1/worker/lora_model_runner_mixin.py
     does not support LoRA
     LoRA is not supported
     LoRA is not enabled
     is unsupported LoRA weight
     does not support LoRA yet
     Loading lora .{1,120}? failed
-speculative                     model    root         0.5.1-           vllm#17902
+speculative                     model    root         0.5.1-           vllm#7252
     Target and draft model should have the same vocabulary size
     Unsupported speculative method
     Unknown speculative decoding method
@@ -506,15 +505,15 @@ unknown_option                  model    root         any              vllm/entr
     error: unrecognized arguments: (?P<options>.{1,120})
     error: ambiguous option: (?P<options>\S+)
     error: argument (?P<options>\S+): expected
-option_value                    model    root         any              vllm#8112
+option_value                    model    root         any              cpython:Lib/argparse.py
     error: argument (?P<option>\S+): invalid choice: '?(?P<value>[^' ]{1,60})
     error: argument (?P<option>\S+): invalid \w+ value: '?(?P<value>[^' ]{1,60})
     error: argument (?P<option>\S+):
     validation errors? for \w+Config
     validation error for VllmConfig
-batched_tokens_below_length     model    root         0.2.7-           huggingface/trl#3788
+batched_tokens_below_length     model    root         0.2.7-           vllm/config/scheduler.py
     max_num_batched_tokens \((?P<tokens>\d+)\) is smaller than max_model_len \((?P<length>\d+)\)
-batched_tokens_below_seqs       model    root         0.2.7-           vllm#3312
+batched_tokens_below_seqs       model    root         0.2.7-           vllm/config/scheduler.py
     max_num_batched_tokens \((?P<tokens>\d+)\) must be greater than or equal to max_num_seqs \((?P<seqs>\d+)\)
 gpu_memory_share                model    root         any              vllm/config/cache.py
     GPU memory utilization must be less than 1\.0\. Got (?P<share>[\d.]+\d)
@@ -523,38 +522,38 @@ tool_parser                     client   root         0.6.0-           vllm#9986
     tool choice requires --tool-call-parser
     --enable-auto-tool-choice requires --tool-call-parser
     invalid tool call parser: (?P<name>\S+)
-reasoning_parser                client   root         0.7.1-           vllm#15295
+reasoning_parser                client   root         0.7.1-           vllm/entrypoints/openai/api_server.py
     invalid reasoning parser: (?P<name>\S+)
     Reasoning parser .{1,60} not found
     could not locate think start/end tokens in the tokenizer
-async_scheduling                model    root         0.19.0-          vllm#27679
+async_scheduling                model    root         0.19.0-          vllm/config/vllm.py
     does not support async scheduling
-cudagraph_settings              kernel   root         0.6.5-           vllm#20455
+cudagraph_settings              kernel   root         0.6.5-           vllm/v1/worker/gpu_model_runner.py
     CUDAGraphMode\.\w+ is not supported with
     only supports decode-only full CUDAGraph capture
     No compilation (?:mode|level) is set
     Invalid compilation
     CUDA Graphs enabled but no capture sizes
-multimodal_limits               model    root         0.5.5-           vllm#9404
+multimodal_limits               model    root         0.5.5-           vllm/config/model.py
     `limit_mm_per_prompt` is only supported for multimodal models
     At most (?P<limit>\d+) (?P<kind>\w+)\(s\) may be provided
     Attempted to assign .{1,80}? multimodal tokens to .{1,60}? placeholders
     Chunked MM input disabled but max_tokens_per_mm_item
-kv_transfer                     model    root         0.6.5-           vllm#22121
+kv_transfer                     model    root         0.6.5-           vllm/config/kv_transfer.py
     Unsupported connector type: (?P<name>\w+)
     Unsupported kv_role
     NIXL is not available
-api_key                         client   symptom      any              vllm#4280
+api_key                         client   symptom      any              vllm/entrypoints/openai/api_server.py
     "POST /v1/\S+ HTTP/1\.1" 401 Unauthorized
     "error":"Unauthorized"
-model_name                      client   symptom      0.2.7-           vllm#8112
+model_name                      client   symptom      0.2.7-           vllm/entrypoints/openai/serving_engine.py
     The model `(?P<name>[^`]{1,120})` does not exist
-prompt_too_long                 client   symptom      0.2.7-           vllm#2418
+prompt_too_long                 client   symptom      0.2.7-           vllm#525
     This model's maximum context length is (?P<limit>\d+) tokens\. However, (?:you requested|your request has) (?P<asked>\d+)
     maximum context length is (?P<limit>\d+) tokens
     The decoder prompt \(length (?P<asked>\d+)\) is longer than the maximum model length of (?P<limit>\d+)
     Input prompt \((?P<asked>\d+) tokens\) is too long and exceeds limit of (?P<limit>\d+)
-structured_output               client   symptom      0.6.5-0.10.0     vllm#16880
+structured_output               client   symptom      0.6.5-0.10.0     vllm/v1/structured_output
     The provided JSON schema contains features not supported by xgrammar
     Failed to convert the grammar from
     Grammar error:
@@ -576,9 +575,9 @@ no_gpu_blocks                   memory   root         any              vllm/exec
     # cuda blocks: 0\b
 memory_profiling                memory   root         0.4.0-           vllm/v1/worker/gpu_worker.py
     Error in memory profiling
-mamba_blocks                    memory   root         0.20.0-          vllm#30117
+mamba_blocks                    memory   root         0.20.0-          vllm#49064
     exceeds available Mamba cache blocks
-kv_cache_groups                 memory   root         0.3.0-           vllm#20577
+kv_cache_groups                 memory   root         0.3.0-           vllm/v1/core/kv_cache_utils.py
     Hybrid KV cache manager is disabled but failed to convert
     The page size of the layer is not divisible
     unknown kv cache spec
@@ -610,7 +609,7 @@ ray_no_head                     ray      root         any              vllm#1538
     Unable to connect to GCS
     Can't find a `node_ip_address\.json` file
     Failed to get cluster ID from GCS server
-ray_wrong_token                 ray      root         any              ray-project/ray:src/ray/rpc/authentication
+ray_wrong_token                 ray      root         any              ray-project/ray:authentication
     InvalidAuthToken
     Token authentication is enabled but
 ray_no_resources                ray      root         0.2.7-           vllm#4655
@@ -620,7 +619,7 @@ ray_no_resources                ray      root         0.2.7-           vllm#4655
     placement group.{0,40}timed? ?out
     current platform .{1,40}? does not support ray
     Current node has no GPU available
-ray_ports                       ray      root         any              ray-project/ray#17042
+ray_ports                       ray      root         any              ray-project/ray:python/ray/_private/parameter.py
     Failed to register worker .{0,120}?to Raylet
     overlaps with the ports
     No available ports
@@ -630,7 +629,7 @@ ray_node_dead                   ray      symptom      any              ray-proje
     Raylet is terminated
     Health check failed due to missing too many heartbeats
     NodeDiedError
-ray_actor_died                  ray      consequence  0.5.1-0.8.4      vllm#13052
+ray_actor_died                  ray      consequence  0.5.1-0.8.4      verl-project/verl#4921
     The actor died unexpectedly before finishing this task
     The actor is dead because its worker process has died
     RayActorError
@@ -640,11 +639,11 @@ ray_actor_died                  ray      consequence  0.5.1-0.8.4      vllm#1305
 placement_group_waiting         ray      symptom      0.5.5-           vllm/executor/ray_utils.py
     Waiting for creating a placement group of specs for (?P<seconds>\d+) seconds
 # The network between hosts
-nccl_shm                        network  root         any              NVIDIA/nccl#1281
+nccl_shm                        network  root         any              NVIDIA/nccl:src/transport/net_ib.cc
     ibv_reg_mr_iova2 failed with error Cannot allocate memory
     ibv_create_cq failed
     Call to ibv_reg_mr failed with error Cannot allocate memory
-nccl_loopback                   network  root         any              NVIDIA/nccl#676
+nccl_loopback                   network  root         any              NVIDIA/nccl:src/misc/socket.cc
     Connect to 127\.0\.
     Bootstrap : Using \S{1,20}:127\.0\.
     connection to 127\.0\.1\.1
@@ -657,7 +656,7 @@ nccl_no_interface               network  root         any              NVIDIA/nc
     Unable to find interface
     Unable to find address for: (?P<interface>\S+)
     NET/Socket : No usable listening interface found
-rdma                            network  root         any              NVIDIA/nccl:src/transport/net_ib.cc
+rdma                            network  root         any              NVIDIA/nccl#1405
     ibv_modify_qp failed
     Got completion from peer .{1,120}? with (?:status=|error )(?P<status>\d+)
     ibv_\w+ failed with error
@@ -670,7 +669,7 @@ nccl_firewall                   network  root         any              NVIDIA/nc
     socketPollConnect: Connect to (?P<address>[\d.]+)
     No route to host
     NCCL WARN Timeout waiting for connection
-nccl_duplicate_gpu              network  root         any              vllm#18302
+nccl_duplicate_gpu              network  root         any              vllm#17176
     Duplicate GPU detected : rank (?P<one>\d+) and rank (?P<two>\d+)
     NCCL WARN Duplicate GPU detected
 nccl_version                    network  root         any              NVIDIA/nccl:src/bootstrap.cc
@@ -696,7 +695,7 @@ gloo                            network  symptom      any              vllm#7074
     Application timeout caused pair closure
     Connection closed by peer \[
     ProcessGroupGloo.{0,60}(?:Connection refused|[Tt]imed? ?out)
-peer_access                     network  root         any              vllm#8107
+peer_access                     network  root         any              sgl-project/sglang#4814
     peer access is not supported
     custom_all_reduce\.cuh:\d+ '(?P<what>[\w ]+)'
     cudaErrorPeerAccessUnsupported
@@ -715,7 +714,7 @@ nccl                            network  symptom      0.4.1-           vllm#6732
 group_size                      network  root         0.2.7-           vllm/distributed/parallel_state.py
     parallel group already initialized, but of unexpected size
     world_size \((?P<world>\d+)\) is (?:not equal to|less than)
-nodes_setting                   network  root         0.11.1-          vllm#23691
+nodes_setting                   network  root         0.11.1-          vllm/config/parallel.py
     nnodes > 1 can only be set
 executor_setting                ray      root         0.4.3-           vllm/config/parallel.py
     Unrecognized distributed executor backend (?P<name>\w+)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import string
 import time
@@ -19,16 +20,15 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failure
     CONSEQUENCE,
     FAILURES,
     FAMILIES,
-    LAYERS,
     NOTE,
     ROOT,
     SYMPTOM,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import (
     UNKNOWN,
-    diagnose_file,
     diagnose_log,
     explain_log,
+    saved_log,
     signature,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -55,6 +55,7 @@ speculative_config=None, trust_remote_code=True, dtype=torch.bfloat16, max_seq_l
 disable_custom_all_reduce=False, quantization=None, enforce_eager=True, kv_cache_dtype=auto, quantization_param_path=None, \
 decoding_config=DecodingConfig(guided_decoding_backend='outlines'), enable_prefix_caching=False)
 """
+LAYERS = {"model", "memory", "kernel", "network", "ray", "host", "driver", "client"}
 CODES = list(dict.fromkeys([*(failure.code for failure in FAILURES), *(family.code for family in FAMILIES), UNKNOWN]))
 
 
@@ -129,15 +130,15 @@ def test_signatures_begin_with_text_and_are_bounded() -> None:
 
 @pytest.mark.slow
 def test_a_log_is_read_in_linear_time() -> None:
-    """Texts that begin like signatures and never end as they do, twice as many in at most three times as long."""
+    """Texts that begin like signatures and never end as they do, four times as many in at most eight times as long."""
     for key in {signature(text).key for failure in FAILURES for text in failure.signatures}:
         took = []
-        for size in (2**17, 2**18):
+        for size in (2**14, 2**16):
             log = (key + " 1") * (size // len(key))
             start = time.perf_counter()
             diagnose_log(log)
             took.append(time.perf_counter() - start)
-        assert took[1] < max(3 * took[0], 0.5), key
+        assert took[1] < max(8 * took[0], 0.3), key
 
 
 @pytest.mark.slow
@@ -219,7 +220,7 @@ def test_heads_are_told_without_the_size() -> None:
         assert codes(line) == ["heads_not_divisible"]
 
 
-@pytest.mark.parametrize(("lang", "unknown"), [("en", "knows this error"), ("zh", "没有该错误的条目")])
+@pytest.mark.parametrize(("lang", "unknown"), [("en", "unknown: "), ("zh", "未知：")])
 def test_an_error_that_nothing_knows_is_quoted_as_unknown(lang: str, unknown: str) -> None:
     log = """(EngineCore pid=9) Traceback (most recent call last):
 (EngineCore pid=9)   File "/x/vllm/v1/engine/core.py", line 1, in run
@@ -269,9 +270,9 @@ def test_a_start_that_failed_gets_cause_evidence_remedy_and_the_nearest_plan(
 def test_a_saved_log_is_read_whatever_it_is(tmp_path: Path) -> None:
     log = tmp_path / "vllm.log"
     log.write_bytes("ä is no UTF-8 in this file\n".encode("latin-1") + EXCERPTS["numpy_2"].encode())
-    assert "NumPy 2" in diagnose_file(str(log))
+    assert "NumPy 2" in explain_log(saved_log(str(log)))
     log.write_text(EXCERPTS["numpy_2"], encoding="utf-16")
-    assert "NumPy 2" in diagnose_file(str(log), "zh")
+    assert "NumPy 2" in explain_log(saved_log(str(log)), "zh")
 
 
 @pytest.mark.slow
@@ -282,7 +283,7 @@ def test_of_a_huge_log_the_beginning_and_the_end_are_read(tmp_path: Path) -> Non
     for data in (many + EXCERPTS["numpy_2"].encode(), EXCERPTS["numpy_2"].encode() + b"\n" + many):
         log.write_bytes(data)
         start = time.perf_counter()
-        assert "NumPy 2" in diagnose_file(str(log))
+        assert "NumPy 2" in explain_log(saved_log(str(log)))
         assert time.perf_counter() - start < 20
 
 
@@ -291,10 +292,11 @@ def test_a_file_that_is_no_log_is_refused(tmp_path: Path, lang: str) -> None:
     (tmp_path / "weights.bin").write_bytes(bytes(range(256)) * 100)
     (tmp_path / "vllm.log.gz").write_bytes(b"\x1f\x8b\x08" + b"a" * 100)
     (tmp_path / "empty.log").write_text("\n", encoding="utf-8")
+    os.mkfifo(tmp_path / "pipe")
 
     def check(name: str) -> None:
         with pytest.raises(InputError, match="llm_log") as refused:
-            diagnose_file(str(tmp_path / name), lang)
+            saved_log(str(tmp_path / name))
         assert refused.value.why.say(lang)
 
-    check_each({name: name for name in ("missing.log", ".", "weights.bin", "vllm.log.gz", "empty.log")}, check)
+    check_each({name: name for name in ("missing.log", ".", "weights.bin", "vllm.log.gz", "empty.log", "pipe")}, check)
