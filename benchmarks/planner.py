@@ -72,8 +72,8 @@ between the examined ones.
 A prediction is only as good as what is known of the architecture, the GPU and the release:
 
 - Which release has which architecture is read from its registry, and of most of them the planner has no memory model. Those are `not_verified`, as are
-  models that run through the Transformers library and text models that a release makes into one for embeddings. Encoders (BERT, XLM-RoBERTa), Whisper,
-  InternVL, MiniCPM-V, Llama 3.2 Vision and Llama 4 are among them.
+  models that run through the Transformers library and text models that a release makes into one for embeddings. Whisper, InternVL, MiniCPM-V, Llama 3.2
+  Vision and Llama 4 are among them, and encoders (BERT, XLM-RoBERTa) on GPUs before Ampere.
 - Of models that see, the weights of the encoder are counted for Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5, Gemma 3 and Gemma 4 (those of one were compared
   with a log). What it takes in the profile run is an estimate, and the uncertainty contains it once more; `limit_mm_per_prompt: {image: 0, video: 0}`
   does without.

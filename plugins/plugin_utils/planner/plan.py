@@ -890,12 +890,14 @@ def _replicas(task: Task, best: Candidate) -> list[Candidate]:
         return []
     if len(kinds) == 1:
         change = Text("change_replicas", count=count)
-        gain = Text("gain_replicas", count=count, tokens=found[0][1].prediction.tokens)
+        gain = Text("gain_replicas", count=count, tokens=found[0][1].prediction.tokens or 0)
     else:
         change = Text(
             "change_replicas_kinds", count=count, hosts=", ".join(node.host for nodes, _one in found for node in nodes)
         )
-        each = "; ".join(f"{len(nodes)} x {one.prediction.tokens} ({nodes[0].gpus[0].name})" for nodes, one in found)
+        each = "; ".join(
+            f"{len(nodes)} x {one.prediction.tokens or 0} ({nodes[0].gpus[0].name})" for nodes, one in found
+        )
         gain = Text("gain_replicas_kinds", each=each)
     return [found[0][1]._replace(change=change, cost=Text("cost_replicas"), gain=gain)]
 

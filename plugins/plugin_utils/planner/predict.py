@@ -154,7 +154,7 @@ def predict(
         # The estimate may be off by itself.
         reason = Text("uncertainty_vision", gib=encoding / GIB, reason=doubt.reason)
         doubt = doubt._replace(size=doubt.size + encoding, reason=reason)
-    unverified = validity.unverified(model, settings)
+    unverified = validity.unverified(model, settings, used)
     if unverified is not None:
         warnings.append(unverified)
     if codes & {"layers_fewer_than_stages"} or settings.tp * settings.pp > 4096:
@@ -214,7 +214,27 @@ def _memory(
             seen[kind] = _rank(model, shard, gpu, settings, dtype, held, 0 if first else 1, correction, free)
             errors.extend(_loading(seen[kind], gpu, free, settings, index))
         ranks.append(seen[kind])
+    if model.traits.get("encoder"):
+        return _encoded(settings, dtype, ranks, errors, warnings, doubt)
     return _capacity(settings, dtype, ranks, stores, errors, warnings, doubt)
+
+
+def _encoded(
+    settings: Settings,
+    dtype: str,
+    ranks: list[Rank],
+    errors: list[StartError],
+    warnings: list[Text],
+    doubt: uncertainty.Uncertainty,
+) -> Prediction:
+    """Of a model whose requests are encoded at once and leave nothing in a cache."""
+    spare = min(rank.available for rank in ranks)
+    if spare < 0:
+        errors.append(start_error("no_cache_blocks", "start_no_cache", *_less_memory(settings), left=spare / GIB))
+    error, length = errors[0] if errors else None, settings.max_model_len
+    return Prediction(
+        error, tuple(errors), dtype, tuple(ranks), None, None, length, settings, tuple(warnings), doubt, spare, length
+    )
 
 
 def _blocks(ranks: list[Rank], stores: list[kv.Cache], settings: Settings, less: int = 0) -> int:

@@ -115,7 +115,10 @@ def smallest(ask: Predict, before: Mapping[str, Any], after: Mapping[str, Any]) 
         middle = (low + high) // 2
         tried = ask(applied(before, {**change, OFFLOAD: middle}))
         low, high = (low, middle) if tried.ok and tried.safe >= safe else (middle, high)
-    return {**change, OFFLOAD: high}
+    change[OFFLOAD] = high
+    if isinstance(change.get(LENGTH), int):  # what the last whole GiB leaves
+        change[LENGTH] = _longest(ask, before, change)
+    return change
 
 
 def _longest(ask: Predict, before: Mapping[str, Any], change: Mapping[str, Any]) -> int:

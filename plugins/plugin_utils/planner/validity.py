@@ -212,7 +212,7 @@ def _converted(name: str, key: tuple[int, ...]) -> bool:
     return source is not None and known_to(source, key)
 
 
-def unverified(model: Model, settings: Settings) -> Text | None:
+def unverified(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Text | None:
     """Why the prediction for a release is a guess; None where it is not."""
     if settings.flavour is not None:
         return Text("unverified_flavour", flavour=str(settings.raw["flavour"]))
@@ -222,6 +222,9 @@ def unverified(model: Model, settings: Settings) -> Text | None:
         return Text("unverified_architecture", architecture=model.architecture)
     if model.traits.get("vision") and model.tower is None and (model.tensors is None or sees(settings.raw)):
         return Text("unverified_vision", architecture=model.architecture)
+    old = next((gpu for gpu in gpus if gpu.capability < (8, 0)), None)
+    if model.traits.get("encoder") and old is not None:
+        return Text("unverified_encoder", gpu=old.name, version=settings.release.asked)
     return None
 
 

@@ -16,6 +16,7 @@ Traits
   mlp_keeps   the MLP's code holds gate_up while down_proj runs (its names are not reused)
   norm_copies tensors of the hidden size that norms out of place leave alive
   tied        default of tie_word_embeddings
+  encoder     every token sees all others; there is no head, and no request needs a cache
   vision      the family of its encoder of images (towers.py), or true where nothing is known of that
   ties_since  first release that keeps one table for a tied model; before it there are two
   scales_since
@@ -49,6 +50,7 @@ DEFAULTS: dict[str, Any] = {
     "attention": "gqa",
     "layout": "dense",
     "vision": False,
+    "encoder": False,
 }
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
@@ -201,6 +203,21 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "mlp_bias": "config:enable_bias:true",
         "position_offset": 2,
     },
+    "BertModel": {
+        "mlp": "plain",
+        "positions": "learned",
+        "norm_bias": True,
+        "tied": True,  # there is no head
+        "qkv_bias": True,
+        "o_bias": True,
+        "mlp_bias": True,
+        "encoder": True,
+    },
+    "BertForSequenceClassification": {"base": "BertModel"},
+    "RobertaModel": {"base": "BertModel"},
+    "RobertaForSequenceClassification": {"base": "BertModel"},
+    "XLMRobertaModel": {"base": "BertModel"},
+    "XLMRobertaForSequenceClassification": {"base": "BertModel"},
     "GPT2LMHeadModel": {
         "mlp": "plain",
         "positions": "learned",

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import ARCHITECTURES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.registry import registry
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, releases, within
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_table
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,3 +111,31 @@ def test_of_several_architectures_the_known_one_counts() -> None:
     found = predict_start(config, [H100], {"vllm_version": "0.12.0"})
     assert found["verdict"] == "not_verified"
     assert "ArcticForCausalLM" in found["margin"]["reason"]
+
+
+# BAAI/bge-m3 as its config.json has it.
+BGE_M3 = {
+    "architectures": ["XLMRobertaModel"],
+    "model_type": "xlm-roberta",
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "max_position_embeddings": 8194,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 24,
+    "vocab_size": 250002,
+    "torch_dtype": "float32",
+}
+
+
+def test_an_encoder_has_no_cache() -> None:
+    found = predict_start(BGE_M3, [H100], {"vllm_version": "0.12.0", "dtype": "half"})
+    assert (found["verdict"], found["kv_cache_tokens"], found["longest_context"]) == ("starts", None, 8194)
+    parameters = 250002 * 1024 + 8194 * 1024 + 24 * 12 * 1024 * 1024  # embeddings and layers, without biases and norms
+    assert found["ranks"][0]["weights_gib"] == pytest.approx(parameters * 2 / 1024**3, rel=0.005)
+    small = {"name": "NVIDIA A2", "memory_mib": 2048, "compute_capability": "8.6"}
+    assert not predict_start(BGE_M3, [small], {"vllm_version": "0.12.0", "dtype": "half"})["ok"]
+    plan = plan_deployment(BGE_M3, [{"host": name, "gpus": [H100]} for name in "ab"], {"vllm_version": "0.12.0"})
+    assert plan["ok"]
+    assert plan_table(plan)
+    turing = {"name": "Tesla T4", "memory_mib": 15360, "compute_capability": "7.5"}
+    assert predict_start(BGE_M3, [turing], {"vllm_version": "0.12.0", "dtype": "half"})["verdict"] == "not_verified"
