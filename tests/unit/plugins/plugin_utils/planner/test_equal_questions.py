@@ -27,7 +27,7 @@ def fleet(names: list[str], gpus: int = 2) -> list[dict[str, Any]]:
     return [{"host": name, "gpus": [V100] * gpus} for name in names]
 
 
-@examples(30)
+@examples(4)
 @given(NAMES, st.sampled_from(["0.8.5.post1", "0.12.0"]), st.sampled_from(["en", "zh"]))
 def test_an_answer_has_the_names_of_its_own_hosts(names: list[str], version: str, language: str) -> None:
     request = {"vllm_version": version}

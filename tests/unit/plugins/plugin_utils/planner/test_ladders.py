@@ -65,12 +65,13 @@ def test_a_remedy_starts(
     if not found["change"]:
         return
     cured = applied(settings, found["change"])
-    assert predict_start(config, gpus, cured)["ok"]
-    if "max_model_len" in found["change"] and found["change"]["max_model_len"]:
+    then = predict_start(config, gpus, cured)
+    assert then["ok"]
+    if then["verdict"] != "not_verified" and found["change"].get("max_model_len"):
         # A context longer by a part of it would not start as safely.
         length = int(found["change"]["max_model_len"])
         longer = predict_start(config, gpus, {**cured, "max_model_len": length + max(length // 16, 32)})
-        assert not longer["ok"] or longer["verdict"] != predict_start(config, gpus, cured)["verdict"]
+        assert not longer["ok"] or longer["verdict"] != then["verdict"]
 
 
 @examples(150)
@@ -93,7 +94,7 @@ def test_what_is_offered_starts_with_the_longest_context(
     if {gpu["name"] for gpu in gpus} != {gpu["name"] for gpu in plan["gpus"]}:
         return  # a part of a host's GPUs: which, the plan says
     assert predict_start(config, gpus, start)["ok"]
-    if "max_model_len" in wishes or settings["max_model_len"] >= plan_context(config):
+    if "max_model_len" in wishes or settings["max_model_len"] >= plan_context(config) or verdict == "not_verified":
         return
     offered = [
         one["max_model_len"]
@@ -113,7 +114,12 @@ def plan_context(config: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize(
-    ("memory", "said"), [(8192, "cpu_offload_gb"), (24576, "cpu_offload_gb"), (32607, "cpu_offload_gb")]
+    ("memory", "said"),
+    [
+        pytest.param(8192, "cpu_offload_gb", marks=pytest.mark.slow),
+        (24576, "cpu_offload_gb"),
+        pytest.param(32607, "cpu_offload_gb", marks=pytest.mark.slow),
+    ],
 )
 def test_seventy_billion_parameters_on_one_card(memory: int, said: str) -> None:
     """Nobody has to name bitsandbytes, or a checkpoint of four bits."""
