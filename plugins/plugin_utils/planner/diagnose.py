@@ -170,7 +170,8 @@ def _unexplained(lines: list[Line], explained: set[int]) -> Iterator[_Found]:
     """The first error that is no consequence: of the family that its words tell, else unknown."""
     every = errors(lines)
     if not every and sum(bool(line.text) for line in lines) <= FEW_LINES:
-        every = [said for line in lines if line.text and not line.level and _family(said := Said(line, "", line.text))]
+        guesses = [Said(line, "", line.text) for line in lines if line.text and not line.level]
+        every = [each for each in guesses if _family(each)]
     said = [each for each in every if each.line.number not in explained and not _follows(each.text)]
     if said:
         first = said[0]

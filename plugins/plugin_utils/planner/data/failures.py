@@ -51,6 +51,7 @@ driver_too_old_for_image        driver   root         any              NVIDIA:nv
     requirement error: unsatisfied condition: (?P<condition>cuda>=[\d.]+)
 driver_too_old                  driver   root         any              torch/cuda/__init__.py
     The NVIDIA driver on your system is too old \(found version (?P<found>\d+)\)
+    cudaErrorInsufficientDriver
     CUDA driver version is insufficient for CUDA runtime version
 forward_compatibility           driver   root         any              vllm#5283
     Error 804: forward compatibility was attempted
@@ -169,7 +170,7 @@ shared_memory                   host     root         any              MiniMax-A
 port_in_use                     host     root         0.9.2-           cpython:Lib/socket.py
     \[Errno 98\] Address already in use
     \[Errno 98\]
-    Address already in use
+    Address already in use(?<!Call to bind failed: Address already in use)
     address already in use
     EADDRINUSE
 vllm_port_is_uri                host     root         any              vllm/envs.py
@@ -235,6 +236,11 @@ compiled_cache                  kernel   root         any              pytorch:t
     torch\.compile cache is corrupted
     Bytes object is corrupted, checksum does not match
 # GPU and compiled code
+ptxas_too_old                   kernel   root         any              NVIDIA:ptxas
+    ptxas fatal\s*: Value 'sm_(?P<arch>\w+)' is not defined
+    Unsupported gpu architecture 'compute_(?P<arch>\w+)'
+    ptxas-blackwell
+    is not a recognized processor for this target
 gpu_too_old_for_torch           kernel   root         any              vllm#19185
     inimum cuda capability supported by this library is (?P<least>[\d.]+\d)
     inimum CUDA capability supported by this library is (?P<least>[\d.]+\d)
@@ -243,6 +249,7 @@ sglang_gpu_too_old              kernel   root         any              opendatal
     SGLang only supports sm ?(?P<least>\d+) and above
 no_kernel_image                 kernel   root         any              vllm#21633
     no kernel image is available for execution on the device
+    device kernel image is invalid
     CUDA error: no kernel image
     is not compatible with the current PyTorch
     cudaErrorNoKernelImageForDevice
@@ -353,6 +360,8 @@ chat_template                   client   root         0.4.1-           vllm#3927
     looks like a file path, but it failed to be opened
 model_missing                   model    root         0.2.7-           vllm/model_executor/model_loader/default_loader.py
     Can't load the configuration of
+    No model weights found in
+    Cannot find any safetensors model weights
     does not appear to have a file named (?P<file>(?!preprocessor)[\w.-]+)
     Cannot find any model weights
     No files matching .{0,100} found
@@ -371,8 +380,15 @@ corrupt_weights                 model    root         any              huggingfa
     PytorchStreamReader failed
     UnpicklingError: invalid load key
     invalid load key, '
-weights_missing                 model    root         0.6.3.post1-     vllm#15536
+load_format                     model    root         0.2.7-           vllm/model_executor/model_loader/__init__.py
+    Unknown load_format: (?P<format>\S+)
+    Load format `(?P<format>\w+)` is not supported
+    Model loader extra config is not supported for load format (?P<format>\S+)
+    Unexpected extra config keys for load format (?P<format>\S+):
+    only pre-sharded checkpoints are currently supported
+weights_missing                 model    root         0.4.3-           vllm#15536
     Following weights were not initialized from checkpoint
+    Missing keys .{1,160}? in loaded state
     There is no module or parameter named '(?P<name>[\w.]+)'
     KeyError: '(?P<name>(?:model\.)?(?:layers|blocks|h)\.\d+[\w.]*)'
     Some layers are not correctly initialized
@@ -381,6 +397,11 @@ bitsandbytes_state              model    root         0.5.0-0.8.1      vllm/mode
     has no attribute 'bnb_quant_state
     Only bitsandbytes quantization .{0,80}?load format
     BitsAndBytes quantization and QLoRA adapter only support 'bitsandbytes' load format
+bitsandbytes_limits             model    root         0.5.0-0.27.1     vllm/model_executor/model_loader/bitsandbytes_loader.py
+    Prequant BitsAndBytes models with tensor parallelism
+    does not support BitsAndBytes quantization yet
+    BitsAndBytes loader does not support
+    Loading 4-bit and 8-bit prequantized
 weight_shapes                   model    root         0.5.5-           unslothai/unsloth#3366
     assert param_data\.shape == loaded_weight\.shape
     assert param\.size\(\) == loaded_weight\.size\(\)
@@ -406,8 +427,11 @@ remote_code                     model    root         0.2.7-           transform
     consider setting `trust_remote_code=True`
     requires you to execute the configuration file
     contains custom code which must be executed
-architecture_unsupported        model    root         0.6.3.post1-     vllm/model_executor/models/registry.py
-    Model architectures \[(?P<name>[^\]]{1,200})\] (?:are not supported|failed)
+architecture_removed            model    root         0.10.1.1-        vllm/model_executor/models/registry.py
+    was supported in vLLM until v(?P<last>\S+?),? and is not supported anymore
+architecture_unsupported        model    root         0.2.7-           vllm/model_executor/models/registry.py
+    Model architectures (?P<name>\[[^\]]{1,200}\]|\S+) (?:are not supported|failed)
+    unknown model architecture: '(?P<name>[\w-]+)'
     Cannot find model module\. '(?P<name>\w+)'
     has no vLLM implementation and the Transformers implementation is not compatible
     TransformersForCausalLM is not compatible
@@ -432,6 +456,11 @@ rope_scaling                    model    root         0.2.7-           runpod-wo
 max_model_len_too_long          model    root         0.2.7-           vllm/config.py
     User-specified max_model_len \((?P<asked>\d+)\) is greater than the derived max_model_len
     To allow overriding this maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN
+runner_kind                     model    root         0.6.4.post1-     vllm/config/model.py
+    This model does not support `--(?P<option>runner|task)
+    does not support any pooling tasks
+    This model does not support the '(?P<option>\w+)' task
+    Unsupported task:
 float16_refused                 model    root         0.9.1-           vllm/config/__init__.py
     does not support (?:torch\.)?float16
     does not support float16
@@ -460,6 +489,14 @@ quant_group_not_divisible       model    root         0.2.7-           vllm#2169
     divisible by pack_factor
     min_k_threads
     min_n_threads
+partition                       model    root         0.5.4-           vllm/distributed/utils.py
+    Invalid partition string
+    partitions\)=(?P<sum>\d+) does not match num_hidden_layers=(?P<layers>\d+)
+    partitions\)=\S+ does not match pp_size
+tp_unsupported                  model    root         0.7.0-           vllm/model_executor/models/transformers.py
+    does not currently support tensor parallelism
+    does not support tensor parallel
+    ensor parallelism is not supported
 pp_unsupported                  model    root         0.2.7-           vllm/config.py
     ipeline parallelism is not supported
     Pipeline parallelism is only supported
@@ -509,8 +546,9 @@ option_value                    model    root         any              cpython:L
     error: argument (?P<option>\S+): invalid choice: '?(?P<value>[^' ]{1,60})
     error: argument (?P<option>\S+): invalid \w+ value: '?(?P<value>[^' ]{1,60})
     error: argument (?P<option>\S+):
+config_validation               model    symptom      any              pydantic:ValidationError
     validation errors? for \w+Config
-    validation error for VllmConfig
+    validation errors? for \w+Args
 batched_tokens_below_length     model    root         0.2.7-           vllm/config/scheduler.py
     max_num_batched_tokens \((?P<tokens>\d+)\) is smaller than max_model_len \((?P<length>\d+)\)
 batched_tokens_below_seqs       model    root         0.2.7-           vllm/config/scheduler.py
@@ -526,6 +564,11 @@ reasoning_parser                client   root         0.7.1-           vllm/entr
     invalid reasoning parser: (?P<name>\S+)
     Reasoning parser .{1,60} not found
     could not locate think start/end tokens in the tokenizer
+sliding_window                  model    root         0.4.3-           vllm/config/__init__.py
+    Prefix caching is not supported with sliding window
+    Disabling sliding window is not supported
+    Window left is not the same for all layers
+    Chunked prefill is not supported with sliding window
 async_scheduling                model    root         0.19.0-          vllm/config/vllm.py
     does not support async scheduling
 cudagraph_settings              kernel   root         0.6.5-           vllm/v1/worker/gpu_model_runner.py
@@ -536,6 +579,7 @@ cudagraph_settings              kernel   root         0.6.5-           vllm/v1/w
     CUDA Graphs enabled but no capture sizes
 multimodal_limits               model    root         0.5.5-           vllm/config/model.py
     `limit_mm_per_prompt` is only supported for multimodal models
+    The model is not multimodal
     At most (?P<limit>\d+) (?P<kind>\w+)\(s\) may be provided
     Attempted to assign .{1,80}? multimodal tokens to .{1,60}? placeholders
     Chunked MM input disabled but max_tokens_per_mm_item
@@ -564,6 +608,8 @@ other_process                   memory   root         any              vllm#1612
     CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ [KMG]iB)\..{0,160}?Process \d+ has (?P<held>[\d.]+ [MG]iB) memory in use
 sampler_warm_up                 memory   root         0.8.0-           vllm#19445
     CUDA out of memory occurred when warming up (?P<what>sampler|pooler)(?: \(task=\S+\))? with (?P<seqs>\d+) dummy requests
+unbalanced_memory               memory   root         any              sgl-project/sglang:python/sglang/srt/model_executor/model_runner.py
+    The memory capacity is unbalanced\. Some GPUs may be occupied by other processes
 no_cache_blocks                 memory   root         0.2.7-           vllm/worker/worker.py
     No available memory for the cache blocks
 max_model_len_exceeds_kv_cache  memory   root         0.2.7-           vllm#34076
@@ -585,6 +631,8 @@ kv_cache_groups                 memory   root         0.3.0-           vllm/v1/c
     Invalid kv_cache_dtype: (?P<dtype>\w+)
 out_of_memory                   memory   symptom      any              pytorch/pytorch:c10/cuda/CUDACachingAllocator.cpp
     CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ [KMG]iB)
+    cudaMalloc failed: out of memory
+    CUDA_OUT_OF_MEMORY
     CUDA error: out of memory
     CUDA_ERROR_OUT_OF_MEMORY
     torch\.OutOfMemoryError
@@ -601,6 +649,12 @@ ray_version_mismatch            ray      root         any              gpustack/
 unique_addresses                network  root         0.5.5-0.32.0     vllm#43095
     Every node should have a unique IP address\. Got (?P<nodes>\d+) nodes with (?:node ids .{1,200}? and )?(?P<addresses>\d+) unique IP addresses
     Every node should have a unique IP address
+ray_not_ready                   ray      root         0.5.5-           vllm/ray/ray_utils.py
+    Ray is not initialized although distributed-executor-backend is ray
+    Ray version (?P<least>\S+) is required
+    No nodes with resources found in Ray cluster
+    There can only be one head node
+    Ray Compiled Graph is not installed
 ray_no_head                     ray      root         any              vllm#15385
     Failed to connect to GCS
     GCS may have been killed
@@ -614,6 +668,9 @@ ray_wrong_token                 ray      root         any              ray-proje
     Token authentication is enabled but
 ray_no_resources                ray      root         0.2.7-           vllm#4655
     No available node types can fulfill resource request
+    Not enough resources to allocate \d+ placement groups
+    driver node id \S+ is not included in a placement group
+    Current node has no \S+ available
     Cannot provide a placement group
     The number of required GPUs exceeds
     placement group.{0,40}timed? ?out
@@ -681,27 +738,25 @@ nccl_topology                   network  root         any              NVIDIA/nc
 rendezvous                      network  root         any              vllm#19670
     The client socket has timed out after (?P<ms>\d+)ms while trying to connect to \((?P<address>[^)]{1,80})\)
     DistStoreError
-    DistNetworkError
     Timed out after (?P<seconds>\d+) seconds waiting for clients
     The server socket has failed to listen on any local network address
     wait timeout after (?P<ms>\d+)ms
-    sendBytes failed on SocketImpl
-    recvVector failed
 nccl_watchdog                   network  symptom      any              pytorch/pytorch:torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp
     Watchdog caught collective operation timeout(?:.{0,120}?OpType=(?P<kind>\w+))?
 gloo                            network  symptom      any              vllm#7074
     Gloo connectFullMesh failed
     gloo/transport/tcp
     Application timeout caused pair closure
-    Connection closed by peer \[
     ProcessGroupGloo.{0,60}(?:Connection refused|[Tt]imed? ?out)
-peer_access                     network  root         any              sgl-project/sglang#4814
+peer_access                     network  root         0.5.1-           sgl-project/sglang#4814
     peer access is not supported
+    Error happened when batch testing peer-to-peer access
     custom_all_reduce\.cuh:\d+ '(?P<what>[\w ]+)'
     cudaErrorPeerAccessUnsupported
     can't enable access between (?P<what>[\w ]+)
 nccl                            network  symptom      0.4.1-           vllm#6732
     ncclUnhandledCudaError
+    NCCL Error \d
     NCCL error
     ncclSystemError
     ncclInternalError
@@ -724,17 +779,32 @@ executor_setting                ray      root         0.4.3-           vllm/conf
 # What follows from another failure, or is none
 ready_timeout                   host     consequence  0.5.5-           vllm/v1/engine/core_client.py
     Timed out waiting for engine core
+    Did not receive response from front-end process
+    Timed out waiting for engines to sendinitial
     Timed out waiting for engines to send
     VLLM_ENGINE_READY_TIMEOUT_S
     Engine core did not
     RPCServer process died before
     RPC call to (?P<call>\w+) timed out
     No available shared memory broadcast block found
+rank_gone                       network  consequence  any              pytorch/pytorch:torch/csrc/distributed/c10d/TCPStore.cpp
+    sendBytes failed on SocketImpl
+    sendValue failed on SocketImpl
+    recvVector failed
+    recvValue failed
+    Connection closed by peer \[
+    HeartbeatMonitor::runLoop
+    dump\" flag on TCPStore
+    DistNetworkError: Connection reset by peer
 terminated_while_loading        host     consequence  any              vllm#17386
     KeyboardInterrupt: terminated
     MQLLMEngine terminated
 worker_died                     host     consequence  0.6.5-           vllm/v1/executor/multiproc_executor.py
     Worker proc \S+ died unexpectedly
+    exit code: -9
+    exitcode: -9
+    ShardCannotStart
+    Received sigquit from a child process
     WorkerProc failed to start
     WorkerProc initialization failed
     Worker VllmWorkerProcess pid \d+ died
@@ -784,8 +854,8 @@ expert_parallel                 model
     \bexperts?\b|\beplb|\bmoe\b|all2all|fusedmoe|deepep|shard.?id
 quantization_refused            kernel
     quant|\bgptq|\bawq|marlin|\bfp8|\bint8|\bint4|num_bits|weight_bits|group_?size|bitsandbytes|\bbnb_|modelopt|compressed|gguf
-    exllama|machete|cutlass|mxfp|nvfp4|\bscales?\b|scaling|zero.?point|float8|\bhqq|aqlm|act.?order|sparsity|deepgemm|bit-?width|\bw4a
-    \bw8a
+    exllama|machete|cutlass|mxfp|nvfp4|\bscales?\b|scaling factor|_scale|zero.?point|float8|\bhqq|aqlm|act.?order|sparsity|deepgemm
+    bit-?width|\bw4a|\bw8a
 rope_scaling                    model
     \brope|yarn|alibi_scaling
 cudagraph_settings              kernel
@@ -829,5 +899,8 @@ def _rows(table: str) -> Iterator[tuple[list[str], tuple[str, ...]]]:
             fields, signatures = line.split(), []
 
 
-FAILURES = tuple(Failure(*fields, signatures) for fields, signatures in _rows(_FAILURES))
-FAMILIES = tuple(Family(*fields, signatures) for fields, signatures in _rows(_FAMILIES))
+FAILURES = tuple(
+    Failure(code, layer, kind, releases, source, signatures)
+    for (code, layer, kind, releases, source), signatures in _rows(_FAILURES)
+)
+FAMILIES = tuple(Family(code, layer, signatures) for (code, layer), signatures in _rows(_FAMILIES))
