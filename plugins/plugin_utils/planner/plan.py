@@ -441,6 +441,12 @@ def ranked(task: Task) -> list[Candidate]:
     return sorted(candidates, key=lambda one: _score(task, one), reverse=True)
 
 
+def chosen(task: Task) -> list[tuple[Task, list[Candidate]]]:
+    """What each choice of GPUs can do, the best of them first: all of them, and where they differ each kind alone and all but the weakest ones."""
+    tried = [(one, ranked(one)) for one in [task, *_parts(task)]]
+    return sorted(tried, key=lambda each: _score(each[0], each[1][0]), reverse=True)
+
+
 def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str = "en") -> dict[str, Any]:
     """The public function: the chosen plan, the nearest plans, and the reasons. Questions that differ in the names of hosts only have one answer."""
     read_nodes(nodes)
@@ -475,9 +481,8 @@ def _with_hosts(said: Any, hosts: Sequence[str]) -> Any:
 def _plan(model: Any, nodes: Any, request: Any, language: str) -> dict[str, Any]:
     whole, reasons = read_task(model, nodes, request, language)
     release, past = whole.release, whole.experience
-    tasks = [whole, *_parts(whole)]
-    tried = [(one, ranked(one)) for one in tasks]
-    task, candidates = max(tried, key=lambda each: _score(each[0], each[1][0]))
+    tried = chosen(whole)
+    task, candidates = tried[0]
     best = candidates[0]
     alternatives = [
         *_replicas(whole, best),
@@ -488,8 +493,8 @@ def _plan(model: Any, nodes: Any, request: Any, language: str) -> dict[str, Any]
                 cost="" if one is whole else Text("cost_part"),
                 gain=Text("gain_whole" if one is whole else "gain_part"),
             )
-            for one, cards in tried
-            if one is not task and cards[0].prediction.ok
+            for one, cards in tried[1:]
+            if cards[0].prediction.ok
         ],
         *_nearby(task, best),
         *_more_hosts(task, best),
@@ -880,7 +885,7 @@ def _replicas(task: Task, best: Candidate) -> list[Candidate]:
     found: list[tuple[list[Node], Candidate]] = []
     for gpus, nodes in kinds.items():
         single = task._replace(nodes=(nodes[0],), weakest=_weakest(nodes))
-        one = max((ranked(each)[0] for each in [single, *_parts(single)]), key=lambda each: _score(single, each))
+        one = chosen(single)[0][1][0]
         if gpus and one.prediction.ok:
             found.append((nodes, one))
     if not found:
