@@ -32,7 +32,7 @@ _PREFIX = re.compile(
     r"|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[\d.,]*(?:Z|[+-]\d\d:?\d\d)?(?: \S{1,64} [\w.@/-]{1,64}\[\d+\]:)?(?: -)? "
     # Ray, torch and the processes of vLLM
     r"|\([\w-]+ (?:rank=\d+ )?(?:pid|ip)=[^)]{1,120}\)|\((?:raylet|autoscaler|gcs_server)[^)]{0,80}\)|\[rank\d+\]:"
-    r"|\[[\d :,.-]{19,30}[A-Z]? ?\d* ?\d*\]"
+    r"|\[[\dTZ :,.+-]{19,40}(?:\w{1,9} ?){0,4}\]|\[[IWEF]\d{3,4} [\d:.]{8,20} [\w.]{1,60}:\d+\]|\[c10d\]|\[[TDPE]P\d+[^\]]{0,20}\]"
     r"|(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL)(?::?\s+\d\d-\d\d \d\d:\d\d:\d\d|:| |(?=\[))"
     r"(?:\s*\[?[\w./-]{1,60}\.(?:py|cc|cpp):\d+\])?"
     r")\s*"

@@ -629,6 +629,11 @@ kv_cache_groups                 memory   root         0.3.0-           vllm/v1/c
     unknown kv cache spec
     Unknown kv cache dtype: (?P<dtype>\w+)
     Invalid kv_cache_dtype: (?P<dtype>\w+)
+tensor_shapes                   model    symptom      any              vllm#15269
+    The size of tensor a \(
+    is invalid for input of size
+    mat1 and mat2 shapes cannot be multiplied
+    Sizes of tensors must match except in dimension
 out_of_memory                   memory   symptom      any              pytorch/pytorch:c10/cuda/CUDACachingAllocator.cpp
     CUDA out of memory\. Tried to allocate (?P<size>[\d.]+ [KMG]iB)
     cudaMalloc failed: out of memory
@@ -741,8 +746,13 @@ rendezvous                      network  root         any              vllm#1967
     Timed out after (?P<seconds>\d+) seconds waiting for clients
     The server socket has failed to listen on any local network address
     wait timeout after (?P<ms>\d+)ms
+collective_mismatch             network  root         any              sgl-project/sglang#23603
+    Detected mismatch between collectives on ranks
 nccl_watchdog                   network  symptom      any              pytorch/pytorch:torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp
     Watchdog caught collective operation timeout(?:.{0,120}?OpType=(?P<kind>\w+))?
+    Timeout at NCCL work
+    Some NCCL operations have failed or timed out
+    detected by watchdog at work
 gloo                            network  symptom      any              vllm#7074
     Gloo connectFullMesh failed
     gloo/transport/tcp

@@ -43,7 +43,9 @@ ROOT_DIR = Path(__file__).resolve().parents[5]
 DATA = ROOT_DIR / "tests" / "data" / "planner"
 # What engines, drivers and libraries print: from reports, else their own texts with values filled in.
 EXCERPTS: dict[str, str] = json.loads((DATA / "failure_excerpts.json").read_text(encoding="utf-8"))
-# Reports of people, written down before the entries that explain them: of these 31 the table before explained 2.
+# Reports of people. The first 31 were written down before the entries that explain them, and the table of then explained 2. The last six were
+# read when the entries were there: they explained 3, told 2 only roughly,
+# and called 1 unknown.
 REPORTS: list[dict[str, str]] = json.loads((DATA / "log_reports.json").read_text(encoding="utf-8"))
 # Logs of real starts, and the first lines of one with the names of most options (vllm-project/vllm issues 8984 and 16456).
 STARTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(DATA.parent.glob("vllm/starts/*.log"))}
@@ -168,6 +170,9 @@ AROUND: dict[str, Callable[[str], str]] = {
         f"(VllmWorkerProcess pid=307) ERROR 01-19 03:55:24 multiproc_worker_utils.py:233] {line}"
     ),
     "torch": lambda line: f"[rank0]: {line}",
+    "c10d": lambda line: f"[rank3]:[E227 16:30:43.526290891 ProcessGroupNCCL.cpp:1785] [c10d] {line}",
+    "SGLang": lambda line: f"[2025-04-01 09:58:02 TP0] {line}",
+    "Ray's own log": lambda line: f"[2024-05-26 11:26:16,798 E 177479 178526] {line}",
     "all at once": lambda line: (
         f"Aug 19 18:34:27 node1 docker[8727]: (RayWorkerWrapper pid=19, ip=10.0.0.8) \x1b[36m(Worker_TP1 pid=2)\x1b[0m "
         f"ERROR 12-12 21:39:58 [core.py:750] {line}"
