@@ -7,7 +7,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from benchmarks.diagnosis import codes, error_texts
+from benchmarks.diagnosis import codes, error_texts, log_texts
 
 SOURCE = """
 def check(size, parts):
@@ -15,6 +15,8 @@ def check(size, parts):
     if size > 8:
         raise ValueError(f"LoRA rank {size} is greater than "
                          f"max_lora_rank {parts}.")
+    logger.warning("The size %d is odd; see %s", size, parts)
+    logger.error("It failed for good")
     raise RuntimeError(text)
 """
 
@@ -34,3 +36,10 @@ def test_a_text_is_told_by_a_signature_or_by_its_family() -> None:
     assert codes("LoRA rank 8 is greater than max_lora_rank 8.") == ["lora_rank"]
     assert codes("lora_id must be greater than 0.") == ["family of lora_unsupported"]
     assert codes("the flux capacitor is empty") == []
+
+
+def test_what_a_release_logs_without_an_error(tmp_path: Path) -> None:
+    wheel = tmp_path / "vllm-0.wheel"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("vllm/anywhere.py", SOURCE)
+    assert log_texts(wheel) == {"The size 8 is odd; see 8"}

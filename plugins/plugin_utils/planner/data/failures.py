@@ -128,8 +128,8 @@ disk_full                       host     root         any              vllm#3568
     No space left on device(?!.{0,80}(?:/dev/shm|/psm_))
     is over 95% full
     Disk quota exceeded
-open_files                      host     root         0.6.6.post1-     vllm#7920
-    Too many open files
+open_files                      host     root         any              vllm#7920
+    Too many open files(?<!`OSError: \[Errno 24\] Too many open files)
 permission                      host     root         any              odysseus-dev/odysseus#6157
     PermissionError: \[Errno 13\] Permission denied(?:: '(?P<path>[^']{1,200})')?
     Read-only file system(?:: '(?P<path>[^']{1,200})')?
@@ -167,10 +167,10 @@ shared_memory                   host     root         any              MiniMax-A
     No space left on device: '/psm_
     posix_fallocate failed: No space left
     /dev/shm/nccl-\S+ \(size
-port_in_use                     host     root         0.9.2-           cpython:Lib/socket.py
+port_in_use                     host     root         any              cpython:Lib/socket.py
     \[Errno 98\] Address already in use
     \[Errno 98\]
-    Address already in use(?<!Call to bind failed: Address already in use)
+    Address already in use(?<!Call to bind failed: Address already in use)(?!\. Retrying)
     address already in use
     EADDRINUSE
 vllm_port_is_uri                host     root         any              vllm/envs.py
@@ -218,13 +218,13 @@ cuda_library                    host     root         0.4.0-           vllm#1738
     libcublas\S*: cannot open shared object file
     Failed to load NCCL library from
 ray_missing                     ray      root         0.2.7-           vllm/executor/ray_utils.py
-    No module named 'ray'
+    ModuleNotFoundError: No module named 'ray'
     Ray is not installed
     ray is not importable
     Unable to load Ray which is required
     Failed to import Ray
 package_missing                 host     root         0.2.7-           cpython:ModuleNotFoundError
-    No module named '(?P<package>[\w.]+)'
+    ModuleNotFoundError: No module named '(?P<package>[\w.]+)'
     requires the (?P<package>\w+) library but it was not found
     This modeling file requires the following packages that were not found in your environment: (?P<package>\w+)
     Please install (?P<package>[\w-]+)(?:[><=]+[\d.]+)? (?:via|to use|with)
@@ -262,10 +262,9 @@ volta_triton                    kernel   root         any              vllm#1744
     Assertion `false && "fp16 matmul not supported on Volta
     mma layout conversion is only supported on Ampere
     Failed to compute parent layout for slice layout
-flash_attention_ampere          kernel   root         0.4.2-0.10.2     vllm#8189
+flash_attention_ampere          kernel   root         any              vllm#8189
     FlashAttention only supports? Ampere GPUs or newer
     FlashAttention only supported on CUDA devices with compute capability
-    Cannot use FlashAttention-2 backend for Volta and Turing GPUs
 fp8_cache_unsupported           kernel   root         0.4.3-           vllm#47549
     FP8 KV cache is not supported by the
     type fp8e4nv not supported in this architecture
@@ -346,7 +345,6 @@ hub_unreachable                 model    root         any              vllm#1986
     LocalEntryNotFoundError
     Temporary failure in name resolution
     Name or service not known
-    Failed to get model info for
 harmony_vocabulary              model    root         any              vllm#22525
     error downloading or loading vocab file
     failed to download or load vocab file
@@ -392,7 +390,6 @@ weights_missing                 model    root         0.4.3-           vllm#1553
     There is no module or parameter named '(?P<name>[\w.]+)'
     KeyError: '(?P<name>(?:model\.)?(?:layers|blocks|h)\.\d+[\w.]*)'
     Some layers are not correctly initialized
-    was not found in the checkpoint
 bitsandbytes_state              model    root         0.5.0-0.8.1      vllm/model_executor/layers/quantization/bitsandbytes.py
     has no attribute 'bnb_quant_state
     Only bitsandbytes quantization .{0,80}?load format
@@ -435,7 +432,6 @@ architecture_unsupported        model    root         0.2.7-           vllm/mode
     Cannot find model module\. '(?P<name>\w+)'
     has no vLLM implementation and the Transformers implementation is not compatible
     TransformersForCausalLM is not compatible
-    No model architectures are specified
 transformers_too_old            model    root         any              transformers/models/auto/configuration_auto.py
     model type `(?P<type>[\w-]+)` but Transformers
     Transformers does not recognize this architecture
@@ -524,7 +520,6 @@ lora_rank                       model    root         0.3.0-           gpustack/
     Input should be 1, 8, 16, 32, 64, 128, 256, 320 or 512
 lora_unsupported                model    root         0.3.0-           vllm/v1/worker/lora_model_runner_mixin.py
     does not support LoRA
-    LoRA is not supported
     LoRA is not enabled
     is unsupported LoRA weight
     does not support LoRA yet
@@ -533,8 +528,6 @@ speculative                     model    root         0.5.1-           vllm#7252
     Target and draft model should have the same vocabulary size
     Unsupported speculative method
     Unknown speculative decoding method
-    Speculative decoding is not
-    speculative decoding is not
     Arctic Inference is required
     This speculative model supports
 # Settings
@@ -572,7 +565,7 @@ sliding_window                  model    root         0.4.3-           vllm/conf
 async_scheduling                model    root         0.19.0-          vllm/config/vllm.py
     does not support async scheduling
 cudagraph_settings              kernel   root         0.6.5-           vllm/v1/worker/gpu_model_runner.py
-    CUDAGraphMode\.\w+ is not supported with
+    CUDAGraphMode\.\w+ is not supported with .{1,200}?please try
     only supports decode-only full CUDAGraph capture
     No compilation (?:mode|level) is set
     Invalid compilation
@@ -586,7 +579,6 @@ multimodal_limits               model    root         0.5.5-           vllm/conf
 kv_transfer                     model    root         0.6.5-           vllm/config/kv_transfer.py
     Unsupported connector type: (?P<name>\w+)
     Unsupported kv_role
-    NIXL is not available
 api_key                         client   symptom      any              vllm/entrypoints/openai/api_server.py
     "POST /v1/\S+ HTTP/1\.1" 401 Unauthorized
     "error":"Unauthorized"
@@ -722,7 +714,6 @@ rdma                            network  root         any              NVIDIA/nc
     ibv_modify_qp failed
     Got completion from peer .{1,120}? with (?:status=|error )(?P<status>\d+)
     ibv_\w+ failed with error
-    NET/IB : Got async event
 nccl_firewall                   network  root         any              NVIDIA/nccl:src/misc/socket.cc
     socketStartConnect: Connect to (?P<address>[\d.]+)\S* failed
     Call to connect returned No route to host

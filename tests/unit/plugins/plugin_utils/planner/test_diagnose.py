@@ -56,6 +56,10 @@ INFO 10-01 10:44:26 llm_engine.py:213] Initializing an LLM engine (v0.6.0) with 
 speculative_config=None, trust_remote_code=True, dtype=torch.bfloat16, max_seq_len=4096, tensor_parallel_size=2, \
 disable_custom_all_reduce=False, quantization=None, enforce_eager=True, kv_cache_dtype=auto, quantization_param_path=None, \
 decoding_config=DecodingConfig(guided_decoding_backend='outlines'), enable_prefix_caching=False)
+INFO 10-01 10:44:27 cuda.py:241] Cannot use FlashAttention-2 backend for Volta and Turing GPUs.
+WARNING 10-01 10:44:28 [gpu_model_runner.py:1] CUDAGraphMode.FULL is not supported with cascade attention currently. Disabling cascade attention.
+WARNING 10-01 10:44:28 [utils.py:1] Found ulimit of 1024 and failed to automatically increase with error x. This can cause fd limit errors like \
+`OSError: [Errno 24] Too many open files`. Consider increasing with ulimit -n
 """
 LAYERS = {"model", "memory", "kernel", "network", "ray", "host", "driver", "client"}
 CODES = list(dict.fromkeys([*(failure.code for failure in FAILURES), *(family.code for family in FAMILIES), UNKNOWN]))
