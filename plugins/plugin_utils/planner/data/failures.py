@@ -232,8 +232,6 @@ package_missing                 host     root         0.2.7-           cpython:M
     The package `(?P<package>[\w-]+)` is required
     Please install (?P<package>bitsandbytes|fastsafetensors|flashinfer|auto-gptq|tensorizer|gguf|helion|torchao)
 compiled_cache                  kernel   root         any              pytorch:torch/_inductor
-    Failed to load compiled artifact
-    torch\.compile cache is corrupted
     Bytes object is corrupted, checksum does not match
 # GPU and compiled code
 ptxas_too_old                   kernel   root         any              NVIDIA:ptxas
@@ -661,8 +659,8 @@ ray_no_head                     ray      root         any              vllm#1538
     Can't find a `node_ip_address\.json` file
     Failed to get cluster ID from GCS server
 ray_wrong_token                 ray      root         any              ray-project/ray:authentication
-    InvalidAuthToken
-    Token authentication is enabled but
+    ray\.exceptions\.AuthenticationError
+    oken authentication is enabled but no (?:authentication )?token was found
 ray_no_resources                ray      root         0.2.7-           vllm#4655
     No available node types can fulfill resource request
     Not enough resources to allocate \d+ placement groups
@@ -675,7 +673,7 @@ ray_no_resources                ray      root         0.2.7-           vllm#4655
     Current node has no GPU available
 ray_ports                       ray      root         any              ray-project/ray:python/ray/_private/parameter.py
     Failed to register worker .{0,120}?to Raylet
-    overlaps with the ports
+    is trying to use a port number (?P<port>\d+) that is used by other components
     No available ports
 ray_node_dead                   ray      symptom      any              ray-project/ray#45179
     has been marked dead because the detector has missed too many heartbeats
@@ -725,7 +723,7 @@ nccl_firewall                   network  root         any              NVIDIA/nc
 nccl_duplicate_gpu              network  root         any              vllm#17176
     Duplicate GPU detected : rank (?P<one>\d+) and rank (?P<two>\d+)
     NCCL WARN Duplicate GPU detected
-nccl_version                    network  root         any              NVIDIA/nccl:src/bootstrap.cc
+nccl_version                    network  root         any              NVIDIA/nccl:src/init.cc
     Mismatched NCCL version detected
     Message truncated : received (?P<got>\d+) bytes instead of (?P<wanted>\d+)
 nccl_topology                   network  root         any              NVIDIA/nccl:src/graph/topo.cc
