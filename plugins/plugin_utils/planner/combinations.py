@@ -32,6 +32,7 @@ def check(model: Model, settings: Settings, method: str | None, gpus: Sequence[G
     yield from _experts(model, settings)
     yield from _blocks(settings)
     yield from _bitsandbytes(settings, method)
+    yield from _formats(model, settings)
     yield from _contexts(model, settings)
     yield from _scheduler(settings)
     yield from _others(settings, method)
@@ -178,6 +179,13 @@ def _bitsandbytes(settings: Settings, method: str | None) -> Iterator[StartError
         )
     if within(key, *changes.BITSANDBYTES_EAGER) and not settings.eager:
         yield _needs(settings, "quantization", "enforce_eager", True)
+
+
+def _formats(model: Model, settings: Settings) -> Iterator[StartError]:
+    # _verify_load_format in vllm/config.py
+    pickled = settings.raw.get("load_format") == "pt"
+    if pickled and model.architecture == "MixtralForCausalLM" and settings.release.key <= release_key("0.4.0.post1"):
+        yield _together(settings, model.architecture, "load_format pt", "load_format")
 
 
 def _contexts(model: Model, settings: Settings) -> Iterator[StartError]:

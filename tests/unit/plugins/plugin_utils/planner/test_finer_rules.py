@@ -169,3 +169,19 @@ def test_copies_behind_one_server(model: Model, gpus: int, copies: int, ranks: i
         assert [len(node["ranks"]) for node in plan["nodes"]] == [ranks]
         assert len(plan["predicted"]["ranks"]) == len(plan["gpus"]) == ranks
         assert plan["settings"]["tensor_parallel_size"] * plan["settings"]["pipeline_parallel_size"] * copies == ranks
+
+
+@pytest.mark.parametrize(("version", "refused"), [("0.4.0.post1", True), ("0.4.1", False)])
+def test_mixtral_of_pickled_files(model: Model, version: str, refused: bool) -> None:
+    found = start(model("mistralai__Mixtral-8x7B-v0.1"), "8.0", version, 4, tensor_parallel_size=4, load_format="pt")
+    assert any("load_format pt" in error["message"] for error in found["errors"]) is refused
+    assert found["ok"] is not refused
+    assert not refused or found["change"] == {"load_format": None}
+
+
+@pytest.mark.parametrize(
+    ("version", "adapters", "refused"), [("0.11.0", False, False), ("0.11.0", True, True), ("0.12.0", False, True)]
+)
+def test_ranks_of_adapters_are_choices_of_the_parser(model: Model, version: str, adapters: bool, refused: bool) -> None:
+    found = start(model("Qwen__Qwen3-0.6B"), "8.0", version, max_lora_rank=48, enable_lora=adapters)
+    assert found["ok"] is not refused
