@@ -58,7 +58,10 @@ EXCEPTIONS = (
     ("plugins/module_utils/_programs.py", r"^no answer within "),
     ("plugins/modules/gather.py", r"^no such program$|^it ends with status "),
     # What ssh and sudo print, the beginning of an inventory, and what a person copies into a shell or into Python.
-    ("plugins/plugin_utils/inventory/discover.py", r"^(host key|identification|could not|missing sudo) |^---\n"),
+    (
+        "plugins/plugin_utils/inventory/discover.py",
+        r"^(host key|identification|could not|missing sudo) |^---\n|^\^\(Task failed: ",
+    ),
     ("plugins/plugin_utils/reports/use_it.py", r'^--header |^\[\{"role"'),
     # What nft prints.
     ("plugins/module_utils/_evidence.py", r"^counter packets "),
