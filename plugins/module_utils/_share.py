@@ -98,6 +98,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._say(404)
         elif name == END:
             self.server.ended = True
+            # Before the answer: who asked may rely on it that nobody gets in any more.
+            self.server.socket.shutdown(socket.SHUT_RDWR)
             self._say(200)
         elif path is None:
             self._say(404)
