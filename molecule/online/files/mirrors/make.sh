@@ -2,6 +2,7 @@
 # Makes in /state what start.sh serves: certificates, and the package repositories from Debian's packages in /engine and /driver.
 # usage: make.sh ADDRESS USER PASSWORD
 set -euo pipefail
+shopt -s extglob
 address=$1
 user=$2
 password=$3
@@ -16,9 +17,9 @@ for kind in site stranger; do
   openssl x509 -req -in "$kind.csr" -CA "$kind-ca.crt" -CAkey "$kind-ca.key" -CAcreateserial -days 30 -out "$kind.crt" \
     -extfile <(printf 'subjectAltName=IP:%s\nextendedKeyUsage=serverAuth\n' "$address")
 done 2> /state/tls/openssl.log
-htpasswd -Bbn "$user" "$password" > htpasswd
+htpasswd -Bbc htpasswd "$user" "$password"
 
-mkdir -m 0700 -p "$GNUPGHOME"
+mkdir -m 0700 "$GNUPGHOME"
 gpg --batch --quiet --passphrase '' --quick-generate-key "Packages of the site" ed25519 sign never
 mkdir -p /state/packages
 gpg --armor --export > /state/packages/site.asc
@@ -39,8 +40,8 @@ flat() {
   sign
 }
 
-flat /state/packages/debian /packages/*.deb $(ls /engine/*.deb | grep -v nvidia-container) $(ls /driver/*.deb | grep -v nvidia)
-flat /state/packages/driver $(ls /driver/*.deb | grep -e nvidia -e libcuda)
+flat /state/packages/debian /packages/*.deb /engine/!(*nvidia-container*).deb /driver/!(*nvidia*).deb
+flat /state/packages/driver /driver/*@(nvidia|libcuda)*.deb
 cp /state/packages/site.asc /state/packages/driver/
 flat /state/packages/libnvidia-container/stable/deb/amd64 /engine/*nvidia-container*.deb
 cp /state/packages/site.asc /state/packages/libnvidia-container/gpgkey
