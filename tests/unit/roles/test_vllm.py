@@ -149,7 +149,7 @@ def test_the_file_of_options_says_what_was_decided(tmp_path: Path) -> None:
 def write_files(folder: Path, section: dict[str, Any], *options: str) -> tuple[str, str]:
     """What the task that writes files says of a host in this folder: the whole output, and the recap. The programs are left out."""
     tasks = yaml.safe_load((ROOT / "roles/vllm/tasks/server.yml").read_text())
-    (found,) = (task for task in tasks if task["name"].startswith("Server | Write its programs"))
+    (found,) = (task for task in tasks if task["name"].startswith("Server | Write programs"))
     variables = yaml.safe_load((ROOT / "roles/vllm/vars/main.yml").read_text())
     (folder / "decision.json").write_text(json.dumps({"vllm": section}))
     # A decision is data, as what a module returns: Ansible fills in nothing of it.
