@@ -15,7 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.archite
     CONFIG_DEFAULTS,
     DEFAULTS,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.registry import registry
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.registry import converted_from, registry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.towers import MROPE_LENGTH
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import Quantization, read_quantization
@@ -118,8 +118,14 @@ def _trait(traits: Mapping[str, Any], name: str, config: Mapping[str, Any]) -> A
     return value
 
 
+def _row_of(name: str) -> Mapping[str, Any] | None:
+    """Of an architecture, or of the text model that releases make into it."""
+    source = converted_from(name)
+    return ARCHITECTURES.get(name) or (ARCHITECTURES.get(source[0]) if source else None)
+
+
 def _traits_of(name: str) -> dict[str, Any]:
-    row = ARCHITECTURES[name]
+    row = _row_of(name) or {}
     traits = dict(_traits_of(row["base"])) if "base" in row else dict(DEFAULTS)
     traits.update({key: value for key, value in row.items() if key != "base"})
     return traits
@@ -154,7 +160,7 @@ def _architecture(config: Mapping[str, Any]) -> tuple[str, bool]:
     if isinstance(names, str):
         names = [names]
     for name in names:
-        if name in ARCHITECTURES:
+        if _row_of(str(name)):
             return str(name), True
     if not names:
         by_type = BY_MODEL_TYPE.get(str(config.get("model_type") or ""))

@@ -20,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import (
     weights,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.registry import converted_from
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model, rescaled
@@ -171,7 +172,11 @@ def _overridden(model: Model, raw: Mapping[str, Any]) -> Model:
     found = dict(overrides) if isinstance(overrides, Mapping) else {}
     names = found.get("architectures")
     if isinstance(names, (list, tuple)) and names and str(names[0]) != model.architecture:
-        model = model._replace(architecture=str(names[0]), known=False)  # with the traits of another
+        source = converted_from(str(names[0]))
+        same = source is not None and source[0] == model.architecture
+        model = model._replace(
+            architecture=str(names[0]), known=model.known and same
+        )  # else with the traits of another
     scaling = raw.get("rope_scaling") or found.get("rope_scaling")
     positions = fields.whole(found, ("max_position_embeddings",), "settings.hf_overrides")
     if isinstance(scaling, Mapping) or positions:

@@ -168,7 +168,7 @@ def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]:
 def architecture(model: Model, settings: Settings) -> Iterator[StartError]:
     """An architecture that the release does not have."""
     release, name = settings.release, model.architecture
-    if known_to(name, release.key) or _converted(name, release.key):
+    if has(name, release.key):
         return
     rows = registry.registry().get(name, ())
     later = next((row.since for row in rows if release.key < release_key(row.since)), None)
@@ -206,17 +206,22 @@ def known_to(name: str, key: tuple[int, ...]) -> bool:
     return any(within(key, row.since, row.last) for row in registry.registry().get(name, ()))
 
 
+def has(name: str, key: tuple[int, ...]) -> bool:
+    """Whether a release has an architecture, or makes one that it has into it."""
+    return known_to(name, key) or _converted(name, key)
+
+
 def _converted(name: str, key: tuple[int, ...]) -> bool:
     """Whether a release makes a text model that it has into one of that name."""
-    source = registry.converted_from(name) if key >= release_key(registry.CONVERTED_SINCE) else None
-    return source is not None and known_to(source, key)
+    found = registry.converted_from(name)
+    return found is not None and key >= release_key(found[1]) and known_to(found[0], key)
 
 
 def unverified(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Text | None:
     """Why the prediction for a release is a guess; None where it is not."""
     if settings.flavour is not None:
         return Text("unverified_flavour", flavour=str(settings.raw["flavour"]))
-    if not known_to(model.architecture, settings.release.key):
+    if not has(model.architecture, settings.release.key):
         return Text("unverified_transformers", architecture=model.architecture)
     if not model.known:
         return Text("unverified_architecture", architecture=model.architecture)

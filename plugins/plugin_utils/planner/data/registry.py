@@ -26,18 +26,17 @@ class Entry(NamedTuple):
 
 # Releases that run an architecture which they do not have through the Transformers library, if that has a class which fits
 # (resolve_transformers_fallback in vllm/model_executor/model_loader/utils.py), and those that make a text model into one for embeddings or classes by the
-# end of its name (_SUFFIX_TO_DEFAULTS in vllm/config, _normalize_arch in registry.py): the ends, and those of text models.
+# end of its name (_SUFFIX_TO_DEFAULTS in vllm/config, _normalize_arch in registry.py): the ends with the first release, and the ends of text models.
 TRANSFORMERS_SINCE = "0.7.2"
-CONVERTED_SINCE = "0.10.1"
-CONVERTED = (
-    "ForTextEncoding",
-    "EmbeddingModel",
-    "ForSequenceClassification",
-    "ClassificationModel",
-    "ForRewardModeling",
-    "RewardModel",
-    "Model",
-)
+CONVERTED = {
+    "ForTextEncoding": "0.10.1",
+    "EmbeddingModel": "0.10.1",
+    "ForSequenceClassification": "0.10.0",
+    "ClassificationModel": "0.10.1",
+    "ForRewardModeling": "0.10.1",
+    "RewardModel": "0.10.1",
+    "Model": "0.10.1",
+}
 GENERATING = ("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel")
 
 # Name, kind, first release, last release (-: still there), pipeline stages since, LoRA since (-: never).
@@ -472,11 +471,10 @@ def registry() -> dict[str, tuple[Entry, ...]]:
     return found
 
 
-def converted_from(name: str) -> str | None:
-    """The text model that a release makes into the architecture of that name; None if there is none."""
-    names = registry()
-    for end in CONVERTED:
+def converted_from(name: str) -> tuple[str, str] | None:
+    """The text model that releases make into the architecture of that name, and the first release that does; None if there is none."""
+    for end, since in CONVERTED.items():
         if name.endswith(end):
             stem = name.removesuffix(end)
-            return next((stem + one for one in GENERATING if stem + one in names), None)
+            return next(((stem + one, since) for one in GENERATING if stem + one in registry()), None)
     return None
