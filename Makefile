@@ -46,7 +46,7 @@ define lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo demo-down controller-kit test test-all lint format sanity unit unit-all unit-next molecule build bench-planner bench-verdicts bench-inspect bench-gateway bench-scale check-wheels changelog lock clean
+.PHONY: help env demo demo-down controller-kit test test-all lint format sanity unit unit-all unit-next molecule build bench-planner bench-verdicts bench-diagnosis bench-inspect bench-gateway bench-scale bench-first-hour check-wheels changelog lock clean
 
 help:
 	@echo "baremetal.llm: from bare GPU hosts to a served language model"
@@ -110,6 +110,9 @@ bench-planner: $(VENV)/.made ## the planner's predictions against what real engi
 bench-verdicts: $(VENV)/.made ## the planner against what vLLM releases themselves say of options
 	@$(RUN) PYTHONPATH=.collections:. python benchmarks/verdicts.py $(ARGS)
 
+bench-diagnosis: $(VENV)/.made ## which error texts of vLLM releases an entry of the diagnosis recognises (fetches 2.3 GB of wheels)
+	@$(RUN) PYTHONPATH=.collections:. python benchmarks/diagnosis.py $(ARGS)
+
 bench-inspect: $(VENV)/.made ## how fast images are looked into, and in how much memory
 	@$(RUN) python benchmarks/inspect_images.py $(ARGS)
 
@@ -118,6 +121,9 @@ bench-gateway: $(VENV)/.made ## what the gateway costs: first byte, drained repl
 
 bench-scale: $(VENV)/.made ## what site.yml costs the controller on 1, 4, 16 and 32 light hosts (as root, an hour or more)
 	@$(RUN) PYTHONPATH=. python -m benchmarks.scale $(ARGS)
+
+bench-first-hour: $(VENV)/.made ## the first screen of README.md in a clean clone: commands, files, seconds (on the demo's hosts)
+	@$(RUN) python benchmarks/first_hour.py $(ARGS)
 
 check-wheels: $(VENV)/.made ## what real wheels of vLLM and torch hold for which GPU (fetches 3 GB)
 	@$(RUN) benchmarks/check_wheels.sh build/wheels

@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / ".collections")]
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.catalogue import FOLDER  # noqa: E402
 
 WORD = re.compile(r"\w+")
-# What plugin_utils/planner/model.py and quantization.py read of a config.json. Not its _name_or_path: it is the folder of whoever saved it.
+# What plugin_utils/planner/model.py, towers.py and quantization.py read of a config.json. Not its _name_or_path: it is the folder of whoever saved it.
 PARTS = ("text_config", "llm_config", "language_config")
 KEYS = frozenset(
     WORD.findall("""
@@ -41,6 +41,13 @@ KEYS = frozenset(
     use_qk_norm use_qkv_bias use_sliding_window v_head_dim vocab_size
     """)
 )
+VISION_PART = "vision_config"
+VISION_KEYS = frozenset(
+    WORD.findall("""
+    deepstack_visual_indexes depth embed_dim hidden_size intermediate_size mlp_ratio num_hidden_layers num_position_embeddings out_hidden_size
+    patch_size position_embedding_size spatial_merge_size temporal_patch_size
+    """)
+)
 QUANTIZATION_PARTS = ("quantization_config", "compression_config")
 QUANTIZATION_KEYS = frozenset(
     WORD.findall("""
@@ -56,6 +63,8 @@ def reduced(config: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in config.items():
         if key in PARTS and isinstance(value, Mapping):
             found[key] = reduced(value)
+        elif key == VISION_PART and isinstance(value, Mapping):
+            found[key] = {name: value[name] for name in value if name in VISION_KEYS}
         elif key in QUANTIZATION_PARTS and isinstance(value, Mapping):
             found[key] = {name: value[name] for name in value if name in QUANTIZATION_KEYS}
         elif key in KEYS:

@@ -1,7 +1,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The pages of docs/ that are printed: by the planner docs/guides/v100.md, low-memory.md and recipes.md, and docs/reference/releases.md; from the argument
-specs of the roles docs/reference/variables.md and docs/zh/reference/variables.md.
+specs of the roles docs/reference/variables.md and docs/zh/reference/variables.md; from the table of failures docs/reference/diagnosis.md.
 
 usage: python benchmarks/pages.py [PAGE ...]
 
@@ -333,6 +333,13 @@ def variables(language: str) -> str:
     return page(language)
 
 
+def failures() -> str:
+    """The failures that the diagnosis knows."""
+    from benchmarks.diagnosis import page  # it needs the paths above
+
+    return page()
+
+
 # The cards of the page 'what fits', each with the counts of GPUs that machines have.
 FITTED: tuple[tuple[str, tuple[int, ...]], ...] = (
     ("Tesla V100-PCIE-16GB", (1, 2, 4, 8)),
@@ -423,6 +430,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/guides/recipes.md": recipes,
     "docs/guides/v100.md": v100,
     "docs/guides/what-fits.md": lambda: what_fits_page("en"),
+    "docs/reference/diagnosis.md": failures,
     "docs/reference/releases.md": reference,
     "docs/reference/variables.md": lambda: variables("en"),
     "docs/zh/guides/v100.md": v100_zh,

@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import STATE_DIR
@@ -17,6 +16,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._download import mak
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import fetch, write_lists
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import ToolkitError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import reason
 
 display = Display()
@@ -50,13 +50,16 @@ class ActionModule(ActionBase):
         )
         settings, check = self._settings(options, task_vars), bool(self._task.check_mode)
         credentials = self._secret(task_vars, "bundle_registry_credentials") or {}
+        refused = ""
         try:
             if options["lists"]:
                 return {**result, **write_lists(options, settings, display.warning, check)}
             found = fetch(options, settings, credentials, display.display, check)
         except (CodedError, ToolkitError, OSError) as error:
             # Ansible would add what a cause says, in English.
-            raise AnsibleActionFail(reason(error, options["language"])) from None
+            refused = reason(error, options["language"])
+        if refused:
+            refuse_text(refused, options["language"])
         if self._task.diff and found["fetched"]:
             found["diff"] = {"before": "", "after": "".join(f"{line}\n" for line in found["fetched"])}
         return {**result, **found}

@@ -65,7 +65,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import senders
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
@@ -101,6 +101,9 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(error)) from error
         secret_problems = [dict(agreed.problem) for _secret, agreed in agreements if agreed.problem]
         problems = [*decided.pop("problems"), *secret_problems, *refused]
+        if controller["llm_inventory"].get("one_line"):
+            # There are no files of groups and hosts.
+            problems = [{**each, "where": message("where_command_line", lang)} for each in problems]
         decided |= {"gateways": gateways, "error": render(problems, lang, "").strip()}
         if not problems and not self._task.check_mode:
             for secret, agreed in agreements:
@@ -123,7 +126,9 @@ class ActionModule(ActionBase):
             write_report(os.path.join(reports, "plan.json"), plan_report(decided["plans"], "json"), lang)
             write_report(os.path.join(reports, "plan.html"), plan_html(decided["plans"], lang, problems), lang)
         if problems:
-            refuse(problems, lang, result)
+            page = os.path.join(reports, "plan.html")
+            shown = any(plan.get("settings") for plan in decided["plans"].values()) and not self._task.check_mode
+            refuse(problems, lang, result, message("report_written", lang, paths=page) if shown else "")
         return {**result, "changed": False, **decided}
 
     def _work(

@@ -17,6 +17,7 @@ from typing import Any, cast
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible.utils.vars import load_extra_vars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.search import search_config
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.model_config import config_problem, find_config
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover import (
@@ -38,6 +39,21 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.what_fits im
 
 # What reaches the hosts, as it was given: the inventory has it, too. Never a password.
 SETTINGS = ("ansible_user", "ansible_port", "ansible_become", "ansible_ssh_private_key_file", "ansible_ssh_common_args")
+
+# Where hosts with internet get everything, where that is no public address. Never a password: bundle_proxy may hold one.
+MIRRORS = (
+    "bundle_hub",
+    "bundle_huggingface_endpoint",
+    "bundle_model_sources",
+    "bundle_modelscope_endpoint",
+    "docker_repository_key",
+    "docker_repository_url",
+    "llm_registry_mirrors",
+    "nvidia_container_toolkit_repository_key",
+    "nvidia_container_toolkit_repository_url",
+    "nvidia_driver_repository_key",
+    "nvidia_driver_repository_url",
+)
 
 
 class ActionModule(ActionBase):
@@ -72,10 +88,12 @@ class ActionModule(ActionBase):
             self._print([message("discover_choose", lang)])
             return {**result, "changed": False, "hosts": [host.name for host in hosts], "files": []}
         reached = fleet[options["hosts"][0]]
-        settings = {name: reached[name] for name in SETTINGS if name in reached}
+        given = load_extra_vars(self._loader)
+        named = [name for name in SETTINGS if name in reached] + [name for name in MIRRORS if name in given]
+        settings = {name: reached[name] for name in named}
         day = datetime.date.today().isoformat()
         files = inventory_files(hosts, proposal, options["model"], settings, day, lang)
-        changed, lines = self._write(Path(self._loader.path_dwim(options["dest"])), files, lang)
+        changed, lines = self._write(Path(options["dest"]).absolute(), files, lang)
         self._print(lines)
         return {**result, "changed": changed, "hosts": [host.name for host in hosts], "files": sorted(files)}
 
@@ -85,8 +103,7 @@ class ActionModule(ActionBase):
             mine = fleet[name]
             looked = mine.get("__preflight_discovered") or {}
             if "llm_discovered" not in (mine.get("ansible_facts") or {}):
-                said = "\n".join(str(looked[key]) for key in ("msg", "module_stderr") if looked.get(key))
-                problems.append(unreached(name, said, lang))
+                problems.append(unreached(name, str(looked.get("said") or ""), lang))
             else:
                 address = str(mine.get("ansible_host") or name)
                 hosts.append(found_host(called[name], address, mine.get("ansible_facts") or {}))

@@ -9,6 +9,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.crash_loop import SAME_ENDS, CrashLoop
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.starting import Starting
 
 display = Display()
@@ -40,6 +42,7 @@ class ActionModule(ActionBase):
         looked = began - LOOK_SECONDS
         expected = (options["reading_seconds"], options["last_seconds"])
         starting = Starting(options["name"], task_vars["inventory_hostname"], began, *expected, options["language"])
+        loop, cause = CrashLoop(), ""
         while True:
             # An answer may take long, so it is the clock that ends it.
             answer = self._command(options["ask"], task_vars)
@@ -47,11 +50,15 @@ class ActionModule(ActionBase):
             over = now - began > options["seconds"]
             if answer.get("failed") and (over or now - looked >= LOOK_SECONDS):
                 looked = now
-                line = starting.line(self._log(options["log"], task_vars), now)
+                log = self._log(options["log"], task_vars)
+                line, cause = starting.line(log, now), loop.cause(log)
                 if line and not over:
                     display.display(line)
+            if cause and answer.get("failed"):
+                answer["msg"] = answer["stderr"] = message("token_crash_loop", options["language"], starts=SAME_ENDS)
+                over = True
             if over or not answer.get("failed"):
-                return {**result, **answer, "changed": False, "stage": starting.what()}
+                return {**result, **answer, "changed": False, "stage": starting.what(), "waited_seconds": now - began}
             time.sleep(ASK_SECONDS)
 
     def _command(self, argv: list[str], task_vars: Any) -> dict[str, Any]:

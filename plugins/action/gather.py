@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import candidates
@@ -25,6 +26,8 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
+        if self._task.args.get("discover"):
+            return {**result, **self.discovered(task_vars)}
         challenge = secrets.token_hex(16) if self._task.args.get("secrets_dir") else None
         arguments = {**self._task.args, "needs": self.needs(task_vars), "challenge": challenge}
         before = time.time()
@@ -41,6 +44,20 @@ class ActionModule(ActionBase):
         if challenge and "ansible_facts" in result:
             result["ansible_facts"]["llm_secrets"] = self.secrets(seals, challenge, task_vars)
         return result
+
+    def discovered(self, task_vars: Any) -> dict[str, Any]:
+        """What an inventory needs to know of the host. One that does not answer is no failure: ``said`` is why, for all hosts at once."""
+        arguments = {**self._task.args, "needs": [], "challenge": None}
+        try:
+            found: dict[str, Any] = self._execute_module(
+                module_name="baremetal.llm.gather", module_args=arguments, task_vars=task_vars
+            )
+        except AnsibleError as error:
+            return {"changed": False, "said": str(error)}
+        if not found.get("failed") and not found.get("unreachable"):
+            return found
+        # Where no module ran, as without sudo, the host's shell says why; Ansible says only that there was no answer.
+        return {"changed": False, "said": str(found.get("module_stderr") or found.get("msg") or "")}
 
     def secrets(self, seals: Mapping[str, str], challenge: str, task_vars: Any) -> dict[str, str]:
         """What the secrets of this host are to the controller, by file."""

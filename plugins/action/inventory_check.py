@@ -18,12 +18,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import ROOT_GROUP, SERVICE_GROUPS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.read import Variables, short
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.twice import named_twice
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse, refuse_fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
     LANGUAGES,
     language_of,
     message,
-    reason,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 
@@ -88,10 +87,14 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _one_line(said: Mapping[str, Any], groups: Mapping[str, Any]) -> OneLine | None:
+        found, refused = None, None
         try:
-            return one_line(said, ROOT_GROUP in groups)
+            found = one_line(said, ROOT_GROUP in groups)
         except InputError as error:
-            raise AnsibleActionFail(reason(error, _language([said.get("llm_language")]))) from error
+            refused = error
+        if refused:
+            refuse_fleet(refused, said, _language([said.get("llm_language")]))
+        return found
 
     def _parsed(
         self, task_vars: dict[str, Any], known: Mapping[str, Mapping[str, Any]]

@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
@@ -18,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online, manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, reason
 
 display = Display()
@@ -40,6 +40,7 @@ class ActionModule(ActionBase):
         for folder, mine in self._by_folder(fleet, deployments).items():
             said = fleet[next(iter(mine.values()))["head"]]
             wanted = online_wanted(mine, fleet, str(said["bundle_hub"]), said["bundle_model_sources"], lang)
+            refused, records = "", []
             try:
                 records = learn(
                     os.path.expanduser(folder),
@@ -52,7 +53,9 @@ class ActionModule(ActionBase):
                     lang,
                 )
             except (CodedError, OSError) as error:
-                raise AnsibleActionFail(reason(error, lang)) from None
+                refused = reason(error, lang)
+            if refused:
+                refuse_text(refused, lang)
             held = [image for record in records for image in record.get("images") or []]
             images += [f"{image['reference']} {image['digest']}" for image in held]
             files += len(records) - len(held)

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record
@@ -26,6 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet, HostVariables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.report import report_lines, verdict
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.settings import check_arguments
@@ -56,7 +56,7 @@ class ActionModule(ActionBase):
             write_report(options["path"], json.dumps(found["report"], indent=2, ensure_ascii=False) + "\n", lang)
         result |= {"changed": False, "problems": [entry["code"] for entry in found["problems"]]}
         if found["problems"]:
-            raise AnsibleActionFail(found["message"], result=result)
+            refuse_text(found["message"], lang, result)
         asked, left_out, images = self.work(task_vars, found["hosts"], lang)
         hosts = {
             host: {**used, "asked": asked.get(host, {}), "images": images.get(host, [])}

@@ -71,6 +71,7 @@ class ActionModule(ActionBase):
             groups(self._gpu_exporters(fleet, hosts, controller, lang)),
             addresses=self._addresses(fleet, deployments, decided.get("plans") or {}, gateways),
             written=[os.path.join(str(controller["llm_report_dir"]), name) for name in ("plan.html", "report.txt")],
+            one_line=bool(controller["llm_inventory"].get("one_line")),
         )
         Display().display("\n" + "\n".join(lines) + "\n")
         if not self._task.check_mode:

@@ -14,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line import host_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import ROOT_GROUP
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse, refuse_fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, problem, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import declared_gpus, read_fleet, said_fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.catalogue import entries, entry_of
@@ -38,11 +38,17 @@ class ActionModule(ActionBase):
         fleet = Fleet(self._loader, task_vars)
         lang = language(fleet["localhost"]["llm_language"])
         models = self._models(options["model"], lang)
+        line = options["fleet"] or said_fleet(fleet["localhost"])
+        refused = None
         try:
-            hosts = self._hosts(fleet, options["fleet"] or said_fleet(fleet["localhost"]))
+            hosts = self._hosts(fleet, line)
             kinds = what_fits(hosts, models)
         except InputError as error:
-            raise AnsibleActionFail(reason(error, lang)) from error
+            refused = error
+        if refused and line:
+            refuse_fleet(refused, {"llm_fleet": line}, lang)
+        if refused:
+            raise AnsibleActionFail(reason(refused, lang))
         if not kinds:
             refuse([problem("fits_no_gpus", lang, where=message("where_command_line", lang))], lang, result)
         Display().display("\n" + "\n".join(kind_lines(kinds, lang)) + "\n")

@@ -7,10 +7,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: diagnose_log
 author: The baremetal.llm authors (@baremetal-llm)
-short_description: Name the known failures in a log of vLLM, Ray or NCCL
+short_description: Name the failures in a log of an engine, Ray or NCCL
 version_added: 0.1.0
 description:
   - Looks for failures that are known, and says for each the cause, the line that shows it and what to change.
+  - An error that no entry knows is quoted, with C(code) C(unknown), or told by what it is about.
 positional: lang, format
 options:
   _input:
@@ -40,7 +41,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: A list of findings, the root causes first, each with C(code), C(cause), C(remedy), C(evidence) and C(line); or a text.
+  description:
+    - A list of findings, the root causes first, each with C(code), C(layer), C(kind) (C(root), C(symptom), C(consequence) or C(note)), C(cause),
+      C(remedy), C(evidence) and C(line); or a text.
   type: raw
 """
 

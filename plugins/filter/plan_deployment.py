@@ -56,7 +56,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(ok), C(verdict) (as from C(predict_start)), C(settings) (options of the release), C(nodes) (C(host) and C(ranks) in rank order), C(predicted) (as from
+    - C(ok), C(verdict) (as from C(predict_start)), C(settings) (options of the release), C(nodes) (C(host) and C(ranks) in rank order),
+      C(gpu_places) (by host the places in its list of the GPUs that are used, where some of another kind are left out), C(predicted) (as from
       C(predict_start)), C(alternatives) (the nearest other plans with what each costs and gains, rejected ones with
       their error), C(reasons), C(vllm_version), C(executor) (C(uni), C(mp) or C(ray)), and C(launch), by host the C(argv) and
       C(environment) of vLLM, with the names of hosts where their addresses belong. Where the release reads its options from a file

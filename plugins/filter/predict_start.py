@@ -51,7 +51,8 @@ _value:
   description:
     - C(ok), C(error) (null, or C(code), C(message), C(remedy)), C(dtype), C(ranks) (C(weights_gib), C(activation_gib),
       C(non_torch_gib), C(cudagraph_gib), C(kv_cache_gib) of each), C(kv_cache_tokens), C(max_concurrency), C(warnings).
-    - C(verdict) is C(starts), C(starts_narrowly) (less memory to spare than the prediction may be off by) or C(does_not_start).
+    - C(verdict) is C(starts), C(starts_narrowly) (less memory to spare than the prediction may be off by),
+      C(not_verified) (the planner has no memory model of the architecture) or C(does_not_start).
     - C(margin) holds C(spare_gib) on the fullest rank (null where unknown), C(uncertainty_gib) with its C(reason), and
       C(longest_safe_context), the longest context that leaves as much (null where unknown).
     - C(change) holds, for a start that fails, options that the planner predicts to start (null leaves one out), nothing if none was found.

@@ -12,6 +12,7 @@ import ipaddress
 import json
 import os
 import re
+import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -245,5 +246,7 @@ def explain(error: Exception) -> Any:
     if isinstance(error, urllib.error.HTTPError):
         return coded(_HTTP.get(error.code, "fetch_http"), status=error.code, answer=error.reason)
     if isinstance(error, urllib.error.URLError):
-        return str(error.reason)
+        return explain(error.reason) if isinstance(error.reason, Exception) else str(error.reason)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return coded("fetch_certificate", reason=str(error))
     return str(error) or type(error).__name__

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Iterable, Mapping, Sequence
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from urllib.request import OpenerDirector
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of, stamp
@@ -27,6 +28,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_
 PARALLEL = 4
 # Another host answers at once or not at all: the hub is there, too.
 ATTEMPTS_AT_A_HOST = 2
+REACH_SECONDS = 5
 WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt", ".pth")
 # One of these says what the weights are; the last one that of an adapter.
 CONFIGS = ("config.json", "params.json", "adapter_config.json")
@@ -51,6 +53,8 @@ def fetch(
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Bring files (path, size, sha256, urls) below `dest`, from another host (`share`, reached by `direct`) first if it is named. What an
     interrupted try left is continued. Returns the paths that came from the hub, and what could not be had, as coded messages."""
+    if share and all(file["urls"] for file in files) and not is_reached(share):
+        share = ""
     state, lock = read_state(dest), threading.Lock()
     from_hub: list[str] = []
 
@@ -80,6 +84,16 @@ def fetch(
 
     with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
         return from_hub, [wrong for wrong in pool.map(bring, files) if wrong]
+
+
+def is_reached(url: str) -> bool:
+    """Whether something listens at an address. A firewall that says nothing would cost a minute for each file."""
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 80), REACH_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def model_problems(folder: str, names: Iterable[str], weights: bool = True) -> list[dict[str, Any]]:

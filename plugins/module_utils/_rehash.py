@@ -30,7 +30,7 @@ _WHO_PROCESS, _CLASS_IDLE = 1, 3 << 13
 
 def yield_to_others() -> None:
     """From here on this process gets the processor and the disk only when nobody else wants them, as far as the kernel lets it."""
-    os.nice(19)
+    os.setpriority(os.PRIO_PROCESS, 0, 19)
     number = _IOPRIO_SET.get(platform.machine())
     if number:
         ctypes.CDLL(None, use_errno=True).syscall(number, _WHO_PROCESS, 0, _CLASS_IDLE)

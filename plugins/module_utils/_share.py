@@ -8,6 +8,7 @@ ends by itself when it was told to, or when nobody has asked for anything for a 
 
 from __future__ import annotations
 
+import errno
 import hmac
 import http.server
 import ipaddress
@@ -25,6 +26,9 @@ IDLE_SECONDS = 600
 # A receiver that stops reading holds a connection no longer than this.
 STALLED_SECONDS = 120
 END = "end"
+# From these the system takes ports of its own. A firewall of this collection closes them to hosts of other deployments, which want models, too.
+DYNAMIC = "/proc/sys/net/ipv4/ip_local_port_range"
+TRIED_PORTS = 200
 _RANGE = re.compile(r"bytes=(\d+)-")
 
 
@@ -34,10 +38,12 @@ class Share(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, address: str, token: str, files: Mapping[str, str], idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self, address: str, token: str, files: Mapping[str, str], idle_seconds: float = IDLE_SECONDS, port: int = 0
+    ) -> None:
         if ":" in address:
             self.address_family = socket.AF_INET6
-        super().__init__((address, 0), _Handler)
+        super().__init__((address, port), _Handler)
         self.token, self.files, self.idle_seconds = token, dict(files), idle_seconds
         self.busy, self.last, self.ended = 0, time.monotonic(), False
         self._lock = threading.Lock()
@@ -92,6 +98,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._say(404)
         elif name == END:
             self.server.ended = True
+            # Before the answer: who asked may rely on it that nobody gets in any more.
+            self.server.socket.shutdown(socket.SHUT_RDWR)
             self._say(200)
         elif path is None:
             self._say(404)
@@ -134,9 +142,30 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             shutil.copyfileobj(stream, self.wfile, 1 << 20)
 
 
+def ports(dynamic: str = DYNAMIC) -> list[int]:
+    """The ports to listen on, the next where one is in use: those below the dynamic ones, at last any."""
+    try:
+        with open(dynamic, encoding="ascii") as stream:
+            first = int(stream.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return [0]
+    return [*range(first - 1, max(first - 1 - TRIED_PORTS, 1023), -1), 0]
+
+
+def listening(address: str, token: str, files: Mapping[str, str], idle_seconds: float = IDLE_SECONDS) -> Share:
+    """A server at the first port that is free. OSError if nothing can listen at the address."""
+    for port in ports():
+        try:
+            return Share(address, token, files, idle_seconds, port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+
 def serve_in_background(address: str, token: str, files: Mapping[str, str], idle_seconds: float = IDLE_SECONDS) -> str:
     """Start a process of its own that serves the files, and return its address. OSError if nothing can listen there."""
-    share = Share(address, token, files, idle_seconds)
+    share = listening(address, token, files, idle_seconds)
     if os.fork():
         share.socket.close()
         return share.url

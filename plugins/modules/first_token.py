@@ -15,6 +15,7 @@ description:
     and how long it may still take, when that is something new, and once a minute.
   - What it says of the time left is the engine's own estimate. Before the engine has one, it is the time in which the host's disk gives all
     weights.
+  - Three starts that end with the same root cause end the wait, unless the cause is one that other hosts may heal.
 options:
   name:
     description: The name of the deployment, for the lines that are printed.
@@ -63,6 +64,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+waited_seconds:
+  description: How long it waited. It waits no longer than three starts in a row that the same known failure ended.
+  returned: always
+  type: float
 stage:
   description: What the log showed last, in words.
   returned: always

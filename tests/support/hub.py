@@ -3,7 +3,9 @@
     python3 hub.py FOLDER ADDRESS PORT [CERTIFICATE KEY]
 
 FOLDER holds PUBLISHER/NAME/FILES. A file .lacking in a model's folder names files that are listed, but not had, as at a mirror that is not
-complete. A file .token in FOLDER holds a token that has to be sent. Ranges are answered, as an interrupted download needs them.
+complete. A file .token in FOLDER, or in a model's folder, holds a token that has to be sent. A file .cut in FOLDER holds a number of bytes after
+which the connection ends that sends more of a file. Ranges are answered, as an interrupted download needs them. As a program it prints a line for each
+request: address, method, path, range.
 https://huggingface.co/docs/hub/api, https://modelscope.cn/docs
 """
 
@@ -35,7 +37,7 @@ class Hub(http.server.ThreadingHTTPServer):
         super().__init__((address, port), Handler)
         self.folder, self.asked = Path(folder), []  # type: ignore[var-annotated]
         self.cut_after: int | None = None
-
+        self.prints = False
         self.scheme = "http"
 
     @property
@@ -55,6 +57,19 @@ class Hub(http.server.ThreadingHTTPServer):
         found = {str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if path.is_file()}
         return {name: path for name, path in found.items() if not name.startswith(".")}
 
+    def token(self, path: str) -> str:
+        """What has to be sent to get what lies at a path; empty: nothing."""
+        found = re.search(r"([^/]+/[^/]+)/(?:resolve|revision|repo)/", f"{path}/") or re.search(r"models/(.+)", path)
+        for folder in (self.folder, *([self.folder / found.group(1)] if found else [])):
+            if (folder / ".token").is_file():
+                return (folder / ".token").read_text(encoding="utf-8").strip()
+        return ""
+
+    def cut(self) -> int | None:
+        """The bytes that are sent at most."""
+        said = self.folder / ".cut"
+        return int(said.read_text(encoding="utf-8")) if said.is_file() else None
+
     def lacks(self, model: str, name: str) -> bool:
         listed = self.folder / model / ".lacking"
         return listed.exists() and name in listed.read_text(encoding="utf-8").split()
@@ -71,15 +86,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
-        self.server.asked.append((self.command, self.path, self.headers.get("Range") or ""))
-        token = self.server.folder / ".token"
-        if (
-            token.exists()
-            and self.headers.get("Authorization") != f"Bearer {token.read_text(encoding='utf-8').strip()}"
-        ):
-            return self._json({"error": "Access to this model is restricted"}, 401)
+        request = (self.command, self.path, self.headers.get("Range") or "")
+        self.server.asked.append(request)
+        if self.server.prints:
+            print(self.client_address[0], *request, flush=True)
         address = urllib.parse.urlsplit(self.path)
         path, query = urllib.parse.unquote(address.path), dict(urllib.parse.parse_qsl(address.query))
+        token = self.server.token(path)
+        if token and self.headers.get("Authorization") != f"Bearer {token}":
+            return self._json({"error": "Access to this model is restricted"}, 401)
         for pattern, answer in (
             (r"/api/models/([^/]+/[^/]+)(?:/revision/(.+))?", self._huggingface),
             (r"/api/v1/models/([^/]+/[^/]+)/repo/files", self._modelscope),
@@ -140,12 +155,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return None
         with path.open("rb") as stream:
             stream.seek(start)
+            left = self.server.cut()
             for piece in iter(lambda: stream.read(PIECE), b""):
                 if self.server.cut_after is not None:
                     self.server.cut_after -= len(piece)
                     if self.server.cut_after < 0:
                         self.close_connection = True
                         return None
+                if left is not None and (left := left - len(piece)) < 0:
+                    self.close_connection = True
+                    return None
                 self.wfile.write(piece)
         return None
 
@@ -166,6 +185,7 @@ def _sha256(path: Path) -> str:
 def main() -> None:
     folder, address, port = sys.argv[1:4]
     hub = Hub(folder, address, int(port))
+    hub.prints = True
     if len(sys.argv) > 4:
         hub.encrypt(sys.argv[4], sys.argv[5])
     print(os.getpid(), flush=True)

@@ -51,6 +51,11 @@ def test_the_action_group_holds_every_module() -> None:
     assert group == sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py"))
 
 
+def test_each_role_has_a_readme() -> None:
+    """Galaxy imports no collection with a role that has none."""
+    assert [role.name for role in ROLES if not (role / "README.md").read_text().startswith(f"# {role.name}\n")] == []
+
+
 def test_galaxy_accepts_the_tags() -> None:
     tags = galaxy()["tags"]
     assert len(tags) <= 20

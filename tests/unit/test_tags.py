@@ -13,18 +13,22 @@ import yaml
 from tests.support.playbooks import playbook
 
 ROOT = Path(__file__).resolve().parents[2]
-CHECKS = {"Inventory | Check it", "Bundle | Compare it with its manifest", "Preflight | Look at the hosts"}
+CHECKS = {
+    "Inventory | Check the inventory",
+    "Bundle | Compare the bundle with the manifest",
+    "Preflight | Look at the hosts",
+}
 # A run holds the hosts, and says what it did, whatever part of the road it is.
-ENDS = {"Lock | Keep other runs away", "Report | Let other runs in", "Report | Show it"}
-DECIDE, NETWORK = "Decide | Plan every deployment", "Network | Verify it, and close its ports to other hosts"
-PREPARE, SERVE = "Prepare | Driver, engine and toolkit", "Serve | Start the cluster and the model"
+ENDS = {"Lock | Keep other runs away", "Report | Let other runs in", "Report | Show the report"}
+DECIDE, NETWORK = "Decide | Plan every deployment", "Network | Verify the network, and close the ports to other hosts"
+PREPARE, SERVE = "Prepare | Install driver, engine and toolkit", "Serve | Start the cluster and the model"
 PLAYS = {
     "nvidia_driver": {PREPARE},
     "docker": {PREPARE},
     "nvidia_container_toolkit": {PREPARE},
     "network": {DECIDE, NETWORK},
-    "images": {"Images | Bring them to the hosts", "Images | Wait until they are loaded"},
-    "models": {"Models | Bring them to the hosts"},
+    "images": {"Images | Bring the images to the hosts", "Images | Wait until they are loaded"},
+    "models": {"Models | Bring the models to the hosts"},
     "ray": {DECIDE, NETWORK, SERVE},
     "vllm": {DECIDE, NETWORK, "Collective | All-reduce over every rank", SERVE, "Serve | Ask the model"},
 }

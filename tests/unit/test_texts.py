@@ -25,6 +25,8 @@ EXCEPTIONS = (
     # What engines and drivers print, and tables of facts.
     ("plugins/plugin_utils/planner/engine_log.py", r""),
     ("plugins/plugin_utils/planner/data/failures.py", r""),
+    ("plugins/plugin_utils/planner/log_text.py", r""),
+    ("plugins/plugin_utils/planner/diagnose.py", r"^\\bhf_"),
     ("plugins/plugin_utils/planner/data/start_phases.py", r""),
     ("plugins/plugin_utils/planner/data/options.py", r"^\nadditional_config "),
     ("plugins/plugin_utils/planner/data/attention.py", r"^\n(0\.2\.7\||XFORMERS\|)"),
@@ -33,6 +35,8 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/planner/data/environment.py", r"^\n[A-Z]"),
     ("plugins/plugin_utils/planner/data/cards.py", r"^NVIDIA "),
     ("plugins/plugin_utils/planner/data/releases.py", r"^\n0\.2\.7\|"),
+    ("plugins/plugin_utils/planner/data/flavours.py", r"^\n1cat-"),
+    ("plugins/plugin_utils/planner/data/registry.py", r"^\n[A-Z]\w+ "),
     ("plugins/module_utils/_gpu.py", r"^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
     ("plugins/module_utils/_gpu_generations.py", r"^Ampere or Ada$"),
     ("plugins/plugin_utils/install/packages.py", r"^kylin linux advanced server$"),
@@ -58,7 +62,10 @@ EXCEPTIONS = (
     ("plugins/module_utils/_programs.py", r"^no answer within "),
     ("plugins/modules/gather.py", r"^no such program$|^it ends with status "),
     # What ssh and sudo print, the beginning of an inventory, and what a person copies into a shell or into Python.
-    ("plugins/plugin_utils/inventory/discover.py", r"^(host key|identification|could not|missing sudo) |^---\n"),
+    (
+        "plugins/plugin_utils/inventory/discover.py",
+        r"^(host key|identification|could not|missing sudo) |^---\n|^\^\(Task failed: ",
+    ),
     ("plugins/plugin_utils/reports/use_it.py", r'^--header |^\[\{"role"'),
     # What nft prints.
     ("plugins/module_utils/_evidence.py", r"^counter packets "),

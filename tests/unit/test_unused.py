@@ -195,7 +195,9 @@ def test_every_name_that_others_call_is_there() -> None:
 def said() -> set[str]:
     """The words that stand alone as a text in a program or a task: codes of messages, and the parts that codes are put together from."""
     texts = "\n".join(text for path, text in sources().items() if path.parts[0] != "lab" and not is_message_file(path))
-    return set(re.findall(r"""["']([a-z0-9_]+)["']""", texts))
+    failures = str(sources()[Path("plugins/plugin_utils/planner/data/failures.py")])
+    # A row of the table of failures begins with its code.
+    return {*re.findall(r"""["']([a-z0-9_]+)["']""", texts), *re.findall(r"^([a-z0-9_]+) +\w", failures, re.MULTILINE)}
 
 
 def is_said(code: str) -> bool:

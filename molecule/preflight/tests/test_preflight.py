@@ -192,7 +192,7 @@ BAD: list[tuple[str, list[str], list[str]]] = [
         "misspelled variable and missing bundle",
         ["-e", "vllm_max_modle_len=512", "-e", "llm_bundle_dir=/nowhere/bundle"],
         [
-            "2 problems in the inventory. No host has been touched.",
+            "2 problems. No host has been changed.",
             *("Unknown variable vllm_max_modle_len", "Did you mean vllm_max_model_len?", "the command line (-e)"),
             *("there is no bundle: /nowhere/bundle/manifest.yml does not exist", "playbooks/bundle.yml"),
         ],

@@ -21,8 +21,9 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     walk,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 from ansible_collections.baremetal.llm.plugins.module_utils._download import without_password
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import images
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import images, registry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import (
     FetchError,
     download,
@@ -79,15 +80,23 @@ def fetch(
     """Bring what the bundle lacks of its items, and the images that this machine's engine lacks."""
     bundle, mirrors = options["bundle"], options["registry_mirrors"]
     fetching = Fetching(bundle, settings, read_checks(options["checks"], bundle), say, options["language"])
-    fetching.ask(options["items"], options["update"])
+    problems = fetching.ask_all(options["items"], options["update"])
     references = [str(image["reference"]) for image in options["images"]]
     pulls = images.missing(images.engine(), references) if references else []
+    unanswered = unanswered_images(pulls, settings, mirrors, credentials)
+    if problems:
+        texts = [reason(one, options["language"]) for one in [*problems, *unanswered.values()]]
+        failures = "\n".join("- " + text.replace("\n", "\n  ") for text in texts)
+        raise FetchError("bundle_unreachable", count=len(problems) + len(unanswered), failures=failures)
     fetching.announce(options["hosts"], options["network_gbit_per_second"])
     if not check:
         fetching.write_plan()
-        fetching.bring()
         client = images.engine() if pulls else None
-        for reference in pulls:
+        # The engine may have a proxy or mirrors of its own. Whether they help shows before anything large is fetched.
+        for reference in unanswered:
+            images.pull(client, reference, mirrors, credentials, say, options["language"])
+        fetching.bring()
+        for reference in [each for each in pulls if each not in unanswered]:
             images.pull(client, reference, mirrors, credentials, say, options["language"])
         fetching.write_plan()
     local = [
@@ -95,6 +104,22 @@ def fetch(
     ]
     fetched = [*fetching.lines(), *(f"image {reference}" for reference in pulls)]
     return {"changed": bool(fetched), "fetched": fetched, "artefacts": local + fetching.artefacts()}
+
+
+def unanswered_images(
+    references: Sequence[str], settings: Settings, mirrors: Mapping[str, Any], credentials: Mapping[str, Any]
+) -> dict[str, CodedError]:
+    """The images that no registry and no mirror gives to this machine, and why."""
+
+    def ask(reference: str) -> CodedError | None:
+        try:
+            registry.resolve(reference, settings.opener, mirrors, credentials)
+        except CodedError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
+        return {image: error for image, error in zip(references, pool.map(ask, references), strict=True) if error}
 
 
 def _is_local(item: Mapping[str, Any]) -> bool:
@@ -124,13 +149,32 @@ class Fetching:
         """Learn what the items are, from the last plan as far as it knows them, and see what is lacking."""
         known = {} if update else self._read_plan()
         for item in items:
-            key = _key(item)
-            if _is_local(item):
-                continue
-            if key not in known:
-                self.say(message("bundle_asking", self.lang, source=item["source"]))
-                known[key] = {**resolve(item, self.settings), "item": dict(item)}
-            self.plan[key] = known[key]
+            self._ask(item, known)
+        self._compare()
+
+    def ask_all(self, items: Sequence[Mapping[str, Any]], update: bool) -> list[CodedError]:
+        """The same, and of all items why they cannot be had, so that one run names every address that this machine does not reach."""
+        known = {} if update else self._read_plan()
+        problems = []
+        for item in items:
+            try:
+                self._ask(item, known)
+            except CodedError as error:
+                problems.append(error)
+        self._compare()
+        return problems
+
+    def _ask(self, item: Mapping[str, Any], known: dict[str, Any]) -> None:
+        key = _key(item)
+        if _is_local(item):
+            return
+        if key not in known:
+            self.say(message("bundle_asking", self.lang, source=item["source"]))
+            known[key] = {**resolve(item, self.settings), "item": dict(item)}
+        self.plan[key] = known[key]
+
+    def _compare(self) -> None:
+        """See what is lacking."""
         self.commands = [one for one in self.plan.values() if "command" in one and not self._has_all(one)]
         self.lacking = [
             file

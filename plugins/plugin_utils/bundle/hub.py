@@ -26,7 +26,8 @@ HUGGING_FACE = "https://huggingface.co"
 # Public addresses beside the hub itself, which is not reached from everywhere.
 MIRRORS = ("https://hf-mirror.com",)
 MODELSCOPE = "https://modelscope.cn"
-# Hugging Face answers 401 for a model that does not exist, too, unless a token is given.
+# Hugging Face answers 401 for a model that does not exist, too, unless a token is given; of a gated one it says so in X-Error-Code, as its client
+# reads it: huggingface_hub/utils/_http.py, hf_raise_for_status.
 _STATUS = {401: "hub_no_model_or_token", 403: "hub_gated", 404: "hub_no_model"}
 _ID = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+")
 
@@ -87,7 +88,9 @@ def _ask_one(hub: Hub, model: str, opener: OpenerDirector) -> Mapping[str, Any] 
         with opener.open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:
             content = json.loads(answer.read(LARGEST_BYTES))
     except urllib.error.HTTPError as error:
-        reason: Any = Text(_STATUS[error.code]) if error.code in _STATUS else explain(error)
+        gated = error.headers.get("X-Error-Code") == "GatedRepo"
+        code = "hub_gated" if gated else _STATUS.get(error.code)
+        reason: Any = Text(code) if code else explain(error)
     except (OSError, http.client.HTTPException) as error:
         reason = explain(error)
     except ValueError:

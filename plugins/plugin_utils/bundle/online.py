@@ -73,6 +73,9 @@ def online_wanted(
     # A folder on the hosts, and what a program of theirs fetches, is nothing to ask for here.
     models = [item for item in items if origins[item["fields"]["model"]].scheme in ("", "controller")]
     images = [one for one in image_items(heads, (), images_beside(hosts, hostvars)) if one["reference"]] if mine else []
+    # Of an image of the site's own, what it serves is known from here until a host has read it.
+    said = {str(image["reference"]): image for head in heads for image in head.get("bundle_images") or ()}
+    images = [{**one, **said.get(one["reference"], {})} for one in images]
     return {"images": images, "models": models, "problems": list(dict.fromkeys(problems))}
 
 
@@ -162,7 +165,7 @@ def _lacking(files: Sequence[Mapping[str, Any]], settings: Settings) -> list[Cod
             try:
                 size = remote_size(url, settings.opener)
             except CodedError as error:
-                wrong = error
+                wrong = OnlineError("online_lacks", answer=error)
                 continue
             if size in (None, file.get("size")):
                 return None

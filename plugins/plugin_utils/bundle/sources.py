@@ -19,7 +19,7 @@ from urllib.request import OpenerDirector
 
 from ansible_collections.baremetal.llm.plugins.module_utils._download import unprotected, without_password
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import packages, wheels
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import mirrored, remote_size
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import FetchError, mirrored, remote_size
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import needed_model_files, split_source
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
@@ -87,8 +87,18 @@ def _web(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[str, An
     _require_protected(str(item["source"]), urls, item.get("sha256"))
     size = item.get("size")
     if size is None:
-        size = remote_size(urls[0], settings.opener)
+        size = _size(urls, settings)
     return {"files": [{"path": item["path"], "urls": urls, "size": size, "sha256": item.get("sha256")}]}
+
+
+def _size(urls: Sequence[str], settings: Settings) -> int | None:
+    """The size at the first address that has the file. The error of the last one where none has it."""
+    for url in urls[:-1]:
+        try:
+            return remote_size(url, settings.opener)
+        except FetchError:
+            continue
+    return remote_size(urls[-1], settings.opener)
 
 
 def _toolkit(item: Mapping[str, Any], version: str, settings: Settings) -> dict[str, Any]:
@@ -179,7 +189,8 @@ def _missing(module: str, package: str) -> SourceError:
 
 def _refused(source: str, endpoint: str, variables: str, error: Exception) -> SourceError:
     text = " ".join(str(error).split())[:600]
-    return SourceError("source_refused", source=source, endpoint=endpoint, variables=variables, reason=text)
+    code = "source_certificate" if "CERTIFICATE_VERIFY_FAILED" in text else "source_refused"
+    return SourceError(code, source=source, endpoint=endpoint, variables=variables, reason=text)
 
 
 def _apt(item: Mapping[str, Any], name: str, settings: Settings) -> dict[str, Any]:

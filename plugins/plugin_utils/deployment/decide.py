@@ -16,7 +16,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container_user import user_problems
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import own_gpus, with_own_gpus
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import (
+    DEVICES,
+    device_names,
+    own_gpus,
+    with_own_gpus,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import (
     candidates,
     environment_section,
@@ -50,7 +55,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import NFTABLES, Network, backend_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import ranked_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY, STARTS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import STARTS, UNSURE, UNVERIFIED
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,7 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
                     "llm_interface": network.interfaces.get(host),
                     # The rest asks which one, and not whose.
                     PYTHON: environments[host].get("python"),
+                    **_part_of_gpus(plan, host, variables[host]),
                 },
                 cast(Any, variables[host]),
             )
@@ -180,6 +186,12 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             roles = {} if unknown else host_sections(deployment.of(host))
             decided["hosts"][host] = {**section, "network": sections[host], **roles}
     return decided
+
+
+def _part_of_gpus(plan: Mapping[str, Any], host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """What containers call the GPUs of a host that the plan uses, where it leaves out some that are of another kind."""
+    places = (plan.get("gpu_places") or {}).get(host)
+    return {DEVICES: device_names(places, list(gpus_of(variables)))} if places else {}
 
 
 def _of_run(question: Question) -> list[str]:
@@ -325,9 +337,14 @@ def _ray_open(
 
 def _narrow(name: str, plan: Mapping[str, Any], variables: Mapping[str, Any], language: str) -> list[dict[str, str]]:
     """A start that the prediction cannot promise is tried only where that is asked for."""
-    if plan["predicted"]["verdict"] != NARROWLY or is_true(variables.get("vllm_accept_narrow", False)):
+    if plan["predicted"]["verdict"] not in UNSURE or is_true(variables.get("vllm_accept_narrow", False)):
         return []
     margin = plan["predicted"]["margin"]
+    if plan["predicted"]["verdict"] == UNVERIFIED:
+        where, value = message("where_group", language, group=name), "vllm_accept_narrow: false"
+        return [
+            problem("plan_unverified", language, value=value, where=where, deployment=name, reason=margin["reason"])
+        ]
     other = next((one["change"] for one in plan["alternatives"] if one["verdict"] == STARTS), None)
     return [
         problem(

@@ -32,6 +32,7 @@ SETTINGS = (
     "objective",
     "interconnect",
     "accept_unknown_release",
+    "flavour",
 )
 # What CUDA takes of a GPU for the process itself, before vLLM looks how much is free: the least of CONTEXT_LEAST_BYTES in planner/predict.py.
 CONTEXT_MIB = 0.09 * 1024

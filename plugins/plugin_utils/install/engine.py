@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import method_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
+    Mirror,
     docker_repository,
     package_plan,
     system_of,
@@ -89,7 +90,8 @@ def decide_engine(
         offline=is_true(variables["llm_offline"]),
         has_repository=docker_repository(system_of(facts)) is not None,
     )
-    plan = package_plan(facts, "docker", method, version)
+    mirror = Mirror(str(variables["docker_repository_url"] or ""), str(variables["docker_repository_key"] or ""))
+    plan = package_plan(facts, "docker", method, version, mirror)
     records = select(read(), "docker") if method == "static" else []
     bundled, wanted = versions(records, version)
     archives = [record for record in records if str(record["version"]) == wanted]

@@ -113,6 +113,7 @@ TOOLKIT = [
 # What it was called before 1.14, or what came before it.
 OLD_TOOLKIT = ["nvidia-docker2", "nvidia-docker", "nvidia-container-runtime"]
 TOOLKIT_REPOSITORY = "https://nvidia.github.io/libnvidia-container"
+DOCKER_REPOSITORY = "https://download.docker.com"
 
 # First releases of Docker Engine that understand CDI (docker run --device nvidia.com/gpu=all), and that do so by default.
 # https://docs.docker.com/build/building/cdi/, https://docs.docker.com/engine/release-notes/28/#2820
@@ -140,34 +141,43 @@ def distribution_engine(system: System) -> list[str]:
     return []
 
 
-def docker_repository(system: System) -> dict[str, str] | None:
-    """Docker's own repository for a system; None where there is none."""
+class Mirror(NamedTuple):
+    """What stands in the place of a publisher's address, and where the key of its packages is; empty: the publisher's own."""
+
+    url: str = ""
+    key: str = ""
+
+
+NO_MIRROR = Mirror()
+
+
+def docker_repository(system: System, mirror: Mirror = NO_MIRROR) -> dict[str, str] | None:
+    """Docker's own repository for a system, or a mirror of it; None where there is none."""
     theirs = DOCKER_REPOSITORIES.get(system.distribution)
     if theirs is None:
         return None
-    base = "https://download.docker.com/linux/" + theirs
+    base = "{0}/linux/{1}".format((mirror.url or DOCKER_REPOSITORY).rstrip("/"), theirs)
+    key = mirror.key or base + "/gpg"
     if system.family == DEB:
-        return {"url": base, "suite": system.codename, "component": "stable", "key": base + "/gpg"}
+        return {"url": base, "suite": system.codename, "component": "stable", "key": key}
     release = CENTOS_RELEASES.get((system.distribution, system.release), system.release)
-    return {"url": "{0}/{1}/{2}/stable".format(base, release, system.arch), "key": base + "/gpg"}
+    return {"url": "{0}/{1}/{2}/stable".format(base, release, system.arch), "key": key}
 
 
-def toolkit_repository(system: System) -> dict[str, str] | None:
-    """NVIDIA's repository of the container toolkit: one for each family."""
-    key = TOOLKIT_REPOSITORY + "/gpgkey"
+def toolkit_repository(system: System, mirror: Mirror = NO_MIRROR) -> dict[str, str] | None:
+    """NVIDIA's repository of the container toolkit, or a mirror of it: one for each family."""
+    base = (mirror.url or TOOLKIT_REPOSITORY).rstrip("/")
+    key = mirror.key or base + "/gpgkey"
     if system.family == DEB:
-        return {
-            "url": "{0}/stable/deb/{1}".format(TOOLKIT_REPOSITORY, system.arch),
-            "suite": "/",
-            "component": "",
-            "key": key,
-        }
+        return {"url": "{0}/stable/deb/{1}".format(base, system.arch), "suite": "/", "component": "", "key": key}
     if system.family == RPM:
-        return {"url": "{0}/stable/rpm/{1}".format(TOOLKIT_REPOSITORY, system.arch), "key": key}
+        return {"url": "{0}/stable/rpm/{1}".format(base, system.arch), "key": key}
     return None
 
 
-def package_plan(facts: Mapping[str, Any], component: str, method: str, version: str = "") -> dict[str, Any]:
+def package_plan(
+    facts: Mapping[str, Any], component: str, method: str, version: str = "", mirror: Mirror = NO_MIRROR
+) -> dict[str, Any]:
     """What a method installs on a host: ``packages``, the ``repository`` they come from (None: whatever the host or the bundle
     has), and ``old``, packages that are in the way. A ``NAME=VERSION`` stands for a package in that version of its publisher.
 
@@ -181,7 +191,7 @@ def package_plan(facts: Mapping[str, Any], component: str, method: str, version:
             plan["old"] = ENGINE_PACKAGES.get(system.family, [])
         elif method in ("packages", "repository"):
             own = distribution_engine(system) if method == "packages" else []
-            plan["repository"] = docker_repository(system) if method == "repository" else None
+            plan["repository"] = docker_repository(system, mirror) if method == "repository" else None
             names = own or (DOCKER_CE if system.family else [])
             plan["packages"] = _pinned(names, version, "containerd.io") + MODULES_NEED
         else:
@@ -189,7 +199,7 @@ def package_plan(facts: Mapping[str, Any], component: str, method: str, version:
     elif component == "toolkit":
         plan["old"] = list(OLD_TOOLKIT) if method != "present" else []
         if method in ("packages", "repository"):
-            plan["repository"] = toolkit_repository(system) if method == "repository" else None
+            plan["repository"] = toolkit_repository(system, mirror) if method == "repository" else None
             plan["packages"] = _pinned(TOOLKIT, version)
     return plan
 

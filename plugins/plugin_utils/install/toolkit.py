@@ -11,6 +11,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Recor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import install_error, merged, versions
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import method_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
+    Mirror,
     engine_options_for_cdi,
     package_plan,
     system_of,
@@ -45,7 +46,8 @@ def decide_toolkit(
         offline=is_true(variables["llm_offline"]),
         has_repository=toolkit_repository(system_of(variables["ansible_facts"])) is not None,
     )
-    plan = package_plan(variables["ansible_facts"], "toolkit", method, version)
+    mirror = Mirror(*(str(variables[f"{prefix}repository_{part}"] or "") for part in ("url", "key")))
+    plan = package_plan(variables["ansible_facts"], "toolkit", method, version, mirror)
     records = archives if method == "bundle" else []
     bundled, wanted = versions(records, version)
     named = variables.get(prefix + "packages")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns impo
 
 # With less context than this on one host, hosts that are alike serve a model together.
 USABLE_CONTEXT = 4096
+GATEWAY = "llm_gateway"
+# Whose key the gateway has at first: it serves nobody without one.
+FIRST_CLIENT = "users"
 KEYS = ("name", "memory_mib", "compute_capability")
 
 
@@ -178,6 +182,7 @@ def propose(hosts: Sequence[FoundHost], model: str, config: Mapping[str, Any], l
 
 
 def _context(plan: Mapping[str, Any]) -> int:
+    """The planned tokens of a conversation."""
     return int((plan.get("settings") or {}).get("max_model_len") or 0)
 
 
@@ -187,6 +192,8 @@ def _plan(hosts: Sequence[FoundHost], version: str, config: Mapping[str, Any], l
     return planned
 
 
+# What Ansible puts before what ssh says.
+_WRAPPED = re.compile(r"^(Task failed: |Failed to connect to the host via ssh: |ssh: )+")
 # What ssh and Ansible say of a host, by a part of it: the code of what to do.
 _WHY = (
     ("permission denied", "discover_login"),
@@ -205,13 +212,13 @@ _WHY = (
 
 def unreached(name: str, said: str, language: str) -> dict[str, str]:
     """A host that did not answer, or not as it has to: what was said, and what to do."""
-    text = " ".join(str(said).split())
+    text = " ".join(_WRAPPED.sub("", str(said)).split())
     advice = next((code for part, code in _WHY if part in text.lower()), "discover_other")
     return problem(
         "discover_unreached",
         language,
         value=text[:300],
-        where=message("where_host", language, host=name),
+        where="-e llm_hosts",
         host=name,
         advice=message(advice, language, host=name),
     )
@@ -246,13 +253,20 @@ def fleet_table(hosts: Sequence[FoundHost], language: str) -> list[str]:
 def inventory_files(
     hosts: Sequence[FoundHost], proposal: Proposal, model: str, settings: Mapping[str, Any], day: str, language: str
 ) -> dict[str, str]:
-    """The texts of an inventory by path. ``settings`` are what reaches the hosts (``ansible_user`` and the like), as they were given."""
+    """The texts of an inventory by path. ``settings`` are what reaches the hosts (``ansible_user`` and the like) and the site's mirrors, as given."""
     files = {
         "hosts.yml": _hosts_file(hosts, proposal, day, language),
         "group_vars/all.yml": _all_file(hosts, proposal, settings, language),
     }
+    # A prompt that one replica takes must not be too long for another.
+    lengths = {_context(one.plan) for one in proposal.deployments}
+    same = min(lengths) if len(lengths) > 1 else 0
     for one in proposal.deployments:
-        files[f"group_vars/{one.name}.yml"] = _deployment_file(one, hosts, model, language)
+        files[f"group_vars/{one.name}.yml"] = _deployment_file(one, hosts, model, same, language)
+    if len(proposal.deployments) > 1:
+        files[f"group_vars/{GATEWAY}.yml"] = (
+            _comment("discover_file_keys", language) + f"---\ngateway_keys:\n  - name: {FIRST_CLIENT}\n"
+        )
     return files
 
 
@@ -280,7 +294,7 @@ def _hosts_file(hosts: Sequence[FoundHost], proposal: Proposal, day: str, langua
         lines += [f"            {name}:\n" for name in one.hosts]
     if len(proposal.deployments) > 1:
         lines.append(_comment("discover_file_gateway", language, indent="    "))
-        lines.append(f"    llm_gateway:\n      hosts:\n        {proposal.deployments[0].hosts[0]}:\n")
+        lines.append(f"    {GATEWAY}:\n      hosts:\n        {proposal.deployments[0].hosts[0]}:\n")
     lines.append("  hosts:\n")
     named = [by_name[name] for one in proposal.deployments for name in one.hosts]
     for host in named:
@@ -299,11 +313,13 @@ def _all_file(hosts: Sequence[FoundHost], proposal: Proposal, settings: Mapping[
     used = [host for host in hosts if any(host.name in one.hosts for one in proposal.deployments)]
     online = all(host.reached for host in used)
     lines = [_comment("discover_file_reach", language), "---\n".join(["", ""])]
-    lines += [f"{name}: {_scalar(value)}\n" for name, value in settings.items()]
+    reach = {name: value for name, value in settings.items() if name.startswith("ansible_")}
+    lines += [f"{name}: {_scalar(value)}\n" for name, value in reach.items()]
     lines.append("# " + message("discover_file_pipelining", language) + "\nansible_ssh_pipelining: true\n\n")
     lines.append(f"llm_language: {language}\n\n")
     lines.append(_comment("discover_file_online" if online else "discover_file_offline", language))
     lines.append(f"llm_offline: {_scalar(not online)}\n")
+    lines += [f"{name}: {_scalar(value)}\n" for name, value in settings.items() if name not in reach]
     if not online:
         systems = sorted({host.system for host in used if host.system})
         kernels = sorted({host.kernel for host in used if host.kernel})
@@ -315,17 +331,28 @@ def _all_file(hosts: Sequence[FoundHost], proposal: Proposal, settings: Mapping[
     return "".join(lines)
 
 
-def _deployment_file(one: Proposed, hosts: Sequence[FoundHost], model: str, language: str) -> str:
+def _is_copy(found: Mapping[str, Any], model: str) -> bool:
+    """Whether a folder with weights is that of a model, by its name. In the cache of a hub's client there are links that lead out of the folder."""
+    name = str(found["name"]).rpartition("/")[2].rpartition("--")[2]
+    wanted = model.rstrip("/").rpartition("/")[2]
+    is_folder = found["format"] != "gguf" and "/snapshots/" not in str(found["path"])
+    return is_folder and name.lower() == wanted.lower()
+
+
+def _deployment_file(one: Proposed, hosts: Sequence[FoundHost], model: str, same: int, language: str) -> str:
     lines = [_comment("discover_file_deployment", language, name=one.name), "---\n"]
     lines.append(f"vllm_model: {_scalar(model)}\n")
     lines.append(f"vllm_version: {_scalar(one.version)} # {message('discover_file_release', language)}\n")
     length = (one.plan.get("settings") or {}).get("max_model_len")
     requests = (one.plan.get("predicted") or {}).get("max_concurrency")
-    if length and requests:
+    if same:
+        lines.append(f"vllm_max_model_len: {same} # {message('discover_file_same', language)}\n")
+    elif length and requests:
         said = {"length": f"{int(length):,}", "requests": f"{int(requests):,}"}
         lines.append(_comment("discover_file_plan", language, **said))
-    paths = [{m["path"] for m in host.models if m["name"] == model} for host in hosts if host.name in one.hosts]
-    shared = set.intersection(*paths) if paths else set()
+    paths = [{m["path"] for m in host.models if _is_copy(m, model)} for host in hosts if host.name in one.hosts]
+    shared = sorted(set.intersection(*paths)) if paths else []
     if shared:
-        lines.append(_comment("discover_file_weights", language, path=sorted(shared)[0]))
+        lines.append(_comment("discover_file_weights", language))
+        lines.append(f"models_source: {_scalar('host:' + shared[0])}\n")
     return "".join(lines)

@@ -11,7 +11,8 @@ from ansible import constants as C
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, reason, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import said_fleet
 
 
 def explained(result: dict[str, Any], lang: Any) -> dict[str, Any]:
@@ -23,12 +24,32 @@ def explained(result: dict[str, Any], lang: Any) -> dict[str, Any]:
     return {**kept, "msg": message(result["code"], lang, **result["values"])}
 
 
-def refuse(problems: Sequence[Mapping[str, str]], lang: str, result: Mapping[str, Any] | None = None) -> NoReturn:
-    """End an action that refuses. The problems are printed here, once: Ansible would print them twice, and once as one line of JSON."""
-    Display().display("\n" + render(problems, lang) + "\n", color=C.COLOR_ERROR)
+def refuse(
+    problems: Sequence[Mapping[str, str]], lang: str, result: Mapping[str, Any] | None = None, more: str = ""
+) -> NoReturn:
+    """End an action that refuses. The problems are printed here, once: Ansible would print them twice, and once as one line of JSON.
+
+    ``more`` is a line below them.
+    """
+    said = render(problems, lang) + (f"\n\n{more}" if more else "")
+    Display().display(f"\n{said}\n", color=C.COLOR_ERROR)
     code = "refused_one" if len(problems) == 1 else "refused_more"
-    said = {**(result or {}), "changed": False, "problems": [one["code"] for one in problems]}
-    raise AnsibleActionFail(message(code, lang, count=len(problems)), result=said)
+    fields = {**(result or {}), "changed": False, "problems": [one["code"] for one in problems]}
+    raise AnsibleActionFail(message(code, lang, count=len(problems)), result=fields)
+
+
+def refuse_text(text: str, lang: str, result: Mapping[str, Any] | None = None) -> NoReturn:
+    """End an action that refuses with a text of several lines, which is printed here, once."""
+    if "\n" not in text:
+        raise AnsibleActionFail(text, result=dict(result or {}))
+    Display().display(f"\n{text}\n", color=C.COLOR_ERROR)
+    raise AnsibleActionFail(message("refused_above", lang), result=dict(result or {}))
+
+
+def refuse_fleet(error: Exception, variables: Mapping[str, Any], lang: str) -> NoReturn:
+    """The same of a fleet of the command line that cannot be read or served."""
+    where = message("where_command_line", lang)
+    refuse([problem("fleet_not_read", lang, said_fleet(variables), where, why=reason(error, lang))], lang)
 
 
 class SpeakingAction(NormalAction):  # type: ignore[misc,unused-ignore]

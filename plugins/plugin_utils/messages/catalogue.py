@@ -128,7 +128,7 @@ def render(problems: Sequence[Mapping[str, str]], lang: str = "en", header: str 
     for number, entry in enumerate(problems, start=1):
         mark = f"{number}. "
         indent = " " * len(mark)
-        lines += ["", mark + entry["what"]]
+        lines += ["", mark + entry["what"].replace("\n", "\n" + indent)]
         for key, label in labels:
             pad = "　" if language(lang) == "zh" else " "
             lines.append(indent + label + pad * (width - len(label)) + (" " if pad == " " else "") + entry[key])

@@ -11,6 +11,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import attention as facts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.attention import Backend
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.flavours import Flavour
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
@@ -22,6 +23,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 
 LETTERS = {"float16": "h", "bfloat16": "b", "float32": "f"}
+DTYPE_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4}
 
 
 class Choice(NamedTuple):
@@ -46,7 +48,10 @@ def backends(engine: str, kind: str, key: tuple[int, ...], capability: tuple[int
 def choose(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Choice | None:
     """The backend for a model on a GPU; None where the release has none at all."""
     key = settings.release.key
-    kind = "mla" if latent(model, settings) else "gqa"
+    if settings.flavour is not None and gpu.capability_text in settings.flavour.gpus:
+        own = _of_flavour(settings.flavour, gpu)
+        return Choice(own, tuple(refused for _dummy, refused in _lacks(own, model, settings, gpu, dtype)))
+    kind = "gqa" if not latent(model, settings) else "sparse" if sparse(model) else "mla"
     passes = at(facts.PASSES_ON[settings.engine], key)
     last: Choice | None = None
     for one in backends(settings.engine, kind, key, gpu.capability):
@@ -57,10 +62,21 @@ def choose(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Choice | N
     return last
 
 
+def _of_flavour(flavour: Flavour, gpu: Gpu) -> Backend:
+    """The backend of a fork. Of its head and block sizes nothing is known."""
+    fp8 = gpu.capability if flavour.fp8_cache else None
+    return Backend(flavour.backend, gpu.capability, (99, 0), "*", "*", "h", fp8, gpu.capability, True, True, None)
+
+
 def latent(model: Model, settings: Settings) -> bool:
     """Whether the model has multi-head latent attention, and the release runs it as such."""
     kept = keeps_latent(settings.engine, settings.release.key, settings.environment)
     return kept and any(layer.attention.kind == "mla" for layer in model.layers)
+
+
+def sparse(model: Model) -> bool:
+    """Whether attention reads only the keys that an indexer chooses."""
+    return any(layer.attention.indexer for layer in model.layers)
 
 
 def check(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype: str) -> Iterator[StartError]:
@@ -69,6 +85,14 @@ def check(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype: str) -> 
     choice = choose(model, settings, gpu, dtype)
     if choice is not None:
         yield from choice.errors
+    elif latent(model, settings) and sparse(model):
+        yield start_error(
+            "feature_not_supported",
+            "start_attention_sparse",
+            gpu=gpu.name,
+            capability=gpu.capability_text,
+            version=settings.release.asked,
+        )
     elif latent(model, settings):
         environment = {**settings.environment, "VLLM_MLA_DISABLE": "1"}
         yield start_error(
@@ -79,7 +103,7 @@ def check(model: Model, settings: Settings, gpus: Sequence[Gpu], dtype: str) -> 
             version=settings.release.asked,
         )
     yield from _engine(settings, gpu, choice)
-    yield from _named(settings, gpu)
+    yield from _named(model, settings, gpu, dtype)
     steps = settings.raw.get("num_scheduler_steps")
     if (
         choice
@@ -117,30 +141,38 @@ def _engine(settings: Settings, gpu: Gpu, choice: Choice | None) -> Iterator[Sta
     yield start_error("feature_not_supported", "start_v1_refused", fix, gpu=gpu.name, version=settings.release.asked)
 
 
-def _named(settings: Settings, gpu: Gpu) -> Iterator[StartError]:
-    """A backend that VLLM_ATTENTION_BACKEND names and that the GPU does not run. V0 passes on from FlashAttention by itself."""
-    name = settings.environment.get("VLLM_ATTENTION_BACKEND", "")
+def _named(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Iterator[StartError]:
+    """A backend that is named and that the GPU does not run, or that lacks something. V0 passes on from FlashAttention by itself."""
+    option, key = settings.raw.get("attention_backend"), settings.release.key
+    name = str(option or settings.environment.get("VLLM_ATTENTION_BACKEND", ""))
+    fix: Fix = {"attention_backend": None} if option else _without(settings, "VLLM_ATTENTION_BACKEND")
     rows = facts.BACKENDS.get(name, [])
     since = release_key(rows[0][0]) if rows else None
     least = facts.NAMED_LEAST.get(name)
-    if least is None and since is not None and settings.release.key >= since:
-        least = at(rows, settings.release.key).least
-    if least is None or gpu.capability >= least or (settings.engine == "V0" and name == "FLASH_ATTN"):
+    if least is None and since is not None and key >= since:
+        least = at(rows, key).least
+    if least is None or (settings.engine == "V0" and name == "FLASH_ATTN"):
         return
-    yield start_error(
-        "feature_not_supported",
-        "start_attention_named",
-        _without(settings, "VLLM_ATTENTION_BACKEND"),
-        name=name,
-        gpu=gpu.name,
-        least="{}.{}".format(*least),
-    )
+    if gpu.capability < least:
+        yield start_error(
+            "feature_not_supported",
+            "start_attention_named",
+            fix,
+            name=name,
+            gpu=gpu.name,
+            least="{}.{}".format(*least),
+        )
+    elif rows and key >= release_key(facts.NAMED_CHECKED_SINCE) and not latent(model, settings):
+        refused = next(_lacks(at(rows, key), model, settings, gpu, dtype), None)
+        if refused is not None:
+            yield refused[1]._replace(fixes=(fix,))
 
 
 def _lacks(one: Backend, model: Model, settings: Settings, gpu: Gpu, dtype: str) -> Iterator[tuple[str, StartError]]:
     """What the start asks of a backend that it cannot do: what it is, and the error."""
     said = {"backend": one.name, "gpu": gpu.name, "version": settings.release.asked}
-    if one.earlier_keys is None or gpu.capability < one.earlier_keys:
+    # What Triton does not compile for Volta in 16 bits it does in 32.
+    if (one.earlier_keys is None or gpu.capability < one.earlier_keys) and dtype != "float32":
         above = at(changes.V0_AUTO_CHUNKED_ABOVE, settings.release.key) or 0
         for name, active in (
             ("enable_chunked_prefill", settings.chunked_prefill),
@@ -181,6 +213,9 @@ def _lacks(one: Backend, model: Model, settings: Settings, gpu: Gpu, dtype: str)
                     **said,
                 ),
             )
+    sinks = any(layer.attention.sinks for layer in model.layers)
+    if sinks and (one.sinks is None or not one.sinks[0] <= gpu.capability < one.sinks[1]):
+        yield "sinks", start_error("architecture_not_supported", "start_attention_sinks", **said)
     if settings.kv_dtype.startswith("fp8") and (one.fp8 is None or gpu.capability < one.fp8):
         yield (
             "fp8",
@@ -194,6 +229,17 @@ def _lacks(one: Backend, model: Model, settings: Settings, gpu: Gpu, dtype: str)
         yield (
             "dtype",
             start_error("dtype_not_supported", "start_attention_dtype", {"dtype": "half"}, dtype=dtype, **said),
+        )
+    largest = max((layer.attention.head_dim for layer in model.layers if layer.attention.kind == "gqa"), default=0)
+    least, below = facts.SHARED_MEMORY
+    wide = one.name in facts.SHARED_MEMORY_BACKENDS and least <= gpu.capability < below
+    if wide and largest * DTYPE_BYTES[dtype] >= facts.SHARED_MEMORY_HEAD:
+        fixes = ({"dtype": "half"},) if dtype == "float32" else ()
+        yield (
+            "shared memory",
+            start_error(
+                "feature_not_supported", "start_attention_shared_memory", *fixes, head=largest, dtype=dtype, **said
+            ),
         )
 
 

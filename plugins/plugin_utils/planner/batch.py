@@ -56,7 +56,8 @@ def v0_batch(raw: Mapping[str, Any], model: Model, key: tuple[int, ...], max_mod
     above = at(changes.V0_AUTO_CHUNKED_ABOVE, key)
     lora = fields.truth(raw.get("enable_lora"), "settings.enable_lora")
     caching = key < release_key("0.6.0") and fields.truth(raw.get("enable_prefix_caching"), "settings")
-    latent = latent and any(layer.attention.kind == "mla" for layer in model.layers)
+    # 0.7 turns chunked prefill on, sizes the batch by it, and only then off for MLA.
+    latent = latent and key >= release_key("0.8.0") and any(layer.attention.kind == "mla" for layer in model.layers)
     steady = not (lora or model.slides or caching or latent or model.traits.get("vision"))
     automatic = above is not None and max_model_len > above and steady
     chunked = fields.truth(raw.get("enable_chunked_prefill"), "settings.enable_chunked_prefill", automatic)

@@ -12,7 +12,9 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.attention import latent
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.registry import registry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
@@ -25,10 +27,12 @@ CODE = "options_conflict"
 def check(model: Model, settings: Settings, method: str | None, gpus: Sequence[Gpu]) -> Iterator[StartError]:
     """Errors of combinations. ``method`` is the quantisation's name that the release runs."""
     yield from _windows(model, settings)
-    yield from _lora(settings, method, min(gpus, key=lambda one: one.capability))
+    yield from _lora(model, settings, method, min(gpus, key=lambda one: one.capability))
+    yield from _offload(model, settings, method)
     yield from _experts(model, settings)
     yield from _blocks(settings)
     yield from _bitsandbytes(settings, method)
+    yield from _formats(model, settings)
     yield from _contexts(model, settings)
     yield from _scheduler(settings)
     yield from _others(settings, method)
@@ -82,10 +86,18 @@ def _windows(model: Model, settings: Settings) -> Iterator[StartError]:
         yield _together(settings, "enable_chunked_prefill", Text("start_sliding_window"))
 
 
-def _lora(settings: Settings, method: str | None, gpu: Gpu) -> Iterator[StartError]:
+def _lora(model: Model, settings: Settings, method: str | None, gpu: Gpu) -> Iterator[StartError]:
     if settings.lora is None:
         return
     key = settings.release.key
+    most_words = at(changes.LORA_VOCABULARY, key)
+    if model.vocabulary > most_words:
+        said = {"version": settings.release.asked, "most": most_words, "vocabulary": model.vocabulary}
+        yield start_error("feature_not_supported", "start_lora_vocabulary", {"enable_lora": None}, **said)
+    rows = [row for row in registry().get(model.architecture, ()) if within(key, row.since, row.last)]
+    if rows and all(row.lora is None or key < release_key(row.lora) for row in rows):
+        said = {"version": settings.release.asked, "architecture": model.architecture}
+        yield start_error("feature_not_supported", "start_lora_architecture", {"enable_lora": None}, **said)
     least = at(changes.LORA_LEAST, key)
     if gpu.capability < least:
         capability = "{}.{}".format(*least)
@@ -105,6 +117,23 @@ def _lora(settings: Settings, method: str | None, gpu: Gpu) -> Iterator[StartErr
     if most is not None and 0 < _number(most) < settings.lora[0]:
         yield _together(
             settings, "max_cpu_loras", _above("max_loras", int(_number(most))), "max_cpu_loras", "max_loras"
+        )
+
+
+def _offload(model: Model, settings: Settings, method: str | None) -> Iterator[StartError]:
+    """Weights in the host's memory that V0 does not find again."""
+    if not settings.cpu_offload or settings.engine != "V0":
+        return
+    key, name = settings.release.key, str(method)
+    lost: list[str | Text] = ["enable_lora"] if settings.lora is not None and key < release_key("0.7.1") else []
+    broken = within(key, *changes.MARLIN_OFFLOAD_BROKEN) and (name.endswith("_marlin") or name == "fp8")
+    if name in changes.V0_OFFLOAD_LACKS or broken:
+        lost.append(Text("start_checkpoint_of", method=name))
+    if latent(model, settings):
+        lost.append(Text("start_latent"))
+    for other in lost:
+        yield start_error(
+            CODE, "start_offload_loses", {"cpu_offload_gb": None}, version=settings.release.asked, other=other
         )
 
 
@@ -150,6 +179,13 @@ def _bitsandbytes(settings: Settings, method: str | None) -> Iterator[StartError
         )
     if within(key, *changes.BITSANDBYTES_EAGER) and not settings.eager:
         yield _needs(settings, "quantization", "enforce_eager", True)
+
+
+def _formats(model: Model, settings: Settings) -> Iterator[StartError]:
+    # _verify_load_format in vllm/config.py
+    pickled = settings.raw.get("load_format") == "pt"
+    if pickled and model.architecture == "MixtralForCausalLM" and settings.release.key <= release_key("0.4.0.post1"):
+        yield _together(settings, model.architecture, "load_format pt", "load_format")
 
 
 def _contexts(model: Model, settings: Settings) -> Iterator[StartError]:

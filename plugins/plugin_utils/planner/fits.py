@@ -19,7 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import ranked, read_task
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import chosen, read_task
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NOT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, release_key
@@ -47,7 +47,7 @@ class Fit(NamedTuple):
     model: str
     precision: str  # bfloat16, float16, float32, FP8, AWQ 4-bit
     weights: int  # bytes of a whole copy
-    verdict: str  # starts, starts_narrowly, does_not_start
+    verdict: str  # starts, starts_narrowly, not_verified, does_not_start
     hosts: int = 0
     gpus: int = 0
     copies: int = 0
@@ -137,7 +137,7 @@ def _fit(
         return Fit(entry.model, _precision(model, _usual_dtype(model, gpus)), weights, NOT, reason=TOO_LARGE)
     nodes = [{"host": name, "gpus": gpus} for name in names[:count]]
     task, _reasons = read_task(entry.config, nodes, {"vllm_version": release})
-    best = ranked(task)[0]
+    best = chosen(task)[0][1][0]
     prediction, placement = best.prediction, best.placement
     said = Fit(entry.model, _precision(model, prediction.dtype), weights, prediction.verdict)
     if prediction.error is not None:

@@ -15,8 +15,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.archite
     CONFIG_DEFAULTS,
     DEFAULTS,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.registry import converted_from, registry
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.towers import MROPE_LENGTH
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import Quantization, read_quantization
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.towers import Tower, read_tower
 
 
 class Attention(NamedTuple):
@@ -88,6 +91,7 @@ class Model(NamedTuple):
     uniform: bool = False  # all layers are alike
     scaling: Mapping[str, Any] | None = None  # rope_scaling as config.json has it
     soft_cap: bool = False  # attention logits are capped (Gemma 2)
+    tower: Tower | None = None  # the encoder of images
     window_from: int | None = None  # the layer from which on a sliding window holds (Qwen's max_window_layers)
 
     @property
@@ -114,8 +118,14 @@ def _trait(traits: Mapping[str, Any], name: str, config: Mapping[str, Any]) -> A
     return value
 
 
+def _row_of(name: str) -> Mapping[str, Any] | None:
+    """Of an architecture, or of the text model that releases make into it."""
+    source = converted_from(name)
+    return ARCHITECTURES.get(name) or (ARCHITECTURES.get(source[0]) if source else None)
+
+
 def _traits_of(name: str) -> dict[str, Any]:
-    row = ARCHITECTURES[name]
+    row = _row_of(name) or {}
     traits = dict(_traits_of(row["base"])) if "base" in row else dict(DEFAULTS)
     traits.update({key: value for key, value in row.items() if key != "base"})
     return traits
@@ -150,13 +160,15 @@ def _architecture(config: Mapping[str, Any]) -> tuple[str, bool]:
     if isinstance(names, str):
         names = [names]
     for name in names:
-        if name in ARCHITECTURES:
+        if _row_of(str(name)):
             return str(name), True
     if not names:
         by_type = BY_MODEL_TYPE.get(str(config.get("model_type") or ""))
         if by_type:
             return by_type, True
-    return str(names[0]) if names else str(config.get("model_type") or "unknown"), False
+    # Of several the release takes the first one that it has.
+    found = next((name for name in names if name in registry()), names[0] if names else None)
+    return str(found or config.get("model_type") or "unknown"), False
 
 
 def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) -> Model:
@@ -172,11 +184,6 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
         config.update({key: defaults[key] for key in assumed})
         warnings.append(Text("start_config_incomplete", names=", ".join(assumed)))
     if not known:
-        warnings.append(
-            Text(
-                "start_architecture_unknown", architecture=name, hint="" if tensors else Text("start_architecture_hint")
-            )
-        )
         if config.get("attention_bias") is not None:
             traits["qkv_bias"] = "config:attention_bias:false"
             traits["o_bias"] = "config:attention_bias:false"
@@ -184,8 +191,6 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
             traits["layout"] = "moe"
         if config.get("kv_lora_rank"):
             traits["attention"] = "mla"
-    if traits.get("vision"):
-        warnings.append(Text("start_vision", architecture=name))
     hidden = fields.needed_whole(config, ("hidden_size", "n_embd", "d_model"), "config")
     count = fields.needed_whole(config, ("num_hidden_layers", "n_layer", "num_layers", "n_layers"), "config")
     heads = fields.needed_whole(config, ("num_attention_heads", "n_head", "n_heads"), "config")
@@ -230,6 +235,7 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
         name=str(outer.get("_name_or_path") or ""),
         uniform=all(layer is layers[0] or layer == layers[0] for layer in layers),
         soft_cap=bool(config.get("attn_logit_softcapping")),
+        tower=read_tower(traits["vision"], outer, hidden) if isinstance(traits.get("vision"), str) else None,
         window_from=fields.whole(config, ("max_window_layers",), "config", lowest=0),
         scaling=config["rope_scaling"] if isinstance(config.get("rope_scaling"), Mapping) else None,
     )
@@ -299,6 +305,9 @@ def _rope(config: Mapping[str, Any], layers: tuple[Layer, ...], original: float)
     """Positions and rotary size of each cos/sin cache: one for each distinct rope."""
     positions = _scaled_positions(config.get("rope_scaling"), original)
     parameters = config.get("rope_parameters")
+    for section in (config.get("rope_scaling"), parameters):
+        if isinstance(section, Mapping) and section.get("mrope_section"):
+            positions = int(original) * MROPE_LENGTH
     partial = config.get("partial_rotary_factor") or config.get("rotary_pct")
     if partial is None and isinstance(parameters, Mapping):
         partial = parameters.get("partial_rotary_factor")

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -32,10 +34,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies imp
     NONE_FOUND,
     applied,
     find,
+    outcome,
     sentence,
     smallest,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import executor_of, normalise
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import executor_of, is_own, normalise
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.validity import pipelines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import (
     Release,
@@ -63,11 +66,12 @@ MENDED = (
     "enable_chunked_prefill",
     "max_num_batched_tokens",
     "max_num_seqs",
+    "swap_space",
 )
 # Of a wish, what says how a start is predicted and is no option of it.
 PREDICTED_BY = (
     *("vllm_version", "compute_capabilities", "cuda_code", "environment", "free_memory_mib", "engine"),
-    "accept_unknown_release",
+    *("accept_unknown_release", "flavour"),
 )
 # Sizes and releases were compared before.
 SHAPE = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size", "vllm_version")
@@ -80,8 +84,8 @@ CONTEXT_STEP, CONTEXT_PARTS = 256, 16
 MAX_SHAPES, MAX_SPANNING = 8, 4
 MAX_ALTERNATIVES = 14
 MIB, GIB = 1024**2, 1024**3
-# Of a host's memory: the swap space of the V0 engine for each GPU, where nothing is said (vllm/config.py), and what the system needs.
-SWAP_SPACE_GIB, HOST_RESERVE_GIB = 4, 2
+# Of a host's memory: what the system needs.
+HOST_RESERVE_GIB = 2
 # More context and more requests at once than this no longer decide between shapes.
 VALUED_CONTEXT, VALUED_REQUESTS = 32768, 32
 
@@ -90,6 +94,7 @@ class Node(NamedTuple):
     host: str
     gpus: tuple[Gpu, ...]
     memory: int | None = None  # of the host, bytes; None if it is not known
+    places: tuple[int, ...] | None = None  # which of the host's GPUs these are; None for all of them
 
 
 class Placement(NamedTuple):
@@ -99,12 +104,17 @@ class Placement(NamedTuple):
     pp: int
     nodes: tuple[tuple[str, tuple[int, ...]], ...]
     gpus: tuple[Gpu, ...]
+    copies: int = 1  # of the model behind one server (data_parallel_size)
 
     def words(self) -> str:
         return f"tensor_parallel_size {self.tp}, pipeline_parallel_size {self.pp}"
 
     @property
     def world(self) -> int:
+        return self.of_copy * self.copies
+
+    @property
+    def of_copy(self) -> int:
         return self.tp * self.pp
 
     @property
@@ -205,12 +215,14 @@ def shapes(task: Task) -> list[tuple[int, int]]:
 def _executor(task: Task, placement: Placement) -> str | None:
     asked = executor_of(task.wishes.get("distributed_executor_backend"))
     key = task.release.key
+    if fields.truth(task.wishes.get("worker_use_ray"), "request.worker_use_ray"):
+        return asked
     without_option = key < release_key(changes.EXECUTOR_OPTION_SINCE)
     if asked:
         # Before there was an option, several ranks had Ray and one had nothing, which needs no word.
-        implied = "ray" if placement.world > 1 else "uni"
+        implied = "ray" if placement.of_copy > 1 else "uni"
         return None if without_option and asked == implied else asked
-    if without_option or placement.world == 1:
+    if without_option or placement.of_copy == 1:
         return None
     without_ray = not fields.truth(task.wishes.get("image_has_ray"), "request.image_has_ray", True)
     return "ray" if placement.spans_nodes and not without_ray else "mp"
@@ -238,23 +250,27 @@ def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], mode
         if task.wishes.get(name) is not None and name not in settings:  # a remedy may set another environment
             raw[name] = task.wishes[name]
     raw["nodes"] = [len(ranks) for _dummy, ranks in placement.nodes] or None
-    return predict(
-        model or task.model, list(placement.gpus), raw, task.memo, task.experience.correction, task.experience.proven
-    )
+    memory = [node.memory for node in task.nodes if node.memory and node.host in dict(placement.nodes)]
+    if memory and "host_memory_mib" not in raw:
+        raw["host_memory_mib"] = min(memory) // MIB
+    past = task.experience
+    found = predict(model or task.model, list(placement.gpus), raw, task.memo, past.correction, past.proven)
+    return found._replace(ranks=found.ranks * placement.copies)
 
 
 def _try(task: Task, placement: Placement, settings: dict[str, Any], model: Model | None = None) -> Candidate:
     """Predict, and mend what the release would refuse of the planner's own choice: options that the user left open."""
     prediction = _predict(task, placement, settings, model)
     causes: list[tuple[Fix, StartError]] = []
+    tried = [settings]
     while prediction.error is not None and len(causes) < len(MENDED):
         error = prediction.error
-        fix = next(
-            (fix for fix in error.fixes if all(name in MENDED and name not in task.wishes for name in fix)), None
-        )
-        if fix is None or error.code in MEMORY_CODES or applied(settings, fix) == settings:
+        open_fixes = [fix for fix in error.fixes if all(name in MENDED and name not in task.wishes for name in fix)]
+        fix = next((fix for fix in open_fixes if applied(settings, fix) not in tried), None)
+        if fix is None or error.code in MEMORY_CODES:
             break
         settings = applied(settings, fix)
+        tried.append(settings)
         causes.append((fix, error))
         prediction = _predict(task, placement, settings, model)
     return Candidate(placement, settings, prediction, causes=tuple(causes))
@@ -278,11 +294,12 @@ def _fitted(task: Task, settings: Mapping[str, Any], first: Candidate, safe: boo
     if _fits(first, safe):
         return _with_length(first)
     best = first
-    whole = first.prediction.settings.max_model_len
+    whole = too_long = first.prediction.settings.max_model_len
     for context in [whole, *[length for length in CONTEXTS if length < whole]]:
         one = first if context == whole else _try(task, first.placement, dict(settings, max_model_len=context))
-        if _fits(one, safe):
-            return one
+        if _fits(one, safe):  # beyond what is valued, more requests at once are worth more than a longer context
+            return one if context >= VALUED_CONTEXT else _lengthened(task, one, too_long, safe)
+        too_long = context
         prediction = one.prediction
         longest = (prediction.longest_safe if safe else int((prediction.longest or 0) * CONTEXT_MARGIN)) or 0
         code = prediction.error.code if prediction.error else ""
@@ -406,7 +423,7 @@ def read_task(model: Any, nodes: Any, request: Any = None, language: str = "en")
         raise InputError(
             "request.interconnect", "input_one_of", allowed=", ".join(INTERCONNECTS), found=wishes["interconnect"]
         )
-    weakest = min((gpu for node in hosts for gpu in node.gpus), key=lambda gpu: (gpu.capability, gpu.total))
+    weakest = _weakest(hosts)
     reasons: list[Text] = []
     if wishes.get("vllm_version") is None:
         advice = recommended_release({"compute_capability": weakest.capability_text}, language)
@@ -424,24 +441,72 @@ def ranked(task: Task) -> list[Candidate]:
     return sorted(candidates, key=lambda one: _score(task, one), reverse=True)
 
 
+def chosen(task: Task) -> list[tuple[Task, list[Candidate]]]:
+    """What each choice of GPUs can do, the best of them first: all of them, and where they differ each kind alone and all but the weakest ones."""
+    tried = [(one, ranked(one)) for one in [task, *_parts(task)]]
+    return sorted(tried, key=lambda each: _score(each[0], each[1][0]), reverse=True)
+
+
 def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str = "en") -> dict[str, Any]:
-    """The public function: the chosen plan, the nearest plans, and the reasons."""
-    task, reasons = read_task(model, nodes, request, language)
-    release, past = task.release, task.experience
-    candidates = ranked(task)
+    """The public function: the chosen plan, the nearest plans, and the reasons. Questions that differ in the names of hosts only have one answer."""
+    read_nodes(nodes)
+    hosts = [str(node["host"]) for node in nodes]
+    unnamed = [{**node, "host": f"{_MARK}{index}{_MARK}"} for index, node in enumerate(nodes)]
+    question = json.dumps([model, unnamed, request, language], sort_keys=True, default=repr)
+    if question not in _ANSWERS:
+        if len(_ANSWERS) >= MAX_ANSWERS:
+            _ANSWERS.clear()
+        _ANSWERS[question] = _plan(model, unnamed, request, language)
+    answer: dict[str, Any] = _with_hosts(_ANSWERS[question], hosts)
+    return answer
+
+
+# The place of a host's name in what was answered before, and the answers.
+_MARK, MAX_ANSWERS = "\x00", 256
+_ANSWERS: dict[str, dict[str, Any]] = {}
+
+
+def _with_hosts(said: Any, hosts: Sequence[str]) -> Any:
+    """An answer with the names of hosts in their places; nothing of it is shared with the one that is kept."""
+    if isinstance(said, str):
+        parts = said.split(_MARK)
+        return "".join(hosts[int(part)] if index % 2 else part for index, part in enumerate(parts))
+    if isinstance(said, Mapping):
+        return {_with_hosts(name, hosts): _with_hosts(value, hosts) for name, value in said.items()}
+    if isinstance(said, (list, tuple)):
+        return type(said)([_with_hosts(each, hosts) for each in said])
+    return said
+
+
+def _plan(model: Any, nodes: Any, request: Any, language: str) -> dict[str, Any]:
+    whole, reasons = read_task(model, nodes, request, language)
+    release, past = whole.release, whole.experience
+    tried = chosen(whole)
+    task, candidates = tried[0]
     best = candidates[0]
     alternatives = [
+        *_replicas(whole, best),
+        *_longest_context(task, best),
+        *[
+            cards[0]._replace(
+                change=Text("change_whole" if one is whole else "change_part", cards=_cards(one.nodes)),
+                cost="" if one is whole else Text("cost_part"),
+                gain=Text("gain_whole" if one is whole else "gain_part"),
+            )
+            for one, cards in tried[1:]
+            if cards[0].prediction.ok
+        ],
         *_nearby(task, best),
         *_more_hosts(task, best),
-        *_replicas(task, best),
         *candidates[1:],
         *_open_sizes(task, best),
         *_other_releases(task, best),
     ]
-    executor = best.settings.get("distributed_executor_backend") or ("ray" if best.placement.world > 1 else "uni")
+    executor = best.settings.get("distributed_executor_backend") or ("ray" if best.placement.of_copy > 1 else "uni")
     remedy = None if best.prediction.ok else _remedy(task, best, alternatives)
     instead = Text("remedy_this_plan") if remedy is None else remedy
-    reasons += _reasons(best, task, remedy)
+    reasons += _reasons(best, task, whole, remedy)
+    places = {node.host: list(node.places) for node in task.nodes if node.places is not None}
     return {
         "ok": best.prediction.ok,
         "verdict": best.prediction.verdict,
@@ -450,6 +515,9 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
         "settings": best.settings,
         "launch": _launch(best, release, executor),
         "nodes": best.placement.as_dicts(),
+        "gpu_places": {
+            host: places[host][: len(ranks)] for host, ranks in best.placement.nodes if host in places and ranks
+        },
         "gpus": [
             {"name": gpu.name, "memory_gib": round(gpu.total / 2**30, 2)}
             for gpu in best.placement.gpus[: best.placement.world]
@@ -461,7 +529,57 @@ def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str =
     }
 
 
+def _parts(task: Task) -> list[Task]:
+    """The same without some of the kinds of GPUs that differ: each kind alone, and all but the weakest ones. The head keeps GPUs in each."""
+    kinds = sorted({(gpu.capability, gpu.total, gpu.name) for node in task.nodes for gpu in node.gpus})
+    if len(kinds) < 2:
+        return []
+    found = []
+    for chosen in dict.fromkeys([tuple(kinds[index:]) for index in range(1, len(kinds))] + [(kind,) for kind in kinds]):
+        nodes = []
+        for node in task.nodes:
+            places = tuple(
+                place for place, gpu in enumerate(node.gpus) if (gpu.capability, gpu.total, gpu.name) in chosen
+            )
+            if places:
+                gpus = tuple(node.gpus[place] for place in places)
+                nodes.append(node._replace(gpus=gpus, places=places if len(places) < len(node.gpus) else None))
+        if nodes[0].host == task.nodes[0].host:
+            found.append(task._replace(nodes=tuple(nodes), weakest=_weakest(nodes)))
+    return found
+
+
+def _weakest(nodes: Sequence[Node]) -> Gpu:
+    return min((gpu for node in nodes for gpu in node.gpus), key=lambda gpu: (gpu.capability, gpu.total))
+
+
+def _cards(nodes: Sequence[Node]) -> Text:
+    """The GPUs of some hosts, in words: 2 x NVIDIA GeForce RTX 4090 on gpu01, gpu02."""
+    counts = Counter(gpu.name for node in nodes for gpu in node.gpus)
+    gpus = " + ".join(f"{count} x {name}" for name, count in counts.items())
+    return Text("cards_on", gpus=gpus, hosts=", ".join(node.host for node in nodes))
+
+
+def _copies(task: Task) -> list[Placement]:
+    """Copies of the model behind one server: as many as are asked for, on the GPUs of the head."""
+    copies = fields.whole(task.wishes, ("data_parallel_size",), "request") or 1
+    head = task.nodes[0]
+    each = len(head.gpus) // copies
+    if copies == 1 or not each:
+        return []
+    one = task._replace(
+        nodes=(head._replace(gpus=head.gpus[:each]),), wishes={**task.wishes, "data_parallel_size": None}
+    )
+    return [
+        Placement(tp, pp, ((head.host, tuple(range(tp * pp * copies))),), head.gpus, copies)
+        for tp, pp in shapes(one)
+        if tp * pp <= each
+    ]
+
+
 def _placements(task: Task) -> list[Placement]:
+    if copies := _copies(task):
+        return copies
     found = []
     for tp, pp in shapes(task):
         placement = place(task.nodes, tp, pp)
@@ -494,15 +612,46 @@ def _remedy(task: Task, failed: Candidate, alternatives: Sequence[Candidate]) ->
             return None
         change = smallest(ask, failed.settings, cure.settings)
         room = _host_room(task, failed.placement, cure.prediction.settings.engine)
-        return None if room is not None and (change.get("cpu_offload_gb") or 0) > room else sentence(change)
+        if room is not None and (change.get("cpu_offload_gb") or 0) > room:
+            return None
+        return sentence(_of_wishes(task, failed.placement, change), ask(applied(failed.settings, change)))
 
-    # Weights that each token reads from the host's memory are the slowest cure: any other comes first.
+    # Weights that each token reads from the host's memory are the slowest cure: any other comes first, and what starts narrowly after what does not.
     if cure := setting("cpu_offload_gb"):
         return cure
-    other = next((one for one in alternatives if one.prediction.ok), None)
+    starting = [one for one in alternatives if one.prediction.ok]
+    other = next((one for one in starting if one.prediction.safe), None)
     if other is not None:
-        return Text("remedy_other_plan", change=other.change or other.placement.words())
-    return setting() or NONE_FOUND
+        return _take(other)
+    if cure := setting():
+        return cure
+    return _take(starting[0]) if starting else NONE_FOUND
+
+
+def _take(one: Candidate) -> Text:
+    return Text("remedy_other_plan", change=one.change or one.placement.words(), outcome=outcome(one.prediction))
+
+
+def _of_wishes(task: Task, placement: Placement, change: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of a change only what alters somebody's wishes, where the planner then finds settings that start; else all of it."""
+    asked = {name: value for name, value in change.items() if name in task.wishes}
+    if not asked or len(asked) == len(change):
+        return change
+    wishes = applied(task.wishes, asked)
+    return asked if candidate(task._replace(wishes=wishes), placement).prediction.ok else change
+
+
+def _longest_context(task: Task, best: Candidate) -> list[Candidate]:
+    """The plan with the longest context that starts as safely, where it has a shorter one."""
+    length, safe = _length(best), best.prediction.safe
+    if not length or length >= task.model.context or "max_model_len" in task.wishes:
+        return []
+    above = next((one for one in reversed(CONTEXTS) if one > length), task.model.context)
+    longest = _lengthened(task, best, min(above, task.model.context), safe)
+    if _length(longest) == length:
+        return []
+    change = f"max_model_len {_length(longest)}"
+    return [longest._replace(change=change, cost=Text("cost_longest"), gain=Text("gain_longest"))]
 
 
 def _nearby(task: Task, best: Candidate) -> list[Candidate]:
@@ -527,8 +676,17 @@ def _nearby(task: Task, best: Candidate) -> list[Candidate]:
             continue
         if "cpu_offload_gb" in nearby.settings and not best.prediction.ok:
             found += [*_bitsandbytes(task, best.placement), *_offloaded(task, best.placement)]
+            if not any(one.prediction.ok for one in found):
+                found += _quantised_and_offloaded(task, best.placement)
             continue
         one = _try(task, best.placement, settings, model)
+        if _length(one) < min(task.model.context, other_plans.WANTED_CONTEXT) and "max_model_len" not in task.wishes:
+            # The plan's context is what fits without this change; with it a longer one may.
+            own = {name: value for name, value in settings.items() if name != "max_model_len"}
+            longer = _with_step(
+                task._replace(model=model, wishes={**task.wishes, **nearby.settings}), best.placement, own
+            )
+            one = longer if _length(longer) > _length(one) else one
         found.append(one._replace(change=nearby.change, cost=nearby.cost, gain=nearby.gain))
     return found
 
@@ -559,14 +717,15 @@ def _open_sizes(task: Task, best: Candidate) -> list[Candidate]:
     one = max(tried, key=lambda each: _score(asked, each))
     if not one.prediction.ok:
         return []
-    change = Text("change_sizes", sizes=one.placement.words(), names=", ".join(names))
+    asked_sizes = ", ".join(f"{name} {task.wishes[name]}" for name in names)
+    change = Text("change_sizes", sizes=one.placement.words(), asked=asked_sizes)
     return [one._replace(change=change, gain=Text("gain_sizes"))]
 
 
 def _other_releases(task: Task, best: Candidate) -> list[Candidate]:
     """The releases for such a GPU, where the one that was asked for is what stops the plan: those that start, the recommended one first."""
     error = best.prediction.error
-    if error is None or error.code not in RELEASE_CODES:
+    if error is None or error.code not in RELEASE_CODES or is_own(task.wishes):
         return []
     try:
         advice = recommended_release({"compute_capability": task.weakest.capability_text})
@@ -611,6 +770,26 @@ def _bitsandbytes(task: Task, placement: Placement) -> list[Candidate]:
     return [one._replace(change=change, cost=cost, gain=Text("gain_checkpoint"))]
 
 
+def _quantised_and_offloaded(task: Task, placement: Placement) -> list[Candidate]:
+    """What serves a model that is far too large: four bits, and the rest of the weights in the host's memory."""
+    if task.model.quantization.method != "none":
+        return []
+    found = []
+    for name, scheme in other_plans.checkpoints(task.model, task.release.key, task.weakest.capability):
+        if scheme.bits == 4:
+            smaller = task._replace(model=task.model._replace(quantization=scheme), memo={})
+            found += [
+                one._replace(change=Text("change_both", one=name, other=one.change))
+                for one in _offloaded(smaller, placement)
+            ]
+    if not {"quantization", "load_format"} & set(task.wishes):
+        wishes = {**task.wishes, "quantization": "bitsandbytes", "load_format": "bitsandbytes"}
+        name = Text("change_bitsandbytes")
+        loading = _offloaded(task._replace(wishes=wishes, memo={}), placement)
+        found += [one._replace(change=Text("change_both", one=name, other=one.change)) for one in loading]
+    return found
+
+
 def _host_room(task: Task, placement: Placement, engine: str) -> int | None:
     """GiB of the host's memory that each rank may take for weights, on the fullest host; None where no host's memory is known.
 
@@ -618,7 +797,7 @@ def _host_room(task: Task, placement: Placement, engine: str) -> int | None:
     """
     memory = {node.host: node.memory for node in task.nodes}
     asked = fields.number(task.wishes, "swap_space", "request", 0, 1e6)
-    swap = (asked if asked is not None else SWAP_SPACE_GIB) if engine == "V0" else 0
+    swap = (asked if asked is not None else changes.SWAP_SPACE_GIB) if engine == "V0" else 0
     rooms = [
         (found / GIB - HOST_RESERVE_GIB) / len(ranks) - swap
         for host, ranks in placement.nodes
@@ -697,27 +876,38 @@ def _more_hosts(task: Task, best: Candidate) -> list[Candidate]:
 
 
 def _replicas(task: Task, best: Candidate) -> list[Candidate]:
-    """The model fits a part of the hosts: the same GPUs would serve it several times."""
-    if len(task.nodes) < 2 or not best.placement.spans_nodes or "pipeline_parallel_size" in task.wishes:
+    """The model fits a part of the hosts: the same GPUs would serve it several times. Hosts of several kinds each have a plan of their own."""
+    if len(task.nodes) < 2 or "pipeline_parallel_size" in task.wishes or "data_parallel_size" in task.wishes:
         return []
-    single = task._replace(nodes=task.nodes[:1])
-    placements = _placements(single)
-    if not placements:
+    kinds: dict[tuple[Gpu, ...], list[Node]] = {}
+    for node in task.nodes:
+        kinds.setdefault(node.gpus, []).append(node)
+    found: list[tuple[list[Node], Candidate]] = []
+    for gpus, nodes in kinds.items():
+        single = task._replace(nodes=(nodes[0],), weakest=_weakest(nodes))
+        one = chosen(single)[0][1][0]
+        if gpus and one.prediction.ok:
+            found.append((nodes, one))
+    if not found:
         return []
-    one = candidate(single, placements[0])
-    if not one.prediction.ok:
+    count = sum(len(nodes) for nodes, _one in found)
+    if count < 2 and best.prediction.ok:
         return []
-    count = len(task.nodes)
-    return [
-        one._replace(
-            change=Text("change_replicas", count=count),
-            cost=Text("cost_replicas"),
-            gain=Text("gain_replicas", count=count, tokens=one.prediction.tokens),
+    if len(kinds) == 1:
+        change = Text("change_replicas", count=count)
+        gain = Text("gain_replicas", count=count, tokens=found[0][1].prediction.tokens or 0)
+    else:
+        change = Text(
+            "change_replicas_kinds", count=count, hosts=", ".join(node.host for nodes, _one in found for node in nodes)
         )
-    ]
+        each = "; ".join(
+            f"{len(nodes)} x {one.prediction.tokens or 0} ({nodes[0].gpus[0].name})" for nodes, one in found
+        )
+        gain = Text("gain_replicas_kinds", each=each)
+    return [found[0][1]._replace(change=change, cost=Text("cost_replicas"), gain=gain)]
 
 
-def _reasons(best: Candidate, task: Task, remedy: Text | None) -> list[Text]:
+def _reasons(best: Candidate, task: Task, whole: Task, remedy: Text | None) -> list[Text]:
     placement, prediction = best.placement, best.prediction
     lines = []
     if placement.tp > 1:
@@ -729,10 +919,14 @@ def _reasons(best: Candidate, task: Task, remedy: Text | None) -> list[Text]:
     if placement.pp > 1:
         code = "reason_pipeline" if placement.spans_nodes else "reason_pipeline_one"
         lines.append(Text(code, stages=placement.pp, hosts=len(placement.nodes)))
+    left = list((Counter(_names(whole)) - Counter(_names(task))).elements())
     unused = sum(len(node.gpus) for node in task.nodes) - placement.world
     if unused > 0:
         lines.append(Text("reason_idle" if unused > 1 else "reason_idle_one", count=unused))
     kinds = {(gpu.name, gpu.total) for node in task.nodes for gpu in node.gpus}
+    if left:
+        idle = " + ".join(f"{count} x {name}" for name, count in Counter(left).items())
+        lines.append(Text("reason_part", cards=_cards(task.nodes), left=idle))
     if len(kinds) > 1:
         lines.append(Text("reason_weakest", gpu=task.weakest.name))
     if best.settings.get("dtype") == "half" and task.weakest.capability < (8, 0):
@@ -755,6 +949,10 @@ def _reasons(best: Candidate, task: Task, remedy: Text | None) -> list[Text]:
     if prediction.error and remedy:
         lines.append(Text("reason_error", message=prediction.error.message, remedy=remedy))
     return lines
+
+
+def _names(task: Task) -> list[str]:
+    return [gpu.name for node in task.nodes for gpu in node.gpus]
 
 
 def _as_alternative(one: Candidate, lang: str, remedy: Text) -> dict[str, Any]:

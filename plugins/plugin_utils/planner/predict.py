@@ -20,13 +20,16 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import (
     weights,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.registry import converted_from
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model, rescaled
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard, shards
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import canonical, make
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, resolve
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.towers import sees
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import DTYPE_BYTES
 
 GIB = 1024**3
 MAX_PARALLEL = 4096
@@ -83,6 +86,7 @@ class Prediction(NamedTuple):
     uncertainty: uncertainty.Uncertainty
     spare: int | None = None  # bytes on the fullest rank beyond what the start needs; None where that is not known
     longest_safe: int | None = None  # the longest context that fits with the uncertainty to spare
+    unverified: Text | None = None  # why nothing is known of such a start
 
     @property
     def ok(self) -> bool:
@@ -93,12 +97,14 @@ class Prediction(NamedTuple):
         """Whether it starts, and with more to spare than the prediction may be off."""
         if self.error is not None:
             return uncertainty.NOT
-        narrow = self.spare is not None and self.spare < self.uncertainty.size
-        return uncertainty.NARROWLY if narrow else uncertainty.STARTS
+        if self.unverified is not None:
+            return uncertainty.UNVERIFIED
+        return uncertainty.STARTS if self.safe else uncertainty.NARROWLY
 
     @property
     def safe(self) -> bool:
-        return self.verdict == uncertainty.STARTS
+        """Whether it starts by what is known, with more to spare than the prediction may be off."""
+        return self.ok and (self.spare is None or self.spare >= self.uncertainty.size)
 
     def as_dict(self, lang: str = "en", remedy: Text | None = None) -> dict[str, Any]:
         """Plain data. `remedy` says what would start instead."""
@@ -108,7 +114,7 @@ class Prediction(NamedTuple):
             "margin": {
                 "spare_gib": None if self.spare is None else round(self.spare / GIB, 4),
                 "uncertainty_gib": round(self.uncertainty.size / GIB, 4),
-                "reason": self.uncertainty.reason.say(lang),
+                "reason": (self.unverified or self.uncertainty.reason).say(lang),
                 "longest_safe_context": self.longest_safe,
             },
             "error": self.error.as_dict(lang, remedy) if self.error else None,
@@ -145,17 +151,32 @@ def predict(
     warnings += [*validity.route_warnings(settings), *environment.warnings(settings.environment, settings.release)]
     codes = {refused.code for refused in errors}
     doubt = uncertainty.uncertainty(settings.engine, used, proven)
+    if encoding := _encoding(model, settings, dtype):
+        # The estimate may be off by itself.
+        reason = Text("uncertainty_vision", gib=encoding / GIB, reason=doubt.reason)
+        doubt = doubt._replace(size=doubt.size + encoding, reason=reason)
+    unverified = validity.unverified(model, settings, used)
+    if unverified is not None:
+        warnings.append(unverified)
     if codes & {"layers_fewer_than_stages"} or settings.tp * settings.pp > 4096:
         return Prediction(errors[0], tuple(errors), dtype, (), None, None, None, settings, tuple(warnings), doubt)
     scheme = validity.effective_quantization(model, settings)
     model = model._replace(quantization=scheme)
-    return _memory(model, used, settings, dtype, errors, warnings, memo, correction, doubt)
+    found = _memory(model, used, settings, dtype, errors, warnings, memo, correction, doubt)
+    return found._replace(unverified=unverified)
 
 
 def _overridden(model: Model, raw: Mapping[str, Any]) -> Model:
-    """The model as options change it: rope_scaling, and what hf_overrides says of positions."""
+    """The model as options change it: rope_scaling, and what hf_overrides says of positions and of the architecture."""
     overrides = raw.get("hf_overrides")
     found = dict(overrides) if isinstance(overrides, Mapping) else {}
+    names = found.get("architectures")
+    if isinstance(names, (list, tuple)) and names and str(names[0]) != model.architecture:
+        source = converted_from(str(names[0]))
+        same = source is not None and source[0] == model.architecture
+        model = model._replace(
+            architecture=str(names[0]), known=model.known and same
+        )  # else with the traits of another
     scaling = raw.get("rope_scaling") or found.get("rope_scaling")
     positions = fields.whole(found, ("max_position_embeddings",), "settings.hf_overrides")
     if isinstance(scaling, Mapping) or positions:
@@ -193,10 +214,32 @@ def _memory(
         kind = (signatures[shard.stage], gpu, free, first)
         if kind not in seen:
             held = _weights(model, shard, gpu, settings, dtype, expert_parallel, memo)
+            if model.tower is not None and shard.first and model.tensors is None:
+                held += model.tower.weights(settings.tp, DTYPE_BYTES[dtype])
             seen[kind] = _rank(model, shard, gpu, settings, dtype, held, 0 if first else 1, correction, free)
             errors.extend(_loading(seen[kind], gpu, free, settings, index))
         ranks.append(seen[kind])
+    if model.traits.get("encoder"):
+        return _encoded(settings, dtype, ranks, errors, warnings, doubt)
     return _capacity(settings, dtype, ranks, stores, errors, warnings, doubt)
+
+
+def _encoded(
+    settings: Settings,
+    dtype: str,
+    ranks: list[Rank],
+    errors: list[StartError],
+    warnings: list[Text],
+    doubt: uncertainty.Uncertainty,
+) -> Prediction:
+    """Of a model whose requests are encoded at once and leave nothing in a cache."""
+    spare = min(rank.available for rank in ranks)
+    if spare < 0:
+        errors.append(start_error("no_cache_blocks", "start_no_cache", *_less_memory(settings), left=spare / GIB))
+    error, length = errors[0] if errors else None, settings.max_model_len
+    return Prediction(
+        error, tuple(errors), dtype, tuple(ranks), None, None, length, settings, tuple(warnings), doubt, spare, length
+    )
 
 
 def _blocks(ranks: list[Rank], stores: list[kv.Cache], settings: Settings, less: int = 0) -> int:
@@ -216,10 +259,20 @@ def _shared(settings: Settings) -> tuple[int, int]:
     return parts, int(settings.engine == "V1" and at(changes.NULL_BLOCK_CHECKED, key))
 
 
-def _usable(blocks: int, settings: Settings) -> int:
-    """Blocks that one request may take."""
+def _whole(ranks: list[Rank], stores: list[kv.Cache], settings: Settings, less: int = 0) -> int | None:
+    """Blocks that the fullest rank would hold if it had the cache of all stages; None where a release does not look at that."""
+    key = settings.release.key
+    if settings.engine != "V1" or settings.pp == 1 or not within(key, *changes.WHOLE_CACHE_CHECKED):
+        return None
+    return max(min(rank.available for rank in ranks) - less, 0) // sum(store.block_bytes for store in stores)
+
+
+def _usable(ranks: list[Rank], stores: list[kv.Cache], settings: Settings, less: int = 0) -> int:
+    """Blocks that one request may take, `less` bytes taken away."""
     parts, nobodys = _shared(settings)
-    return blocks // parts - nobodys
+    usable = _blocks(ranks, stores, settings, less) // parts - nobodys
+    whole = _whole(ranks, stores, settings, less)
+    return usable if whole is None else min(usable, whole)
 
 
 def _spare(ranks: list[Rank], stores: list[kv.Cache], needed: int, settings: Settings) -> int:
@@ -229,6 +282,8 @@ def _spare(ranks: list[Rank], stores: list[kv.Cache], needed: int, settings: Set
         return spare
     parts, nobodys = _shared(settings)
     needed = needed * parts + nobodys
+    if _whole(ranks, stores, settings) is not None:
+        spare = min(spare, min(rank.available for rank in ranks) - needed * sum(store.block_bytes for store in stores))
     return min(spare, *(rank.available - needed * stores[rank.stage].block_bytes for rank in set(ranks)))
 
 
@@ -270,6 +325,13 @@ def _weights(
     return held
 
 
+def _encoding(model: Model, settings: Settings, dtype: str) -> int:
+    """Bytes of the encoder of images in the profile run."""
+    if model.tower is None or not sees(settings.raw):
+        return 0
+    return model.tower.activation(settings.raw, settings.batched_tokens, settings.sequences, DTYPE_BYTES[dtype])
+
+
 def _rank(
     model: Model,
     shard: Shard,
@@ -283,6 +345,8 @@ def _rank(
 ) -> Rank:
     key = settings.release.key
     peak = activation.peak(model, shard, settings, dtype, gpu.capability, tensor_rank)
+    if shard.first:
+        peak = max(peak, _encoding(model, settings, dtype))
     outside = overhead.non_torch(shard, settings, gpu) + correction
     graphs = overhead.graphs(model, shard, settings)
     if free is not None and overhead.budget_rule(settings) in ("peak", "device"):
@@ -349,6 +413,8 @@ def _loading(rank: Rank, gpu: Gpu, free: int | None, settings: Settings, index: 
 def _less_memory(settings: Settings) -> list[Fix]:
     """What frees memory for the KV cache, the least costly first."""
     found: list[Fix] = []
+    if "max_num_batched_tokens" in settings.raw and settings.batched_tokens > max(settings.max_model_len, BATCH_LEAST):
+        found.append({"max_num_batched_tokens": None})
     if not settings.chunked_prefill and settings.batched_tokens > BATCH_LEAST:
         # A whole prompt is one batch: the context is what its activation grows with.
         lengths = [length for length in CONTEXTS if length < settings.max_model_len]
@@ -403,11 +469,11 @@ def _capacity(
             )
         )
         return Prediction(errors[0], tuple(errors), dtype, tuple(ranks), 0, 0.0, 0, settings, tuple(warnings), doubt)
-    usable = _usable(blocks, settings)
+    usable = _usable(ranks, stores, settings)
     length = settings.max_model_len
     needed = max(kv.request_blocks(store, length, settings.batched_tokens) for store in stores)
     longest = _longest(stores, usable, settings)
-    safe = _longest(stores, max(_usable(_blocks(ranks, stores, settings, doubt.size), settings), 0), settings)
+    safe = _longest(stores, max(_usable(ranks, stores, settings, doubt.size), 0), settings)
     if settings.auto_max_model_len and longest:
         length = min(length, longest)
         needed = max(kv.request_blocks(store, length, settings.batched_tokens) for store in stores)
@@ -433,6 +499,10 @@ def _capacity(
     spare = _spare(ranks, stores, needed, settings)
     for rank in {(rank.weights, rank.activation): rank for rank in ranks}.values():
         left = _left_for_graphs(rank, blocks * stores[rank.stage].block_bytes)
+        if settings.engine == "V1" and rank.graphs:
+            # What a forward took is still reserved when the sampler is warmed up, after the graphs (vllm-project/vllm, issue 19445).
+            room = left - rank.graphs - rank.activation
+            spare = min(spare, room) if room < doubt.size else spare
         if rank.graphs <= left:
             continue
         spare = min(spare, left - rank.graphs)

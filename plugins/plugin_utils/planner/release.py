@@ -10,10 +10,10 @@ from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility 
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import GENERATIONS, architecture
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES, TORCH_ARCHITECTURES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import known
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, releases
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, at, release_key, releases
 
 
 def capability_of(gpu: Any) -> tuple[int, int]:
@@ -31,6 +31,17 @@ def capability_of(gpu: Any) -> tuple[int, int]:
     return fields.capability(text, "gpu")
 
 
+def image_lacks(version: str, capability: tuple[int, int]) -> tuple[str, str] | None:
+    """The library of a release's official image without code for a capability, and what that is built for; None if each has some."""
+    for library, built in (
+        ("vllm", RELEASES[version].architectures),
+        ("torch", at(TORCH_ARCHITECTURES, release_key(version))),
+    ):
+        if code_for([name for entry in built.split() for name in named(entry)], capability) is None:
+            return library, built
+    return None
+
+
 def image_serves(version: str, capability: tuple[int, int]) -> bool:
     """Whether the official image of a release holds working code for a capability."""
     row = RELEASES[version]
@@ -39,8 +50,13 @@ def image_serves(version: str, capability: tuple[int, int]) -> bool:
     if capability < (7, 5):
         return row.v100 in ("works", "works_with_override", "degraded")
     least = tuple(int(x) for x in row.least.split("."))
-    built = [name for entry in row.architectures.split() for name in named(entry)]
-    return capability >= least and code_for(built, capability) is not None
+    return capability >= least and image_lacks(version, capability) is None
+
+
+def first_image_after(version: str, capability: tuple[int, int]) -> str | None:
+    """The first later release whose official image serves a capability."""
+    key = release_key(version)
+    return next((one for one in releases() if release_key(one) > key and image_serves(one, capability)), None)
 
 
 def recommended_release(gpu: Any, language: str = "en") -> dict[str, Any]:

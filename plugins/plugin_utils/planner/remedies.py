@@ -12,11 +12,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import Memo, Prediction, predict
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import normalise
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import is_own, normalise
 
 # How long is searched: predictions, and changes in a row.
 PREDICTIONS, DEPTH = 40, 7
-OFFLOAD = "cpu_offload_gb"
+OFFLOAD, LENGTH = "cpu_offload_gb", "max_model_len"
+# Within this many tokens, and this part of it, is a context the longest that starts.
+LENGTH_STEP, LENGTH_PARTS = 16, 64
 NONE_FOUND = Text("remedy_none")
 
 Predict = Callable[[Mapping[str, Any]], Prediction]
@@ -39,7 +41,8 @@ def predict_start(model: Any, gpus: Any, settings: Any, language: str = "en") ->
     if prediction.ok:
         return {**prediction.as_dict(language), "change": {}}
     change = remedy(facts, devices, raw, prediction, memo)
-    return {**prediction.as_dict(language, sentence(change)), "change": change}
+    then = predict(facts, devices, applied(raw, change), memo) if change else prediction
+    return {**prediction.as_dict(language, sentence(change, then)), "change": change}
 
 
 def remedy(model: Model, gpus: list[Gpu], raw: Mapping[str, Any], failed: Prediction, memo: Memo) -> dict[str, Any]:
@@ -48,7 +51,7 @@ def remedy(model: Model, gpus: list[Gpu], raw: Mapping[str, Any], failed: Predic
     def ask(settings: Mapping[str, Any]) -> Prediction:
         return predict(model, gpus, settings, memo)
 
-    cure = find(ask, raw, failed)
+    cure = find(ask, raw, failed, lambda name: name != "vllm_version" or not is_own(raw))
     return smallest(ask, raw, cure.settings) if cure else {}
 
 
@@ -64,7 +67,7 @@ def find(
     ) -> Cure | None:
         if prediction.error is None:
             return Cure(settings, prediction, causes)
-        if len(causes) >= DEPTH:
+        if len({tuple(fix) for fix, _error in causes}) >= DEPTH:  # a shorter context after another is one change
             return None
         for fix in prediction.error.fixes:
             changed = applied(settings, fix)
@@ -102,6 +105,8 @@ def smallest(ask: Predict, before: Mapping[str, Any], after: Mapping[str, Any]) 
                 change = rest
         except InputError:
             continue
+    if isinstance(change.get(LENGTH), int):
+        change[LENGTH] = _longest(ask, before, change)
     if not isinstance(size := change.get(OFFLOAD), int):
         return change
     safe = ask(applied(before, change)).safe
@@ -110,18 +115,42 @@ def smallest(ask: Predict, before: Mapping[str, Any], after: Mapping[str, Any]) 
         middle = (low + high) // 2
         tried = ask(applied(before, {**change, OFFLOAD: middle}))
         low, high = (low, middle) if tried.ok and tried.safe >= safe else (middle, high)
-    return {**change, OFFLOAD: high}
+    change[OFFLOAD] = high
+    if isinstance(change.get(LENGTH), int):  # what the last whole GiB leaves
+        change[LENGTH] = _longest(ask, before, change)
+    return change
 
 
-def sentence(change: Fix) -> Text:
-    """The change in words."""
+def _longest(ask: Predict, before: Mapping[str, Any], change: Mapping[str, Any]) -> int:
+    """The longest context that starts with a change, as safely as that of the change. Without chunked prefill a shorter one leaves more to the cache."""
+    first = ask(applied(before, change))
+    low = first.settings.max_model_len
+    high = ask(before).settings.max_model_len
+    while high - low > max(LENGTH_STEP, low // LENGTH_PARTS):  # one that starts lies in [low, high)
+        middle = (low + high) // 2 // LENGTH_STEP * LENGTH_STEP
+        if middle <= low:
+            break
+        tried = ask(applied(before, {**change, LENGTH: middle}))
+        low, high = (middle, high) if tried.ok and tried.safe >= first.safe else (low, middle)
+    return low
+
+
+def sentence(change: Fix, then: Prediction) -> Text:
+    """The change in words, and how sure it is."""
     sets = ", ".join(f"{name}={_value(value)}" for name, value in change.items() if value is not None)
     names = ", ".join(name for name, value in change.items() if value is None)
     if sets and names:
-        return Text("remedy_set_and_leave", sets=sets, names=names)
+        return Text("remedy_set_and_leave", sets=sets, names=names, outcome=outcome(then))
     if sets:
-        return Text("remedy_set", sets=sets)
-    return Text("remedy_leave", names=names) if names else NONE_FOUND
+        return Text("remedy_set", sets=sets, outcome=outcome(then))
+    return Text("remedy_leave", names=names, outcome=outcome(then)) if names else NONE_FOUND
+
+
+def outcome(then: Prediction) -> Text:
+    """How sure a cure is. It is only as sure as what is known of such a start."""
+    if then.unverified is not None:
+        return Text("remedy_unverified", reason=then.unverified)
+    return Text("remedy_starts" if then.safe else "remedy_narrowly")
 
 
 def _value(value: Any) -> str:

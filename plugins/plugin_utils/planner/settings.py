@@ -13,6 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.batch import v0_batch, v1_batch
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.flavours import FLAVOURS, Flavour
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import (
     DESCRIPTIVE,
     NEVER_EXISTED,
@@ -71,8 +72,10 @@ class Settings(NamedTuple):
     custom_all_reduce: bool
     lora: tuple[int, int] | None  # (adapters, rank)
     layer_partition: tuple[int, ...] | None
+    flavour: Flavour | None  # the fork of vLLM
     image_code: Mapping[str, tuple[str, ...]] | None  # what each library of a self-built image is built for
     free: tuple[int, ...] | None  # bytes free on each rank before the start
+    host_memory: int | None  # of a host, bytes
     graph_sizes: tuple[int, ...] | None
     environment: Mapping[str, str]
     raw: Mapping[str, Any]
@@ -198,9 +201,26 @@ def _nodes(raw: Any, world: int) -> tuple[int, ...] | None:
     return tuple(counts) or None
 
 
+def _flavour(raw: Mapping[str, Any]) -> Flavour | None:
+    name = raw.get("flavour")
+    if name is None:
+        return None
+    if str(name) not in FLAVOURS:
+        raise InputError("settings.flavour", "input_one_of", allowed=", ".join(FLAVOURS), found=name)
+    return FLAVOURS[str(name)]
+
+
+def is_own(raw: Mapping[str, Any]) -> bool:
+    """Whether the vLLM that runs is somebody's own build: no other release can take its place."""
+    return raw.get("flavour") is not None or raw.get("compute_capabilities") is not None
+
+
 def _image_code(raw: Mapping[str, Any]) -> dict[str, tuple[str, ...]] | None:
     """What each library of the image is built for: as it was found, else as it is said for all; None means the official image."""
     found, said = raw.get("cuda_code"), raw.get("compute_capabilities")
+    flavour = _flavour(raw)
+    if said is None and flavour is not None:
+        said = list(flavour.gpus)
     if found is not None:
         libraries = fields.mapping(found, "settings.cuda_code")
         return {
@@ -295,6 +315,11 @@ def _free(raw: Mapping[str, Any], gpus: int) -> tuple[int, ...] | None:
     return tuple(int(float(mib) * MIB) for mib in each)
 
 
+def _host_memory(raw: Mapping[str, Any]) -> int | None:
+    memory = fields.number(raw, "host_memory_mib", "settings", 1, 1 << 30)
+    return int(memory * MIB) if memory else None
+
+
 def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
     """Decide everything that the release would decide."""
     raw = normalise(raw_settings)
@@ -357,8 +382,10 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         custom_all_reduce=not fields.truth(raw.get("disable_custom_all_reduce"), "settings.disable_custom_all_reduce"),
         lora=lora,
         layer_partition=layer_partition,
+        flavour=_flavour(raw),
         image_code=_image_code(raw),
         free=free,
+        host_memory=_host_memory(raw),
         graph_sizes=tuple(int(x) for x in graph_sizes) if isinstance(graph_sizes, (list, tuple)) else None,
         environment=environment,
         raw=raw,

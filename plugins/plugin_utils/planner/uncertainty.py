@@ -16,7 +16,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.uncerta
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 
 GIB = 1024**3
-STARTS, NARROWLY, NOT = "starts", "starts_narrowly", "does_not_start"
+STARTS, NARROWLY, UNVERIFIED, NOT = "starts", "starts_narrowly", "not_verified", "does_not_start"
+# What is started only where somebody accepts it (vllm_accept_narrow).
+UNSURE = (NARROWLY, UNVERIFIED)
 
 
 class Uncertainty(NamedTuple):

@@ -8,9 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import attention, combinations, environment, values
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import (
+    attention,
+    combinations,
+    environment,
+    fields,
+    values,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import registry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import LAST_RELEASE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.profile import (
     MIXTRAL_FUSED,
     MIXTRAL_IN_TURN_PIPELINES_SINCE,
@@ -25,15 +31,19 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantiz
     WIDTHS,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.towers import ENCODER_WITHOUT_TURING
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import divides_heads, padded_vocabulary
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.quantization import Quantization, kernels
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import first_image_after, image_lacks
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import Settings, unknown_option
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.towers import sees
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 
 QUANTIZATION = "quantization_not_supported"
+GIB = 1024**3
 
 
 def _smaller(tp: int, pp: int, count: int) -> list[Fix]:
@@ -67,6 +77,36 @@ def options(settings: Settings) -> Iterator[StartError]:
         refused = unknown_option(name, settings.release)
         if refused:
             yield refused
+
+
+def host_memory(settings: Settings) -> Iterator[StartError]:
+    """What the start takes of the memory of the host, where that is known."""
+    total, key = settings.host_memory, settings.release.key
+    if total is None:
+        return
+    asked = fields.number(settings.raw, "swap_space", "settings", 0, 1e6)
+    swap = changes.SWAP_SPACE_GIB if asked is None else asked
+    most = total * changes.SWAP_SPACE_SHARE / GIB
+    if key <= release_key(changes.SWAP_SPACE_LAST) and swap * settings.tp > most:
+        yield start_error(
+            "host_memory_exceeded",
+            "start_swap_space",
+            {"swap_space": int(most / settings.tp)},
+            swap=swap,
+            tp=settings.tp,
+            total=total / GIB,
+            share=changes.SWAP_SPACE_SHARE,
+        )
+    ranks = max(settings.nodes or (settings.tp * settings.pp,))
+    if settings.cpu_offload * ranks > total / GIB:
+        yield start_error(
+            "host_memory_exceeded",
+            "start_offload_memory",
+            {"cpu_offload_gb": None},
+            offload=settings.cpu_offload,
+            ranks=ranks,
+            total=total / GIB,
+        )
 
 
 def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]:
@@ -126,27 +166,91 @@ def world(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]:
 
 
 def architecture(model: Model, settings: Settings) -> Iterator[StartError]:
-    since = str(model.traits["since"])
-    if model.known and settings.release.key < release_key(since):
-        yield start_error(
-            "architecture_not_supported",
+    """An architecture that the release does not have."""
+    release, name = settings.release, model.architecture
+    if has(name, release.key):
+        return
+    rows = registry.registry().get(name, ())
+    later = next((row.since for row in rows if release.key < release_key(row.since)), None)
+    other = release.key >= release_key(registry.TRANSFORMERS_SINCE)
+    if other and settings.raw.get("model_impl") == "transformers":
+        return
+    if later is not None:
+        refused = start_error(
+            UNKNOWN,
             "start_architecture_later",
-            {"vllm_version": since},
-            version=settings.release.asked,
-            architecture=model.architecture,
-            since=since,
+            {"vllm_version": later},
+            version=release.asked,
+            architecture=name,
+            since=later,
         )
-
-    last = LAST_RELEASE.get(model.architecture)
-    if last is not None and settings.release.key > release_key(last):
-        yield start_error(
-            "architecture_not_supported",
+    elif rows:
+        refused = start_error(
+            UNKNOWN,
             "start_architecture_gone",
-            {"vllm_version": last},
-            version=settings.release.asked,
-            architecture=model.architecture,
-            last=last,
+            {"vllm_version": rows[-1].last},
+            version=release.asked,
+            architecture=name,
+            last=rows[-1].last,
         )
+    else:
+        refused = start_error(UNKNOWN, "start_architecture_never", version=release.asked, architecture=name)
+    yield refused._replace(advice=Text("start_architecture_transformers", version=release.asked) if other else None)
+
+
+UNKNOWN = "architecture_not_supported"
+
+
+def known_to(name: str, key: tuple[int, ...]) -> bool:
+    """Whether a release has an architecture."""
+    return any(within(key, row.since, row.last) for row in registry.registry().get(name, ()))
+
+
+def has(name: str, key: tuple[int, ...]) -> bool:
+    """Whether a release has an architecture, or makes one that it has into it."""
+    return known_to(name, key) or _converted(name, key)
+
+
+def _converted(name: str, key: tuple[int, ...]) -> bool:
+    """Whether a release makes a text model that it has into one of that name."""
+    found = registry.converted_from(name)
+    return found is not None and key >= release_key(found[1]) and known_to(found[0], key)
+
+
+def unverified(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Text | None:
+    """Why the prediction for a release is a guess; None where it is not."""
+    if settings.flavour is not None:
+        return Text("unverified_flavour", flavour=str(settings.raw["flavour"]))
+    if not has(model.architecture, settings.release.key):
+        return Text("unverified_transformers", architecture=model.architecture)
+    if not model.known:
+        return Text("unverified_architecture", architecture=model.architecture)
+    if model.traits.get("vision") and model.tower is None and (model.tensors is None or sees(settings.raw)):
+        return Text("unverified_vision", architecture=model.architecture)
+    old = next((gpu for gpu in gpus if gpu.capability < (8, 0)), None)
+    if model.traits.get("encoder") and old is not None:
+        return Text("unverified_encoder", gpu=old.name, version=settings.release.asked)
+    return None
+
+
+def encoder(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]:
+    """What the encoder of images needs."""
+    if model.tower is None or not sees(settings.raw):
+        return
+    tokens, version = model.tower.tokens(settings.raw), settings.release.asked
+    if model.tower.family.whole and settings.engine == "V1" and tokens > settings.batched_tokens:
+        yield start_error(
+            "batched_tokens_too_few",
+            "start_batch_item",
+            {"max_num_batched_tokens": None},
+            {"max_num_batched_tokens": tokens},
+            tokens=settings.batched_tokens,
+            item=tokens,
+        )
+    old = next((gpu for gpu in gpus if gpu.capability < (8, 0)), None)
+    if old is not None and settings.engine == "V1" and within(settings.release.key, *ENCODER_WITHOUT_TURING):
+        text_only: Fix = {"limit_mm_per_prompt": {"image": 0, "video": 0}}
+        yield start_error("feature_not_supported", "start_encoder_attention", text_only, version=version, gpu=old.name)
 
 
 def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]:
@@ -189,6 +293,18 @@ def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]
                     gpu=gpu.name,
                     capability=gpu.capability_text,
                 )
+            elif missing := image_lacks(settings.release.examined, gpu.capability):
+                later = first_image_after(settings.release.examined, gpu.capability)
+                yield start_error(
+                    "gpu_not_supported",
+                    "start_image_too_old",
+                    *([{"vllm_version": later}] if later else []),
+                    version=settings.release.asked,
+                    library=missing[0],
+                    holds=missing[1],
+                    gpu=gpu.name,
+                    capability=gpu.capability_text,
+                )
 
 
 VOLTA_WARNINGS = ("degraded", "works_with_override", "unverified")
@@ -210,7 +326,7 @@ def gpu_warnings(settings: Settings, gpus: Sequence[Gpu]) -> list[Text]:
     verdict = RELEASES[settings.release.examined].v100
     if all(gpu.capability != (7, 0) for gpu in gpus) or verdict not in VOLTA_WARNINGS:
         return []
-    if verdict == "works_with_override" and settings.engine == "V0":
+    if settings.flavour is not None or (verdict == "works_with_override" and settings.engine == "V0"):
         return []
     return [Text("start_volta_" + verdict, version=settings.release.asked)]
 
@@ -283,16 +399,18 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
     if own.method == "none" and name not in ONLINE:
         yield start_error(QUANTIZATION, "start_quantization_plain", {"quantization": None}, method=name)
         return
-    least = at(row.capability, key)
-    if own.method in ("compressed-tensors", "modelopt") and own.scheme in SCHEMES:
-        least = max(at(SCHEMES[own.scheme], key), least if own.method != "modelopt" else 0)
-    if gpu.capability[0] * 10 + gpu.capability[1] < least:
+    least, method = at(row.capability, key), name
+    scheme = f"{own.scheme} asymmetric" if own.zeros else own.scheme
+    if own.method in ("compressed-tensors", "modelopt") and scheme in SCHEMES:
+        least = max(at(SCHEMES[scheme], key), least if own.method != "modelopt" else 0)
+        method = f"{name} ({scheme})"
+    if gpu.capability[0] * 10 + gpu.capability[1] < least and not own_kernels(settings, gpu, name):
         yield start_error(
             QUANTIZATION,
             "start_quantization_gpu",
             *([{"quantization": own.name}] if name != own.name else []),
             {"quantization": None},
-            method=name,
+            method=method,
             least=f"{least // 10}.{least % 10}",
             version=version,
             gpu=gpu.name,
@@ -311,7 +429,7 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
         bits = ", ".join(map(str, widths))
         yield start_error(QUANTIZATION, "start_quantization_bits", method=name, bits=own.bits, allowed=bits)
         return
-    if not _serves_experts(model, name, key):
+    if not _serves_experts(model, name, key) and not own_kernels(settings, gpu, name):
         yield start_error(
             QUANTIZATION,
             "start_quantization_experts",
@@ -332,6 +450,12 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
             version=version,
             allowed=", ".join(allowed),
         )
+
+
+def own_kernels(settings: Settings, gpu: Gpu, method: str) -> bool:
+    """Whether a fork has kernels of its own for a method on a GPU."""
+    flavour = settings.flavour
+    return flavour is not None and gpu.capability_text in flavour.gpus and method in flavour.methods
 
 
 def _serves_experts(model: Model, name: str, key: tuple[int, ...]) -> bool:
@@ -519,7 +643,7 @@ def pipelines_since(model: Model, key: tuple[int, ...]) -> str | None:
     if model.architecture == "MixtralForCausalLM" and fused is not None and not {method, method + "_marlin"} & fused:
         return MIXTRAL_IN_TURN_PIPELINES_SINCE
     since: str | None = model.traits["pp"]
-    return since
+    return since or next((row.pipelines for row in registry.registry().get(model.architecture, ())), None)
 
 
 def pipeline(model: Model, settings: Settings) -> Iterator[StartError]:
@@ -661,7 +785,9 @@ def check(
     found.extend(quantization(model, settings, used, dtype))
     found.extend(batches(settings))
     found.extend(attention.check(model, settings, used, dtype))
+    found.extend(encoder(model, settings, used))
     found.extend(combinations.check(model, settings, quantization_name(model, settings, used), used))
+    found.extend(host_memory(settings))
     found.extend(world(settings, gpus))
     found.extend(tensor_parallel(model, settings))
     found.extend(pipeline(model, settings))

@@ -19,6 +19,8 @@ CODE = "value_not_allowed"
 # Types of options, as they are called in a message.
 KINDS = {"int": "start_kind_int", "float": "start_kind_float", "json": "start_kind_json"}
 WITH_LORA = ("max_lora_rank", "max_loras", "max_cpu_loras", "lora_extra_vocab_size")
+# Its parser has the ranks as choices (MaxLoRARanks in vllm/config/lora.py).
+RANK, RANK_PARSED_SINCE = "max_lora_rank", "0.11.1"
 
 
 def domain(name: str, release: Release) -> tuple[str, ...] | None:
@@ -36,7 +38,7 @@ def check(raw: Mapping[str, Any], release: Release) -> Iterator[StartError]:
     """Refuse values outside their domains. Options that the release lacks are somebody else's to name."""
     adapters = fields.truth(raw.get("enable_lora"), "settings.enable_lora")
     for name, value in raw.items():
-        if name in WITH_LORA and not adapters:
+        if name in WITH_LORA and not adapters and not (name == RANK and release.key >= release_key(RANK_PARSED_SINCE)):
             continue  # the release does not look at them
         allowed = domain(name, release)
         if allowed is not None and _written(value) not in allowed:

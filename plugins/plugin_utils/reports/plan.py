@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY, UNSURE, UNVERIFIED
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import aligned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import render_page
 
@@ -163,6 +163,9 @@ def _commands(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
 # -- terminal ------------------------------------------------------------------------------------------------------------
 def _verdict(plan: Mapping[str, Any], language: str) -> str:
     error = _predicted(plan).get("error")
+    if plan.get("verdict") == UNVERIFIED:
+        reason = (_predicted(plan).get("margin") or {}).get("reason")
+        return message("plan_not_verified_because", language, reason=reason)
     if plan.get("verdict") == NARROWLY:
         return _margin(plan, "plan_starts_narrowly_because", language)
     if plan.get("ok") or not error:
@@ -332,7 +335,7 @@ def _plan_view(name: str, plan: Mapping[str, Any], language: str) -> dict[str, A
         "model": plan.get("model_name") or "",
         "fleet": fleet_text(plan),
         "inventory": inventory_text(plan) if plan.get("settings") else "",
-        "outcome": _verdict(plan, language) if plan.get("verdict") == NARROWLY else _outcome(plan, language),
+        "outcome": _verdict(plan, language) if plan.get("verdict") in UNSURE else _outcome(plan, language),
         "errors": predicted.get("errors") or ([error] if error else []),
         "summary": [(label, figure(value)) for label, value in summary.items()],
         "reasons": plan.get("reasons") or [],

@@ -25,8 +25,13 @@ REPORTED = {
     "rotated": {"api_key": "report_secret_rotated_api_key", "ray_token": "report_secret_rotated_ray_token"},
 }
 
+# What is over sooner needs no table of its stages.
+WORTH_A_TABLE_SECONDS = 2
+
 # What comes after a playbook that ends with this stage.
-NEXT = {"decide": "report_next_site"}
+NEXT = dict.fromkeys(["decide", "prepare", "loading", "models"], "report_next_site")
+# And after a plan of hosts that the command line names alone.
+NEXT_OF_ONE_LINE = "report_next_discover"
 
 
 def report_lines(
@@ -46,6 +51,7 @@ def report_lines(
     gpu_exporters: Mapping[str, Sequence[str]] | None = None,
     addresses: Sequence[Address] = (),
     written: Sequence[str] = (),
+    one_line: bool = False,
 ) -> list[str]:
     """Lines of the report: the verdict and where files were ``written``, each deployment with its network, its answer and its ranks' hosts, then
     the gateways that answered, secrets that are new on the controller, what there was to do and why, the stages with their seconds, and how
@@ -56,7 +62,8 @@ def report_lines(
     what is said of the exporter of their GPUs.
     """
     stages = list(stages)
-    lines = _verdict(stages, deployments, plans, serving, written, language)
+    follows = {**NEXT, "decide": NEXT_OF_ONE_LINE} if one_line else NEXT
+    lines = _verdict(stages, deployments, plans, serving, written, follows, language)
     for name, deployment in sorted(deployments.items()):
         head = deployment["head"]
         figures = (collective or {}).get(head) or {}
@@ -87,6 +94,7 @@ def _verdict(
     plans: Mapping[str, Mapping[str, Any]],
     serving: Mapping[str, Mapping[str, Any]],
     written: Sequence[str],
+    follows: Mapping[str, str],
     language: str,
 ) -> list[str]:
     """What was reached, in one line, and where more is written."""
@@ -102,8 +110,8 @@ def _verdict(
             )
             lines.append(message("report_planned", language, deployment=name, verdict=said, **_said_of(plan)))
     last = [stage["name"] for stage in stages if stage["name"] != "report"][-1:]
-    if not answered and last and last[0] in NEXT:
-        lines.append(message(NEXT[last[0]], language))
+    if not answered and last and last[0] in follows:
+        lines.append(message(follows[last[0]], language))
     if lines and written:
         lines.append(message("report_written", language, paths=", ".join(written)))
     return [*lines, ""] if lines else []
@@ -264,7 +272,7 @@ def _size(count: int) -> str:
 
 def _stages(stages: list[Mapping[str, Any]], language: str) -> list[str]:
     """The last stage is the report itself: it only marks when the one before it ended."""
-    if len(stages) < 2:
+    if len(stages) < 2 or stages[-1]["started"] - stages[0]["started"] < WORTH_A_TABLE_SECONDS:
         return []
     lines = [message("report_stages", language)]
     for stage, following in itertools.pairwise(stages):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.fits import Fit, Host, Kind, what_fits
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY, UNVERIFIED
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import aligned
 
 COLUMNS = ("model", "precision", "weights", "gpus", "copies", "context", "at_once")
@@ -62,4 +62,5 @@ def context(fit: Fit, language: str) -> str:
     text = f"{fit.context:,}"
     if fit.context < fit.most:
         text = message("fits_of", language, context=text, most=f"{fit.most:,}")
-    return message("fits_narrowly", language, context=text) if fit.verdict == NARROWLY else text
+    marks = {NARROWLY: "fits_narrowly", UNVERIFIED: "fits_unverified"}
+    return message(marks[fit.verdict], language, context=text) if fit.verdict in marks else text

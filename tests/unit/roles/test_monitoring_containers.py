@@ -103,9 +103,9 @@ def test_an_address_stands_before_a_port_as_it_has_to(tmp_path: Path, address: s
     files = [ROLE / "defaults/main.yml", ROLE / "vars/main.yml"]
     variables = {key: value for file in files for key, value in yaml.safe_load(file.read_text()).items()}
     variables |= {"monitoring_listen_address": address, "monitoring_address": "192.0.2.1"}
-    module = "ansible.builtin.uri"
+    module = "baremetal.llm.wait"
     tasks = [task for file in ("main.yml", "grafana.yml") for task in tasks_of(ROLE / "tasks" / file)]
-    asked = [task[module]["url"] for task in tasks if module in task]
+    asked = [task[module]["args"]["url"] for task in tasks if module in task]
     texts = {"urls": "\n".join(asked)}
     for name in ("prometheus", "prometheus-alertmanager"):
         texts[name] = (

@@ -20,16 +20,16 @@ WRITTEN = {
     "ray/tasks/node.yml": ("Node | Install the token", "ray_token", {"_ray_token": SECRET}),
     "vllm/tasks/server.yml": ("Server | Install the API key", "vllm_api_key", {"_vllm_api_key": SECRET}),
     "monitoring/tasks/grafana.yml": (
-        "Grafana | Write the password of its administrator",
+        "Grafana | Write the administrator's password",
         "admin_password",
         {"monitoring_grafana_admin_password": SECRET},
     ),
     "web_ui/tasks/main.yml": (
-        "Web UI | Write its secrets",
+        "Web UI | Write the secrets",
         "web_ui_admin_password",
         {"_web_ui_password": SECRET, "_web_ui_secrets": []},
     ),
-    "common/tasks/unit.yml": ("Unit | Write its environment", "llm-vllm.env", {}),
+    "common/tasks/unit.yml": ("Unit | Write the environment of the unit", "llm-vllm.env", {}),
     "gateway/tasks/head.yml": ("Head | Let the gateway in", "vllm_api_key.gateway", {}),
 }
 

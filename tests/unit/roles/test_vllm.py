@@ -43,7 +43,7 @@ def test_asking_slowly_does_not_make_the_wait_for_a_token_longer(tmp_path: Path)
     status, said, calls = run_tasks(tmp_path, "vllm", "token.yml", SLOW, known)
     assert status == 2
     assert calls == ["ask", "logs", "logs"]
-    for part in ("pair generated no token within 1 s (vllm_start_seconds)", "no answer", "still loading"):
+    for part in ("pair generated no token in ", "no answer", "still loading"):
         assert part in said
     assert "The last that its log shows: starting; vLLM has not logged anything yet" in said
 
@@ -90,7 +90,7 @@ def test_an_engine_that_hangs_stops_no_clock(tmp_path: Path) -> None:
     hangs = '[ "$1" = logs ] && echo "the last words" && exec sleep 600\n[ "$1" = ask ] && sleep 1.5 && exit 1'
     status, said, _calls = run_tasks(tmp_path, "vllm", "token.yml", hangs, known)
     assert status == 2
-    assert "pair generated no token within 1 s" in said
+    assert "pair generated no token in " in said
     assert "the last words" in said
 
 
@@ -149,7 +149,7 @@ def test_the_file_of_options_says_what_was_decided(tmp_path: Path) -> None:
 def write_files(folder: Path, section: dict[str, Any], *options: str) -> tuple[str, str]:
     """What the task that writes files says of a host in this folder: the whole output, and the recap. The programs are left out."""
     tasks = yaml.safe_load((ROOT / "roles/vllm/tasks/server.yml").read_text())
-    (found,) = (task for task in tasks if task["name"].startswith("Server | Write its programs"))
+    (found,) = (task for task in tasks if task["name"].startswith("Server | Write programs"))
     variables = yaml.safe_load((ROOT / "roles/vllm/vars/main.yml").read_text())
     (folder / "decision.json").write_text(json.dumps({"vllm": section}))
     # A decision is data, as what a module returns: Ansible fills in nothing of it.

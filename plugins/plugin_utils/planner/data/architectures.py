@@ -1,14 +1,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Model architectures: how vLLM builds each, as traits; and from which release it knows them.
+"""Model architectures: how vLLM builds each, as traits. Which release has which architecture is in registry.py.
 
 Source: vllm/model_executor/models of the examined releases. A trait is a value, or "config:<key>" for a field of
 config.json with the default behind a second colon ("config:attention_bias:false").
 
 Traits
   base        another row whose traits hold unless said otherwise
-  since       first release with this architecture
-  pp          first release in which it runs as a pipeline (null: never)
+  pp          first release in which it runs as a pipeline, where that is before 0.6.3 (null: what registry.py says)
   qkv_bias, o_bias, mlp_bias, lm_head_bias, norm_bias   whether those carry a bias
   norms       norm vectors of the hidden size in each layer
   qk_norm     null, "head" (one vector of the head's size for q and one for k) or "full" (the whole projection)
@@ -17,6 +16,8 @@ Traits
   mlp_keeps   the MLP's code holds gate_up while down_proj runs (its names are not reused)
   norm_copies tensors of the hidden size that norms out of place leave alive
   tied        default of tie_word_embeddings
+  encoder     every token sees all others; there is no head, and no request needs a cache
+  vision      the family of its encoder of images (towers.py), or true where nothing is known of that
   ties_since  first release that keeps one table for a tied model; before it there are two
   scales_since
               first release whose model hands rope_scaling on (null: none does); others ignore it
@@ -29,8 +30,7 @@ from __future__ import annotations
 from typing import Any
 
 DEFAULTS: dict[str, Any] = {
-    "since": "0.0",
-    "pp": "0.6.3",
+    "pp": None,
     "qkv_bias": False,
     "o_bias": False,
     "mlp_bias": False,
@@ -50,6 +50,7 @@ DEFAULTS: dict[str, Any] = {
     "attention": "gqa",
     "layout": "dense",
     "vision": False,
+    "encoder": False,
 }
 
 ARCHITECTURES: dict[str, dict[str, Any]] = {
@@ -71,15 +72,14 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "base": "LlamaForCausalLM",
         "qkv_bias": "config:qkv_bias:false",
         "o_bias": "config:bias:false",
-        "since": "0.7.0",
     },
     "InternLM2ForCausalLM": {"mlp_keeps": True, "qkv_bias": "config:bias:false", "o_bias": "config:bias:false"},
     "MistralForCausalLM": {"base": "LlamaForCausalLM"},
-    "Mistral3ForConditionalGeneration": {"base": "LlamaForCausalLM", "since": "0.8.0", "vision": True},
+    "Mistral3ForConditionalGeneration": {"base": "LlamaForCausalLM", "vision": True},
     "XverseForCausalLM": {"base": "LlamaForCausalLM"},
     "DeciLMForCausalLM": {"base": "LlamaForCausalLM"},
-    "GraniteForCausalLM": {"base": "LlamaForCausalLM", "since": "0.6.0", "tied": True},
-    "TeleChat2ForCausalLM": {"base": "LlamaForCausalLM", "since": "0.6.5"},
+    "GraniteForCausalLM": {"base": "LlamaForCausalLM", "tied": True},
+    "TeleChat2ForCausalLM": {"base": "LlamaForCausalLM"},
     "Qwen2ForCausalLM": {
         "pp": "0.5.4",
         "ties_since": "0.4.0",
@@ -90,7 +90,6 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "mlp_keeps": True,
     },
     "Qwen3ForCausalLM": {
-        "since": "0.8.4",
         "qkv_bias": "config:attention_bias:false",
         "o_bias": "config:attention_bias:false",
         "qk_norm": "head",
@@ -105,7 +104,6 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "layout": "qwen1",
     },
     "Qwen2MoeForCausalLM": {
-        "since": "0.4.0",
         "pp": "0.5.4",
         "embeds_first_since": None,
         "head_last_since": None,
@@ -115,7 +113,6 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "shared_gate": True,
     },
     "Qwen3MoeForCausalLM": {
-        "since": "0.8.4",
         "embeds_first_since": None,
         "head_last_since": None,
         "qkv_bias": "config:attention_bias:false",
@@ -131,7 +128,6 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "layout": "moe_all",
     },
     "PhiMoEForCausalLM": {
-        "since": "0.5.5",
         "layout": "moe_all",
         "qkv_bias": "config:attention_bias:false",
         "o_bias": "config:attention_bias:false",
@@ -141,33 +137,28 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "DeepseekForCausalLM": {
         "mlp_keeps": True,
         "layout": "moe",
-        "since": "0.0",
         "embeds_first_since": None,
         "head_last_since": None,
     },
     "DeepseekV2ForCausalLM": {
         "mlp_keeps": True,
-        "since": "0.5.1",
         "pp": "0.5.4",
         "embeds_first_since": "0.5.4",
         "head_last_since": "0.8.0",
         "attention": "mla",
         "layout": "moe",
     },
-    "DeepseekV3ForCausalLM": {"base": "DeepseekV2ForCausalLM", "since": "0.6.6", "pp": "0.6.6", "router_bias": "noaux"},
-    "DeepseekV32ForCausalLM": {"base": "DeepseekV3ForCausalLM", "since": "0.11.0", "indexer": True},
-    "KimiK2ForCausalLM": {"base": "DeepseekV3ForCausalLM"},
+    "DeepseekV3ForCausalLM": {"base": "DeepseekV2ForCausalLM", "router_bias": "noaux"},
+    "DeepseekV32ForCausalLM": {"base": "DeepseekV3ForCausalLM", "indexer": True},
     "Gemma2ForCausalLM": {
-        "since": "0.5.1",
         "norms": 4,
         "tied": True,
         "mlp_keeps": True,
         "norm_copies": 1,
         "windows": "alternate",
     },
-    "GemmaForCausalLM": {"mlp_keeps": True, "since": "0.3.2", "tied": True},
+    "GemmaForCausalLM": {"mlp_keeps": True, "tied": True},
     "Gemma3ForCausalLM": {
-        "since": "0.8.0",
         "norms": 4,
         "qk_norm": "head",
         "tied": True,
@@ -175,7 +166,11 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "norm_copies": 1,
         "windows": "pattern",
     },
-    "Gemma3ForConditionalGeneration": {"base": "Gemma3ForCausalLM", "vision": True},
+    "Gemma3ForConditionalGeneration": {"base": "Gemma3ForCausalLM", "vision": "gemma3"},
+    "Qwen2VLForConditionalGeneration": {"base": "Qwen2ForCausalLM", "pp": None, "vision": "qwen2_vl"},
+    "Qwen2_5_VLForConditionalGeneration": {"base": "Qwen2ForCausalLM", "pp": None, "vision": "qwen2_5_vl"},
+    "Qwen3VLForConditionalGeneration": {"base": "Qwen3ForCausalLM", "vision": "qwen3_vl"},
+    "Qwen3VLMoeForConditionalGeneration": {"base": "Qwen3MoeForCausalLM", "vision": "qwen3_vl"},
     "BaichuanForCausalLM": {"mlp_keeps": True, "layout": "baichuan", "positions": "baichuan"},
     "BaiChuanForCausalLM": {"mlp_keeps": True, "layout": "baichuan", "positions": "rope"},
     "FalconForCausalLM": {
@@ -188,7 +183,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "mlp_bias": "config:bias:false",
     },
     "RWForCausalLM": {"base": "FalconForCausalLM"},
-    "Phi3ForCausalLM": {"since": "0.4.2", "pp": "0.5.1"},
+    "Phi3ForCausalLM": {"pp": "0.5.1"},
     "PhiForCausalLM": {
         "mlp": "plain",
         "qkv_bias": True,
@@ -208,6 +203,21 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "mlp_bias": "config:enable_bias:true",
         "position_offset": 2,
     },
+    "BertModel": {
+        "mlp": "plain",
+        "positions": "learned",
+        "norm_bias": True,
+        "tied": True,  # there is no head
+        "qkv_bias": True,
+        "o_bias": True,
+        "mlp_bias": True,
+        "encoder": True,
+    },
+    "BertForSequenceClassification": {"base": "BertModel"},
+    "RobertaModel": {"base": "BertModel"},
+    "RobertaForSequenceClassification": {"base": "BertModel"},
+    "XLMRobertaModel": {"base": "BertModel"},
+    "XLMRobertaForSequenceClassification": {"base": "BertModel"},
     "GPT2LMHeadModel": {
         "mlp": "plain",
         "positions": "learned",
@@ -228,7 +238,6 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "StableLmForCausalLM": {"mlp_keeps": True, "norm_bias": True, "qkv_bias": "config:use_qkv_bias:false"},
     "StableLMEpochForCausalLM": {"base": "StableLmForCausalLM"},
     "Starcoder2ForCausalLM": {
-        "since": "0.4.0",
         "mlp": "plain",
         "norm_bias": True,
         "tied": True,
@@ -236,20 +245,18 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "o_bias": "config:use_bias:true",
         "mlp_bias": "config:use_bias:true",
     },
-    "GlmForCausalLM": {"since": "0.6.5", "qkv_bias": "config:attention_bias:true"},
-    "Glm4ForCausalLM": {"since": "0.8.5", "norms": 4, "qkv_bias": "config:attention_bias:true"},
+    "GlmForCausalLM": {"qkv_bias": "config:attention_bias:true"},
+    "Glm4ForCausalLM": {"norms": 4, "qkv_bias": "config:attention_bias:true"},
     "Glm4MoeForCausalLM": {
         "mlp_keeps": True,
-        "since": "0.10.0",
         "layout": "moe",
         "qkv_bias": "config:attention_bias:true",
         "qk_norm": "config:use_qk_norm:false",
         "router_bias": "always",
     },
-    "ChatGLMModel": {"mlp_keeps": True, "layout": "chatglm", "pp": "0.6.3"},
+    "ChatGLMModel": {"mlp_keeps": True, "layout": "chatglm"},
     "ChatGLMForConditionalGeneration": {"base": "ChatGLMModel"},
     "GptOssForCausalLM": {
-        "since": "0.10.1",
         "layout": "moe_all",
         "qkv_bias": "config:attention_bias:true",
         "o_bias": "config:attention_bias:true",
@@ -258,9 +265,8 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "sinks": True,
         "windows": "types",
     },
-    "Llama4ForConditionalGeneration": {"since": "0.8.3", "layout": "llama4", "vision": True},
+    "Llama4ForConditionalGeneration": {"layout": "llama4", "vision": True},
     "Qwen3NextForCausalLM": {
-        "since": "0.10.2",
         "layout": "moe",
         "attention": "hybrid",
         "qk_norm": "head",
@@ -269,11 +275,10 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "mlp_keeps": True,
     },
     "Qwen3_5ForConditionalGeneration": {
-        "since": "0.16.0",
         "attention": "hybrid",
         "qk_norm": "head",
         "output_gate": True,
-        "vision": True,
+        "vision": "qwen3_vl",
         "mlp_keeps": True,
     },
     "Qwen3_5MoeForConditionalGeneration": {
@@ -282,14 +287,13 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "shared_gate": True,
     },
     "Gemma4ForConditionalGeneration": {
-        "since": "0.19.0",
         "norms": 4,
         "qk_norm": "head",
         "tied": True,
         "mlp_keeps": True,
         "norm_copies": 1,
         "windows": "types",
-        "vision": True,
+        "vision": "gemma4",
         "layout": "gemma4",
     },
 }
@@ -350,60 +354,4 @@ CONFIG_DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "mistral": {"num_key_value_heads": 8},
     "mixtral": {"num_key_value_heads": 8},
-}
-
-# Architectures that vLLM no longer has: the last release with them. Source: _PREVIOUSLY_SUPPORTED_MODELS in
-# vllm/model_executor/models/registry.py of 0.33.0, and the registries of the examined releases.
-LAST_RELEASE: dict[str, str] = {
-    "YiForCausalLM": "0.3.3",
-    "MotifForCausalLM": "0.10.2",
-    "Phi3SmallForCausalLM": "0.9.2",
-    "Phi4FlashForCausalLM": "0.10.2",
-    "Phi4MultimodalForCausalLM": "0.12.0",
-    "JAISLMHeadModel": "0.22.0",
-    "ErnieModel": "0.23.0",
-    "ErnieForSequenceClassification": "0.23.0",
-    "ErnieForTokenClassification": "0.23.0",
-    "InternLM2VEForCausalLM": "0.23.0",
-    "QWenLMHeadModel": "0.23.0",
-    "QwenVLForConditionalGeneration": "0.23.0",
-    "InternLMForCausalLM": "0.23.0",
-    "DonutForConditionalGeneration": "0.10.2",
-    "MllamaForConditionalGeneration": "0.10.2",
-    "XverseForCausalLM": "0.23.0",
-    "Dots1ForCausalLM": "0.23.0",
-    "BambaForCausalLM": "0.23.0",
-    "MiniMaxForCausalLM": "0.23.0",
-    "MiniMaxText01ForCausalLM": "0.23.0",
-    "MiniMaxM1ForCausalLM": "0.23.0",
-    "MiniMaxVL01ForConditionalGeneration": "0.23.0",
-    "BaiChuanForCausalLM": "0.23.0",
-    "BaichuanForCausalLM": "0.23.0",
-    "AquilaModel": "0.24.0",
-    "AquilaForCausalLM": "0.24.0",
-    "Grok1ModelForCausalLM": "0.24.0",
-    "Grok1ForCausalLM": "0.24.0",
-    "TarsierForConditionalGeneration": "0.24.0",
-    "Tarsier2ForConditionalGeneration": "0.23.0",
-    "MantisForConditionalGeneration": "0.24.0",
-    "MusicFlamingoForConditionalGeneration": "0.24.0",
-    "AyaVisionForConditionalGeneration": "0.24.0",
-    "TeleChatForCausalLM": "0.25.0",
-    "PersimmonForCausalLM": "0.25.0",
-    "FuyuForCausalLM": "0.25.0",
-    "Plamo2ForCausalLM": "0.26.0",
-    "OuroForCausalLM": "0.26.0",
-    "ArcticForCausalLM": "0.28.0",
-    "ChameleonForConditionalGeneration": "0.28.0",
-    "Cheers": "0.28.0",
-    "CheersForConditionalGeneration": "0.28.0",
-    "Fairseq2LlamaForCausalLM": "0.28.0",
-    "FireRedLIDForConditionalGeneration": "0.28.0",
-    "GritLM": "0.28.0",
-    "HCXVisionForCausalLM": "0.28.0",
-    "MPTForCausalLM": "0.28.0",
-    "MptForCausalLM": "0.28.0",
-    "RWForCausalLM": "0.28.0",
-    "StableLMEpochForCausalLM": "0.28.0",
-    "PrithviGeoSpatialMAE": "0.28.0",
 }

@@ -90,7 +90,7 @@ mamba_ssm_cache_dtype 0.10.1 auto float32
 mamba_ssm_cache_dtype 0.14.0 +float16
 mamba_ssm_cache_dtype 0.15.0 *
 max_lora_rank 0.3.0 8 16 32 64
-max_lora_rank 0.6.0 +128 +256
+max_lora_rank 0.5.5 +128 +256
 max_lora_rank 0.8.0 +320 +512
 max_lora_rank 0.11.1 +1
 mm_encoder_tp_mode 0.10.1 data weights

@@ -453,6 +453,7 @@ DESCRIPTIVE: tuple[str, ...] = (
     "host_memory_mib",
     "image_has_ray",
     "accept_unknown_release",
+    "flavour",
     "extra_arguments",
 )
 

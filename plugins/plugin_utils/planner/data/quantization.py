@@ -183,5 +183,8 @@ SCHEMES: dict[str, list[tuple[str, int]]] = {
     "int8_channel": [("0.2.7", 75)],
     "int4": [("0.2.7", 80), ("0.12.0", 75)],
     "int8": [("0.2.7", 80), ("0.12.0", 75)],
+    # With zero points only Marlin serves them, and Exllama does not (pull request 30602 of vllm-project/vllm).
+    "int4 asymmetric": [("0.2.7", 80), ("0.14.0", 75)],
+    "int8 asymmetric": [("0.2.7", 80), ("0.14.0", 75)],
     "nvfp4": [("0.2.7", 100), ("0.9.0", 80), ("0.14.0", 75)],
 }

@@ -22,7 +22,9 @@ V1_PIPELINE_EXECUTORS: list[tuple[str, tuple[str | None, ...]]] = [
 ]
 # Options that V1 lacked, with their defaults and the last release that then runs V0 (_is_v1_supported_oracle in vllm/engine/arg_utils.py).
 V1_LACKS: dict[str, tuple[object, str]] = {
+    "cpu_offload_gb": (0, "0.8.2"),
     "disable_async_output_proc": (False, "0.10.2"),
+    "enable_lora": (False, "0.8.2"),
     "enable_prompt_adapter": (False, "0.9.2"),
     "max_long_partial_prefills": (1, "0.10.2"),
     "max_num_partial_prefills": (1, "0.10.2"),
@@ -34,6 +36,14 @@ V1_LACKS: dict[str, tuple[object, str]] = {
 
 # The least compute capability of LoRA's kernels: Punica's until Triton's came (vllm/lora/punica.py of 0.4.2, 0.5.3.post1 and 0.5.4).
 LORA_LEAST: list[tuple[str, tuple[int, int]]] = [("0.2.7", (8, 0)), ("0.5.4", (0, 0))]
+
+# The largest vocabulary beside adapters (LogitsProcessorWithLoRA in vllm/lora/layers).
+LORA_VOCABULARY: list[tuple[str, int]] = [("0.2.7", 33024), ("0.4.1", 128512), ("0.5.5", 257024), ("0.17.0", 258048)]
+# What V0 cannot keep in the host's memory: it moves the parameters of a layer to the GPU for each call, by their names, and finds neither the
+# adapters' nor what bitsandbytes and GGUF keep beside them, nor MLA's parts of kv_b (issues 11748, 8757, 14096 and 15871 of vllm-project/vllm). In
+# 0.5.3 what Marlin repacks lay in the host's memory already (issue 6952).
+V0_OFFLOAD_LACKS = ("bitsandbytes", "gguf")
+MARLIN_OFFLOAD_BROKEN = ("0.5.3", "0.5.3.post1")
 
 # Default of gpu_memory_utilization.
 UTILIZATION: list[tuple[str, float]] = [("0.2.7", 0.90), ("0.20.0", 0.92)]
@@ -144,6 +154,9 @@ FLOAT16_REFUSED: list[tuple[str, tuple[str, ...]]] = [
 
 # V0 with a pipeline: one request may use only blocks // pp (checked at start from 0.8.0 on, true in every V0 release).
 V0_PP_SPLITS_CHECK: list[tuple[str, bool]] = [("0.2.7", False), ("0.8.0", True)]
+# V1 with a pipeline: the check holds the cache of one request on all stages together against the memory of the fullest rank
+# (get_kv_cache_configs in vllm/v1/core/kv_cache_utils.py; issue 34076 of vllm-project/vllm).
+WHOLE_CACHE_CHECKED = ("0.14.0", "0.16.0")
 # V1: the start-up check reserves the null block.
 NULL_BLOCK_CHECKED: list[tuple[str, bool]] = [("0.2.7", False), ("0.29.0", True)]
 
@@ -193,6 +206,10 @@ ROPE_TYPES: list[tuple[str, tuple[str, ...]]] = [
 ROPE_TYPES_LLAMA: list[tuple[str, tuple[str, ...]]] = [("0.2.7", ("linear", "dynamic")), *ROPE_TYPES[3:]]
 ROPE_NEEDS: dict[str, tuple[str, ...]] = {"yarn": ("factor", "original_max_position_embeddings"), "linear": ("factor",)}
 ROPE_NEEDS_LAST = "0.11.0"
+
+# Swap space for each tensor-parallel rank (GiB, where nothing is said), the share of the host's memory that it may take, and the last release with it
+# (CacheConfig.verify_with_parallel_config in vllm/config).
+SWAP_SPACE_GIB, SWAP_SPACE_SHARE, SWAP_SPACE_LAST = 4, 0.7, "0.17.1"
 
 # Weights can stay in the memory of the host (cpu_offload_gb).
 CPU_OFFLOAD_SINCE = "0.5.3"

@@ -213,7 +213,7 @@ def test_the_printed_error_is_readable(workplace: Workplace) -> None:
     assert run.rc == 2
     assert "Traceback" not in run.out
     text = """
-    5 problems in the inventory. No host has been touched.
+    5 problems. No host has been changed.
 
     1. vllm_model is not set for the deployment qwen.
        value:   (not set)

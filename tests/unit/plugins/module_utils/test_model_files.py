@@ -10,13 +10,14 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils import _model_files as model_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING, incoming_name, look
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 from ansible_collections.baremetal.llm.plugins.module_utils._download import PART, direct_opener, make_opener
-from ansible_collections.baremetal.llm.plugins.module_utils._share import Share
+from ansible_collections.baremetal.llm.plugins.module_utils._share import DYNAMIC, Share, listening, ports
 
 from tests.support.hub import Hub
 from tests.support.models import write_model
@@ -82,6 +83,28 @@ def test_the_others_get_it_from_that_host(tmp_path: Path, hub: Hub) -> None:
         answer = fetch(tmp_path / "two", files_of(hub), offered.url)
     assert (answer["wrong"], answer["from_hub"], hub.asked) == ([], [], [])
     assert content(tmp_path / "two") == content(tmp_path / "one")
+
+
+def test_who_listens_does_so_where_a_firewall_of_this_collection_lets_others_in(tmp_path: Path) -> None:
+    said = tmp_path / "range"
+    said.write_text("32768\t60999\n")
+    assert ports(str(said))[:2] == [32767, 32766]
+    assert ports(str(said))[-1] == 0
+    assert ports(str(tmp_path / "none")) == [0]
+    first = int(Path(DYNAMIC).read_text().split()[0])
+    with listening("127.0.0.1", "token", {}) as one, listening("127.0.0.1", "token", {}) as other:
+        assert other.server_port < one.server_port < first
+
+
+def test_a_host_that_is_not_reached_costs_no_time_for_each_file(tmp_path: Path, hub: Hub) -> None:
+    asked: list[Any] = []
+    with listening("127.0.0.1", "token", {}) as closed:
+        url = closed.url
+    refused = mock.Mock(open=lambda *arguments, **more: asked.append(arguments))
+    files = files_of(hub)
+    _from_hub, wrong = model_files.fetch(str(tmp_path / "one"), files, url, {}, make_opener(), refused)
+    assert (wrong, asked) == ([], [])
+    assert content(tmp_path / "one") == {name: path.read_bytes() for name, path in hub.files(MODEL).items()}
 
 
 def test_nothing_else_is_handed_on(tmp_path: Path, hub: Hub) -> None:

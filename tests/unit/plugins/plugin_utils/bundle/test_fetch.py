@@ -93,6 +93,23 @@ def test_what_nobody_has_is_named(options: dict[str, Any], server: str, tmp_path
         run(options)
 
 
+def test_everything_that_cannot_be_had_is_named_at_once(options: dict[str, Any], server: str, tmp_path: Path) -> None:
+    lost = [
+        {**options["items"][0], "source": f"{server}/{name}", "path": f"driver/{name}"} for name in ("a.run", "b.run")
+    ]
+    options["items"] = [lost[0], *options["items"], lost[1]]
+    with pytest.raises(Refused) as refused:
+        run(options)
+    assert "2 of the sources" in str(refused.value)
+    assert all(text in str(refused.value) for text in ("a.run", "b.run", "bundle_url_mirrors", "llm_registry_mirrors"))
+    assert not (tmp_path / "bundle" / "driver").exists()
+
+
+def test_a_mirror_that_does_not_answer_leaves_the_next_address(options: dict[str, Any], server: str) -> None:
+    settings = Settings(make_opener(), url_mirrors={server: ["http://127.0.0.1:9"]})
+    assert fetch(options, settings, {}, lambda text: None, False)["changed"]
+
+
 def test_a_disk_without_room_is_refused_first(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

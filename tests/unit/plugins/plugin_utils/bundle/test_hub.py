@@ -33,10 +33,12 @@ class Server(http.server.BaseHTTPRequestHandler):
         self.server.seen.append(self.headers.get("Authorization"))  # type: ignore[attr-defined]
         if publisher == "slow":
             time.sleep(3)
-        status = {"gated": 403, "private": 401, "nobody": 404, "broken": 500}.get(publisher, 200)
+        status = {"gated": 403, "private": 401, "licensed": 401, "nobody": 404, "broken": 500}.get(publisher, 200)
         body = {"portal": b"<html>log in</html>", "list": b"[]"}.get(publisher, json.dumps(CONFIG).encode())
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
+        if publisher == "licensed":
+            self.send_header("X-Error-Code", "GatedRepo")
         self.end_headers()
         self.wfile.write(body)
 
@@ -71,6 +73,7 @@ def test_the_first_hub_that_has_it_counts(server: Any) -> None:
         ("nobody", "there is no such model"),
         ("private", "private or gated"),
         ("gated", "accept its licence"),
+        ("licensed", "accept its licence"),
         ("broken", "HTTP 500"),
         ("portal", "no model's config.json"),
         ("list", "no model's config.json"),

@@ -481,6 +481,17 @@ def test_each_deployment_of_a_machine_has_its_own_gpus_names_and_folders() -> No
     assert mine & theirs == {"/opt/llm/models"}
 
 
+def test_a_card_that_the_plan_leaves_out_is_not_seen() -> None:
+    card = host(1)["ansible_facts"]["llm_gpus_found"][0]
+    weak = {**card, "name": "Tesla M10", "memory_mib": 8192, "compute_capability": "5.0", "index": 0, "uuid": "GPU-0"}
+    variables = hosts(1)
+    facts = {**variables["gpu1"]["ansible_facts"], "llm_gpus_found": [weak, {**card, "index": 1, "uuid": "GPU-1"}]}
+    variables["gpu1"]["ansible_facts"] = facts
+    decided = answer(variables, {"alone": {"hosts": ["gpu1"], "head": "gpu1"}})
+    assert refused(decided) == ""
+    assert decided["hosts"]["gpu1"]["vllm"]["container"]["environment"]["NVIDIA_VISIBLE_DEVICES"] == "GPU-1"
+
+
 def test_a_machine_with_one_deployment_has_the_names_that_it_always_had() -> None:
     section = answer(hosts())["hosts"]["gpu1"]
     assert (section["names"]["folder"], section["names"]["vllm"], section["former"]) == ("/opt/llm", "llm-vllm", [])

@@ -9,6 +9,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages imp
     DOCKER_CE,
     ENGINE_NEEDS,
     TOOLKIT,
+    Mirror,
     engine_options_for_cdi,
     missing_packages,
     package_plan,
@@ -84,6 +85,29 @@ def test_dockers_own_repository(system: str, url: str, suite: str | None) -> Non
     assert plan["repository"]["url"] == url
     assert plan["repository"].get("suite") == suite
     assert plan["packages"] == ["docker-ce=28.5.1", "docker-ce-cli=28.5.1", "containerd.io", "python3-requests"]
+
+
+@pytest.mark.parametrize(
+    ("component", "system", "mirror", "url", "key"),
+    [
+        (
+            "docker",
+            "debian12",
+            ("http://m/docker/", ""),
+            "http://m/docker/linux/debian",
+            "http://m/docker/linux/debian/gpg",
+        ),
+        ("docker", "rocky9", ("http://m", "http://m/k"), "http://m/linux/centos/9/x86_64/stable", "http://m/k"),
+        ("toolkit", "debian12", ("http://m/n/", ""), "http://m/n/stable/deb/amd64", "http://m/n/gpgkey"),
+        ("toolkit", "rocky9", ("http://m", "http://m/k"), "http://m/stable/rpm/x86_64", "http://m/k"),
+    ],
+)
+def test_a_mirror_stands_in_the_publishers_place(
+    component: str, system: str, mirror: tuple[str, str], url: str, key: str
+) -> None:
+    repository = package_plan(facts(system), component, "repository", "", Mirror(*mirror))["repository"]
+    assert (repository["url"], repository["key"]) == (url, key)
+    assert package_plan(facts(system), component, "packages", "", Mirror(*mirror))["repository"] is None
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

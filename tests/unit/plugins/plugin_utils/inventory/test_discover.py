@@ -166,12 +166,23 @@ def test_offline_hosts_get_what_a_bundle_needs_to_know() -> None:
     found, _groups = variables(written([host("h1", V100, V100), host("h2", V100, V100)]))
     assert found["h1"]["bundle_systems"] == ["ubuntu-22.04"]
     assert found["h1"]["bundle_kernels"] == ["5.15.0-1"]
-    assert (
-        "weights are on the hosts"
-        in written([host("h1", A6000, models=tuple(FACTS["llm_discovered"]["models"]))])[
-            "group_vars/qwen2_5_14b_instruct.yml"
-        ]
-    )
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "kind", "adopted"),
+    [
+        ("/data/models/Qwen2.5-14B-Instruct", "models/Qwen2.5-14B-Instruct", "safetensors", True),
+        ("/data/Qwen--Qwen2.5-14B-Instruct", "data/Qwen--Qwen2.5-14B-Instruct", "safetensors", True),
+        ("/data/Qwen/qwen2.5-14b-instruct", "Qwen/qwen2.5-14b-instruct", "pytorch", True),
+        ("/data/Qwen/Qwen2.5-14B", "Qwen/Qwen2.5-14B", "safetensors", False),
+        ("/data/Qwen2.5-14B-Instruct.gguf", "Qwen2.5-14B-Instruct", "gguf", False),
+        ("/root/.cache/huggingface/hub/models--Qwen--Qwen2.5-14B-Instruct/snapshots/1", MODEL, "safetensors", False),
+    ],
+)
+def test_weights_that_are_there_are_used_where_they_lie(path: str, name: str, kind: str, adopted: bool) -> None:
+    models = ({"path": path, "name": name, "bytes": 3, "format": kind},)
+    text = written([host("h1", A6000, models=models)])["group_vars/qwen2_5_14b_instruct.yml"]
+    assert yaml.safe_load(text).get("models_source") == (f"host:{path}" if adopted else None)
 
 
 def test_systems_whose_packages_are_not_fetched_are_said_and_not_asked_for() -> None:
@@ -208,7 +219,8 @@ def test_a_host_that_does_not_answer_says_what_to_do(said: str, advice: str) -> 
     problem = unreached("gpu09", said, "en")
     assert "gpu09" in problem["what"]
     assert advice in problem["what"]
-    assert problem["value"] == said
+    assert problem["value"] == said.removeprefix("ssh: ")
+    assert unreached("gpu09", f"Task failed: Failed to connect to the host via ssh: {said}", "en") == problem
 
 
 def test_without_a_deployment_nothing_is_proposed() -> None:

@@ -64,7 +64,7 @@ def test_every_text_of_what_is_allowed_belongs_to_a_problem() -> None:
 
 
 def test_chinese_is_chinese() -> None:
-    assert "清单" in message("problems_header", "zh", count=2)
+    assert "问题" in message("problems_header", "zh", count=2)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_rendered_problems_stand_one_below_the_other() -> None:
         problem("deployment_without_host", value="v2", where="w2", deployment="two"),
     ]
     assert render(entries).splitlines() == [
-        "2 problems in the inventory. No host has been touched.",
+        "2 problems. No host has been changed.",
         "",
         "1. vllm_model of the deployment one is a URL.",
         "   value:   v1",
@@ -117,7 +117,7 @@ def test_rendered_problems_stand_one_below_the_other() -> None:
         "   where:   w2",
         "   allowed: at least one host in the group two, or no such group",
     ]
-    assert render(entries[:1]).startswith("One problem in the inventory.")
+    assert render(entries[:1]).startswith("One problem.")
     assert render(entries, header="No").startswith("No\n\n1. ")
 
 

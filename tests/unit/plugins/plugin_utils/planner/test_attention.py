@@ -14,6 +14,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.attention im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.attention import BACKENDS, ORDER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, releases
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
 
 Model = Callable[[str], dict[str, Any]]
 DATA = Path(__file__).resolve().parents[5] / "tests" / "data"
@@ -166,3 +170,64 @@ def test_soft_capped_logits_need_a_backend_that_caps(version: str, capability: s
     predicted = start(config, capability, version, dtype="float32" if version == "0.11.0" else "half")
     assert predicted["ok"] is ok, predicted["error"]
     assert ok or "cannot cap" in predicted["error"]["message"]
+
+
+def report(name: str) -> dict[str, Any]:
+    reports = json.loads((DATA / "planner" / "reports.json").read_text(encoding="utf-8"))
+    return dict(next(one for one in reports if one["id"] == name)["overrides"])
+
+
+@pytest.mark.parametrize(
+    ("version", "capability", "said"),
+    [
+        ("0.10.2", "8.0", ""),  # FLASH_ATTN passes on to TRITON_ATTN
+        ("0.12.0", "8.0", ""),
+        ("0.12.0", "9.0", ""),
+    ],
+)
+def test_attention_sinks_are_passed_on(version: str, capability: str, said: str) -> None:
+    config = json.loads((DATA / "models" / "openai__gpt-oss-20b.json").read_text(encoding="utf-8"))
+    found = start(config, capability, version, max_model_len=4096, dtype="bfloat16")
+    assert (found["error"] or {"message": ""})["message"] == said
+
+
+def test_a_named_backend_without_sinks_is_refused() -> None:
+    config = json.loads((DATA / "models" / "openai__gpt-oss-20b.json").read_text(encoding="utf-8"))
+    predicted = start(config, "8.0", "0.19.0", dtype="bfloat16", attention_backend="FLASH_ATTN")
+    assert "FLASH_ATTN" in predicted["error"]["message"]
+    assert predicted["change"] == {"attention_backend": None}
+
+
+def test_sparse_attention_needs_hopper_or_the_datacenter_blackwell() -> None:
+    config = json.loads((DATA / "models" / "deepseek-ai__DeepSeek-V3.2.json").read_text(encoding="utf-8"))
+    for version, capability, refused in (("0.13.0", "8.0", True), ("0.13.0", "9.0", False), ("0.33.0", "8.0", True)):
+        predicted = start(config, capability, version, max_model_len=4096)
+        assert any("sparse" in error["message"] for error in predicted["errors"]) is refused
+
+
+def test_wide_heads_need_shared_memory() -> None:
+    config = report("gemma3-4b-t4-float32")
+    assert "shared memory" in start(config, "7.5", "0.17.0", dtype="float32")["error"]["message"]
+    assert start(config, "7.0", "0.17.0", dtype="float32")["ok"]
+    assert start(config, "8.0", "0.17.0", dtype="float32")["ok"]
+
+
+def test_volta_reads_earlier_keys_in_float32() -> None:
+    config = {**json.loads((DATA / "models" / "Qwen__Qwen3-0.6B.json").read_text(encoding="utf-8"))}
+    chunked = {"enable_chunked_prefill": True, "max_model_len": 4096}
+    assert start(config, "7.0", "0.8.5.post1", dtype="float32", **chunked)["ok"]
+    assert not start(config, "7.0", "0.8.5.post1", dtype="half", **chunked)["ok"]
+
+
+WIDER = ({"head_dim": 512}, {"architectures": ["GptOssForCausalLM"], "num_local_experts": 8, "num_experts_per_tok": 2})
+
+
+@examples(40)
+@given(st.sampled_from(releases()), st.sampled_from(["7.0", "7.5", "8.0", "9.0"]), st.sampled_from(WIDER))
+def test_a_feature_never_cures(version: str, capability: str, more: dict[str, Any]) -> None:
+    """What a model asks of attention beside others only ever adds a reason why it does not start."""
+    plain = json.loads((DATA / "models" / "Qwen__Qwen3-0.6B.json").read_text(encoding="utf-8"))
+    settings = {"dtype": "half", "max_model_len": 2048, "enable_chunked_prefill": False}
+    if start({**plain, **more}, capability, version, **settings)["ok"]:
+        said = {error["code"] for error in start(plain, capability, version, **settings)["errors"]}
+        assert not said - {"architecture_not_supported"}

@@ -86,7 +86,7 @@ def test_uneven_hosts(model: Model, v100: dict[str, Any]) -> None:
 def test_the_weakest_gpu_decides(model: Model, v100: dict[str, Any]) -> None:
     a100 = {"name": "NVIDIA A100-SXM4-80GB", "memory_mib": 81920, "compute_capability": "8.0"}
     nodes = [{"host": "a", "gpus": [a100]}, {"host": "b", "gpus": [v100]}]
-    plan = plan_deployment(model("Qwen__Qwen2-0.5B"), nodes, {})
+    plan = plan_deployment(model("Qwen__Qwen2-0.5B"), nodes, {"pipeline_parallel_size": 2})
     assert plan["vllm_version"] == "0.8.5.post1"
     assert plan["settings"]["dtype"] == "half"
     assert any("weakest" in reason for reason in plan["reasons"])
@@ -271,7 +271,8 @@ def test_sizes_that_do_not_fit_are_answered_with_those_that_do(model: Model, v10
         plan = plan_deployment(model("Qwen__Qwen2.5-7B-Instruct"), hosts(v100, 2), {**request, **wrong})
         assert plan["predicted"]["error"]["code"] == "world_size_exceeds_gpus"
         remedy = plan["predicted"]["error"]["remedy"]
-        assert "take tensor_parallel_size 2, pipeline_parallel_size 1 (leave out " + ", ".join(wrong) in remedy
+        asked = ", ".join(f"{name} {size}" for name, size in wrong.items())
+        assert f"take tensor_parallel_size 2, pipeline_parallel_size 1, not {asked}" in remedy
 
 
 def test_the_environment_is_part_of_a_remedy(model: Model, v100: dict[str, Any]) -> None:

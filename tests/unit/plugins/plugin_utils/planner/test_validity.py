@@ -334,8 +334,9 @@ A100 = {"name": "NVIDIA A100-SXM4-80GB", "memory_mib": 81920, "compute_capabilit
         (A100, "0.7.0", {"block_size": 64}, None),
         # LoRA's kernels before Triton's (punica.py).
         (V100, "0.4.2", {"enable_lora": True}, "enable_lora"),
-        (V100, "0.5.4", {"enable_lora": True}, None),
-        (A100, "0.4.2", {"enable_lora": True}, None),
+        (V100, "0.6.3.post1", {"enable_lora": True}, None),
+        (V100, "0.5.4", {"enable_lora": True}, "vocabulary of 128512"),
+        (A100, "0.4.2", {"enable_lora": True}, "vocabulary of 128512"),
         (A100, "0.8.5.post1", {"enable_auto_tool_choice": True}, "tool_call_parser"),
         (A100, "0.8.5.post1", {"enable_auto_tool_choice": True, "tool_call_parser": "hermes"}, None),
         # Values that are not of an option's type.

@@ -59,6 +59,11 @@ def test_a_gateway_is_shown_with_what_clients_need(language: str, root: str, ren
     assert renew in "\n".join(report_lines([], {}, {}, {}, language, gateways={"gate": own}))
 
 
+def test_a_playbook_that_ends_before_serving_says_what_comes_next() -> None:
+    lines = report_lines([{"name": "prepare", "started": 10.0}, STAGES[-1]], {}, {}, {})
+    assert "site.yml" in lines[0]
+
+
 def test_a_stage_lasts_until_the_next_begins() -> None:
     lines = report_lines(STAGES, {}, {}, {})
     assert [line.split() for line in lines[1:]] == [

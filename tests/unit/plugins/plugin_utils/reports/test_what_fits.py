@@ -21,7 +21,7 @@ def test_a_kind_of_hosts_has_a_table_and_what_does_not_fit() -> None:
         "3 hosts with 2 x Tesla V100-PCIE-16GB each (gpu01, gpu02, gpu03), vLLM 0.8.5.post1",
         "model                      precision   weights          GPUs  copies          context  at once",
         "-------------------------  ---------  --------  ------------  ------  ---------------  -------",
-        "Qwen/Qwen2.5-14B-Instruct  float16    27.6 GiB             2       3  4,096 of 32,768        2",
+        "Qwen/Qwen2.5-14B-Instruct  float16    27.6 GiB             2       3  4,352 of 32,768        2",
         "Qwen/Qwen2.5-14B-Instruct  float16    27.6 GiB  6 on 3 hosts       1           32,768        6",
         "Qwen/Qwen2.5-7B-Instruct   float16    14.3 GiB             2       3           32,768        4",
         "Needs more memory: Qwen/Qwen2.5-72B-Instruct",

@@ -1,0 +1,34 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""diagnose: explains a saved log; what it says is in plugin_utils/planner/diagnose.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, reason
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import diagnose_log, explain_log, saved_log
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+
+
+class ActionModule(ActionBase):
+    """Reads a file of the controller."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(argument_spec={"file": {"type": "path", "default": ""}})
+        lang = language(Fleet(self._loader, task_vars)["localhost"]["llm_language"])
+        try:
+            text = saved_log(str(options["file"]))
+        except InputError as error:
+            raise AnsibleActionFail(reason(error, lang)) from None
+        Display().display(f"\n  {explain_log(text, lang)}\n")
+        return {**result, "changed": False, "findings": diagnose_log(text, lang)}
