@@ -84,6 +84,14 @@ def curl(path: str, *options: str, url: str = URL) -> tuple[int, dict[str, str],
     return int(first.split()[1]), headers, body
 
 
+def healthy() -> bool:
+    """Whether the gateway answers. One that starts again refuses connections first."""
+    try:
+        return curl("/health")[0] == 200
+    except subprocess.CalledProcessError:
+        return False
+
+
 def who_answers(count: int = 12) -> Counter[str]:
     """The replicas of tiny that answer."""
     mine = client()
@@ -264,7 +272,7 @@ def test_openai_client_gets_the_reason() -> None:
     with pytest.raises(openai.NotFoundError) as unknown:
         client().chat.completions.create(model="nosuch", messages=CHAT)
     assert unknown.value.code == "model_not_found"
-    assert "other, tiny" in unknown.value.message
+    assert "GET /v1/models" in unknown.value.message
     with pytest.raises(openai.PermissionDeniedError):
         client("bob").chat.completions.create(model="other", messages=CHAT)
     assert client("bob").chat.completions.create(model="tiny", messages=CHAT).choices
@@ -467,11 +475,11 @@ def test_keys_come_and_go_without_a_restart() -> None:
     assert "keys: alice, bob, dave" in done.stdout
 
 
-def test_what_haproxy_refuses_never_replaces_what_runs() -> None:
+def test_what_haproxy_would_refuse_never_replaces_what_runs() -> None:
     before = on("node2").check_output("sha256sum /etc/llm-gateway/haproxy.cfg")
     done = playbook("gateway", "-e", '{"gateway_affinity_header": "no ) header"}')
     assert done.returncode != 0
-    assert "failed to validate" in done.stdout
+    assert "gateway_affinity_header" in done.stdout
     assert on("node2").check_output("sha256sum /etc/llm-gateway/haproxy.cfg") == before
     assert who_answers(1)
 
@@ -497,7 +505,7 @@ def test_a_gateway_that_another_run_changes_is_left_alone() -> None:
 def test_a_worker_that_is_killed_comes_back() -> None:
     node = on("node2")
     node.check_output("pkill --signal KILL --newest --exact haproxy")
-    wait_for(lambda: curl("/health")[0] == 200 if node.run("systemctl is-active llm-gateway").rc == 0 else False)
+    wait_for(healthy)
     wait_for(lambda: status().get("second") == "UP")
     assert who_answers(1)
 
