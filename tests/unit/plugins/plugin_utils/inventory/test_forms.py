@@ -20,7 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.value_type
 # Files of the controller, which only Ansible and Python open: any name that a file can have.
 CONTROLLER_PATHS = {
     *("bundle_ray_wheels_dir", "bundle_signing_key", "gateway_tls_certificate", "gateway_tls_key", "llm_bundle_dir"),
-    *("llm_inventory_dir", "llm_report_dir", "llm_secrets_dir", "llm_sources_dir"),
+    *("llm_inventory_dir", "llm_log", "llm_report_dir", "llm_secrets_dir", "llm_sources_dir"),
     *("vllm_chat_template", "vllm_generation_config", "vllm_model_config", "vllm_tool_parser_plugin"),
 }
 
