@@ -64,9 +64,10 @@ def main() -> None:
     bridges, networks = sys.argv[1:cut], [ipaddress.IPv4Network(text) for text in sys.argv[cut + 1 :]]
     sockets = []
     for bridge in bridges:
-        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+        # Without a protocol it hears nothing yet; with one it would hear all bridges until it is bound to this one.
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         attach(sock, program(networks))
-        sock.bind((bridge, 0))
+        sock.bind((bridge, ETH_P_ALL))
         sockets.append(sock)
     print("watching", *bridges, flush=True)
     while True:
