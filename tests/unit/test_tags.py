@@ -27,7 +27,7 @@ PLAYS = {
     "docker": {PREPARE},
     "nvidia_container_toolkit": {PREPARE},
     "network": {DECIDE, NETWORK},
-    "images": {"Images | Bring the images to the hosts", "Images | Wait until they are loaded"},
+    "images": {"Images | Bring the images to the hosts", "Images | Wait until the images are loaded"},
     "models": {"Models | Bring the models to the hosts"},
     "ray": {DECIDE, NETWORK, SERVE},
     "vllm": {DECIDE, NETWORK, "Collective | All-reduce over every rank", SERVE, "Serve | Ask the model"},

@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-PRONOUN = re.compile(r"\b(it|them|its|what|who)\b", re.IGNORECASE)
+PRONOUN = re.compile(r"\b(it|them|its|they|their|those|what|who)\b", re.IGNORECASE)
 # Names begin with these. A verb that is missing may be added.
 VERBS = """add adopt all-reduce alter apply ask begin blacklist break bring build bundle cause change check choose
 collect compare complete compress configure connect copy cut damage decide describe downgrade download end expect explain fail
