@@ -107,7 +107,7 @@ def main() -> int:
 
 
 def page() -> str:
-    """The tables of docs/reference/diagnosis.md, which `benchmarks/pages.py` writes: each failure in the order in which they are told."""
+    """The tables of docs/reference/diagnosis.md. `benchmarks/pages.py` writes them; failures stand in the order of the report."""
     lines = []
     titles = {
         "model": "The model and its settings",
@@ -147,7 +147,7 @@ def codes(text: str) -> list[str]:
 
 
 def by_family(text: str, code: str) -> bool:
-    """Whether no signature of an entry is in the text, so only its family has told."""
+    """Whether only the family of an entry recognises the text, and none of the signatures."""
     signatures = [signature(each) for failure in FAILURES if failure.code == code for each in failure.signatures]
     return not any(each.pattern.search(f"ValueError: {text}") for each in signatures)
 

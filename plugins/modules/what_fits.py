@@ -25,13 +25,7 @@ options:
 extends_documentation_fragment:
   - baremetal.llm.attributes
   - baremetal.llm.attributes.controller
-attributes:
-  check_mode:
-    description: Can run in check mode.
-    support: full
-  diff_mode:
-    description: Shows what would change.
-    support: none
+  - baremetal.llm.attributes.looks
 author:
   - The baremetal.llm authors (@baremetal-llm)
 """

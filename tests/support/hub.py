@@ -182,6 +182,20 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def records(hub: Hub, model: str) -> list[dict[str, Any]]:
+    """The files of a model as a manifest of the controller names them."""
+    folder = model.replace("/", "--")
+    return [
+        {
+            "path": f"{folder}/{name}",
+            "size": path.stat().st_size,
+            "sha256": _sha256(path),
+            "urls": [f"{hub.url}/{model}/resolve/main/{name}"],
+        }
+        for name, path in hub.files(model).items()
+    ]
+
+
 def main() -> None:
     folder, address, port = sys.argv[1:4]
     hub = Hub(folder, address, int(port))

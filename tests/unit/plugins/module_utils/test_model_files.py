@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import urllib.error
 import urllib.request
@@ -19,7 +18,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedE
 from ansible_collections.baremetal.llm.plugins.module_utils._download import PART, direct_opener, make_opener
 from ansible_collections.baremetal.llm.plugins.module_utils._share import DYNAMIC, Share, listening, ports
 
-from tests.support.hub import Hub
+from tests.support.hub import Hub, records
 from tests.support.models import write_model
 from tests.support.servers import running
 
@@ -31,18 +30,6 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
     write_model(tmp_path / "hub" / MODEL, size=400_000)
     with running(Hub(str(tmp_path / "hub"))) as found:
         yield found
-
-
-def files_of(hub: Hub) -> list[dict[str, Any]]:
-    return [
-        {
-            "path": f"{FOLDER}/{name}",
-            "size": path.stat().st_size,
-            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-            "urls": [f"{hub.url}/{MODEL}/resolve/main/{name}"],
-        }
-        for name, path in hub.files(MODEL).items()
-    ]
 
 
 def fetch(dest: Path, files: list[dict[str, Any]], share: str = "", attempts: int = 5) -> dict[str, Any]:
@@ -67,20 +54,20 @@ def shared(dest: Path) -> Iterator[Share]:
 
 
 def test_a_model_comes_from_the_hub_and_then_is_there(tmp_path: Path, hub: Hub) -> None:
-    answer = fetch(tmp_path / "one", files_of(hub))
-    assert (answer["wrong"], sorted(answer["from_hub"])) == ([], [file["path"] for file in files_of(hub)])
+    answer = fetch(tmp_path / "one", records(hub, MODEL))
+    assert (answer["wrong"], sorted(answer["from_hub"])) == ([], [file["path"] for file in records(hub, MODEL)])
     assert content(tmp_path / "one") == {name: path.read_bytes() for name, path in hub.files(MODEL).items()}
     assert os.listdir(tmp_path / "one" / INCOMING) == []
     asked = len(hub.asked)
-    assert fetch(tmp_path / "one", files_of(hub))["missing"] == []
+    assert fetch(tmp_path / "one", records(hub, MODEL))["missing"] == []
     assert len(hub.asked) == asked
 
 
 def test_the_others_get_it_from_that_host(tmp_path: Path, hub: Hub) -> None:
-    fetch(tmp_path / "one", files_of(hub))
+    fetch(tmp_path / "one", records(hub, MODEL))
     hub.asked.clear()
     with shared(tmp_path / "one") as offered:
-        answer = fetch(tmp_path / "two", files_of(hub), offered.url)
+        answer = fetch(tmp_path / "two", records(hub, MODEL), offered.url)
     assert (answer["wrong"], answer["from_hub"], hub.asked) == ([], [], [])
     assert content(tmp_path / "two") == content(tmp_path / "one")
 
@@ -101,14 +88,14 @@ def test_a_host_that_is_not_reached_costs_no_time_for_each_file(tmp_path: Path, 
     with listening("127.0.0.1", "token", {}) as closed:
         url = closed.url
     refused = mock.Mock(open=lambda *arguments, **more: asked.append(arguments))
-    files = files_of(hub)
+    files = records(hub, MODEL)
     _from_hub, wrong = model_files.fetch(str(tmp_path / "one"), files, url, {}, make_opener(), refused)
     assert (wrong, asked) == ([], [])
     assert content(tmp_path / "one") == {name: path.read_bytes() for name, path in hub.files(MODEL).items()}
 
 
 def test_nothing_else_is_handed_on(tmp_path: Path, hub: Hub) -> None:
-    fetch(tmp_path / "one", files_of(hub))
+    fetch(tmp_path / "one", records(hub, MODEL))
     (tmp_path / "one" / "secret").write_text("no model")
     with shared(tmp_path / "one") as offered:
         root = offered.url.rsplit("/", 2)[0]
@@ -118,8 +105,8 @@ def test_nothing_else_is_handed_on(tmp_path: Path, hub: Hub) -> None:
 
 
 def test_a_copy_between_hosts_goes_on_too(tmp_path: Path, hub: Hub) -> None:
-    fetch(tmp_path / "one", files_of(hub))
-    weights = next(file for file in files_of(hub) if file["path"].endswith("00001-of-00002.safetensors"))
+    fetch(tmp_path / "one", records(hub, MODEL))
+    weights = next(file for file in records(hub, MODEL) if file["path"].endswith("00001-of-00002.safetensors"))
     incoming = tmp_path / "two" / INCOMING
     incoming.mkdir(parents=True)
     there = (tmp_path / "one" / weights["path"]).read_bytes()[:1000]
@@ -132,22 +119,22 @@ def test_a_copy_between_hosts_goes_on_too(tmp_path: Path, hub: Hub) -> None:
 
 
 def test_without_the_host_the_hub_is_asked(tmp_path: Path, hub: Hub) -> None:
-    answer = fetch(tmp_path / "two", files_of(hub), "http://127.0.0.1:9/token/")
-    assert (answer["wrong"], len(answer["from_hub"])) == ([], len(files_of(hub)))
+    answer = fetch(tmp_path / "two", records(hub, MODEL), "http://127.0.0.1:9/token/")
+    assert (answer["wrong"], len(answer["from_hub"])) == ([], len(records(hub, MODEL)))
 
 
 def test_what_another_host_has_damaged_comes_from_the_hub(tmp_path: Path, hub: Hub) -> None:
-    fetch(tmp_path / "one", files_of(hub))
+    fetch(tmp_path / "one", records(hub, MODEL))
     weights = tmp_path / "one" / FOLDER / "model-00001-of-00002.safetensors"
     weights.write_bytes(bytes(weights.stat().st_size))
     with shared(tmp_path / "one") as offered:
-        answer = fetch(tmp_path / "two", files_of(hub), offered.url)
+        answer = fetch(tmp_path / "two", records(hub, MODEL), offered.url)
     assert answer["from_hub"] == [f"{FOLDER}/model-00001-of-00002.safetensors"]
     assert content(tmp_path / "two") == {name: path.read_bytes() for name, path in hub.files(MODEL).items()}
 
 
 def test_a_killed_download_goes_on(tmp_path: Path, hub: Hub) -> None:
-    weights = [file for file in files_of(hub) if file["path"].endswith("00001-of-00002.safetensors")]
+    weights = [file for file in records(hub, MODEL) if file["path"].endswith("00001-of-00002.safetensors")]
     hub.cut_after = 200_000
     assert fetch(tmp_path, weights, attempts=1)["wrong"][0]["code"] == "fetch_failed"
     [part] = [path for path in (tmp_path / INCOMING).iterdir() if path.name.endswith(PART)]
@@ -160,14 +147,14 @@ def test_a_killed_download_goes_on(tmp_path: Path, hub: Hub) -> None:
 
 
 def test_all_that_is_wrong_is_said(tmp_path: Path, hub: Hub) -> None:
-    files = [{**file, "urls": [f"{hub.url}/{MODEL}/resolve/main/none"]} for file in files_of(hub)]
+    files = [{**file, "urls": [f"{hub.url}/{MODEL}/resolve/main/none"]} for file in records(hub, MODEL)]
     answer = fetch(tmp_path, files)
     assert [wrong["code"] for wrong in answer["wrong"]] == ["fetch_failed"] * len(files)
     assert not (tmp_path / FOLDER).exists()
 
 
 def test_room_is_counted_without_what_came_already(tmp_path: Path, hub: Hub) -> None:
-    files = [{**file, "size": 1 << 60} for file in files_of(hub)[:1]]
+    files = [{**file, "size": 1 << 60} for file in records(hub, MODEL)[:1]]
     (tmp_path / INCOMING).mkdir()
     (tmp_path / INCOMING / (incoming_name(files[0]) + PART)).write_bytes(b"begun")
     with pytest.raises(CodedError) as raised:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.hub import Hub
+from tests.support.hub import Hub, records
 from tests.support.models import write_model
 from tests.support.modules import answer_of
 from tests.support.servers import running
@@ -25,18 +24,6 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
     write_model(tmp_path / "hub" / MODEL, size=400_000)
     with running(Hub(str(tmp_path / "hub"))) as found:
         yield found
-
-
-def files_of(hub: Hub) -> list[dict[str, Any]]:
-    return [
-        {
-            "path": f"{FOLDER}/{name}",
-            "size": path.stat().st_size,
-            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-            "urls": [f"{hub.url}/{MODEL}/resolve/main/{name}"],
-        }
-        for name, path in hub.files(MODEL).items()
-    ]
 
 
 def fetch(dest: Path, files: list[dict[str, Any]], share: str = "", **more: Any) -> dict[str, Any]:
@@ -62,11 +49,11 @@ def end(url: str) -> None:
 
 
 def test_the_others_get_it_from_that_host(tmp_path: Path, hub: Hub) -> None:
-    fetch(tmp_path / "one", files_of(hub))
+    fetch(tmp_path / "one", records(hub, MODEL))
     hub.asked.clear()
     offered = share(tmp_path / "one")
     try:
-        answer = fetch(tmp_path / "two", files_of(hub), offered["url"])
+        answer = fetch(tmp_path / "two", records(hub, MODEL), offered["url"])
         assert (answer["wrong"], answer["from_hub"], hub.asked) == ([], [], [])
         # What no controller knows is known by the host that hands it on.
         given = [{**file, "urls": []} for file in offered["files"]]
@@ -79,7 +66,7 @@ def test_the_others_get_it_from_that_host(tmp_path: Path, hub: Hub) -> None:
 
 
 def test_nothing_else_is_handed_on(tmp_path: Path, hub: Hub) -> None:
-    fetch(tmp_path / "one", files_of(hub))
+    fetch(tmp_path / "one", records(hub, MODEL))
     (tmp_path / "one" / FOLDER / "config.json").write_text("changed since it came")
     (tmp_path / "one" / "secret").write_text("no model")
     offered = share(tmp_path / "one")
@@ -100,7 +87,7 @@ def test_nothing_else_is_handed_on(tmp_path: Path, hub: Hub) -> None:
 
 
 def test_it_ends_by_itself(tmp_path: Path, hub: Hub) -> None:
-    fetch(tmp_path / "one", files_of(hub))
+    fetch(tmp_path / "one", records(hub, MODEL))
     url = share(tmp_path / "one", idle_seconds=0)["url"]
     for _attempt in range(100):
         try:
@@ -113,12 +100,12 @@ def test_it_ends_by_itself(tmp_path: Path, hub: Hub) -> None:
 
 
 def test_where_nobody_can_listen_nothing_is_handed_on(tmp_path: Path, hub: Hub) -> None:
-    fetch(tmp_path / "one", files_of(hub))
+    fetch(tmp_path / "one", records(hub, MODEL))
     assert share(tmp_path / "one", addresses=["192.0.2.1"])["url"] == ""
     assert share(tmp_path / "none") == {**share(tmp_path / "none"), "url": "", "files": []}
 
 
 def test_no_room_is_said_before_anything_is_fetched(tmp_path: Path, hub: Hub) -> None:
-    files = [{**file, "size": 1 << 60} for file in files_of(hub)[:1]]
+    files = [{**file, "size": 1 << 60} for file in records(hub, MODEL)[:1]]
     answer = answer_of("model_fetch", {"model": MODEL, "dest": str(tmp_path), "files": files})
     assert (answer["failed"], answer["code"], answer["values"]["variable"]) == (True, "no_room", "models_dir")
