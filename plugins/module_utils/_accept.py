@@ -28,8 +28,6 @@ from ansible_collections.baremetal.llm.plugins.module_utils._programs import Pro
 # What is read besides a card's health: the newest driver's element first.
 _FIGURES = {
     "power_watts": "gpu_power_readings/instant_power_draw|gpu_power_readings/power_draw|power_readings/power_draw",
-    "power_limit_watts": "gpu_power_readings/current_power_limit|gpu_power_readings/power_limit|power_readings/power_limit",
-    "power_default_watts": "gpu_power_readings/default_power_limit|power_readings/default_power_limit",
     "sm_clock_mhz": "clocks/sm_clock",
     "sm_clock_max_mhz": "max_clocks/sm_clock",
     "memory_temperature_celsius": "temperature/memory_temp",

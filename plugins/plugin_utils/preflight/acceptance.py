@@ -148,7 +148,7 @@ def _reset_pending(card: Card) -> Iterator[Values]:
 def _xid(card: Card) -> Iterator[Values]:
     for one in card.xids:
         if one.get("action") in BAD or one.get("during"):
-            yield {"xid": one.get("xid"), "remedy": f"accept_remedy_xid_{one.get('action')}"}
+            yield {"xid": one.get("xid"), "remedy": "accept_remedy_xid_" + str(one.get("action"))}
 
 
 def _dcgm(card: Card) -> Iterator[Values]:
@@ -229,7 +229,7 @@ def _slower(than: str) -> Callable[[Card], Iterator[Values]]:
 
 
 def _power_limited(card: Card) -> Iterator[Values]:
-    limit, usual = (_number(card.before.get(name)) for name in ("power_limit_watts", "power_default_watts"))
+    limit, usual = (_number(_inner(card.before, "power_limit_watts", name)) for name in ("now", "default"))
     if limit and usual and limit < usual:
         yield {"found": int(limit), "wanted": int(usual)}
 
@@ -326,7 +326,7 @@ def judge(facts: Mapping[str, Any], last: Mapping[str, Any], slower_percent: int
             {
                 "code": code,
                 "severity": check.severity,
-                "remedy": values.pop("remedy", f"accept_remedy_{check.remedy}"),
+                "remedy": values.pop("remedy", "accept_remedy_" + check.remedy),
                 "values": values,
             }
             for code, check in CHECKS.items()

@@ -57,6 +57,8 @@ AGAIN_SECONDS, RUN_SECONDS = 5, 240
 # How long an answer may take: the first time, and at most; a request that is taken back has lost its place in the queue.
 ASK_SECONDS, ASK_MOST = 5, 60
 COUNTERS_SECONDS, DOCKER_SECONDS, CLUSTER_SECONDS, RESTART_SECONDS = 5, 10, 30, 60
+# A record of /dev/kmsg: "6,339,5140900,-;NVRM: ..." has the number 339. So many are looked at, at most.
+KERNEL_RECORD, KERNEL_LINES = re.compile(r"\d+,(\d+),\d+,[^;]*;"), 100000
 # The version of the state's file: a file of another version is not read.
 FORM = 2
 # What counts as dead is not waited for.
@@ -641,6 +643,61 @@ def serve_step(options, before):
     return state
 
 
+def kernel_lines(path):
+    """The lines of the kernel's log since the boot, each with its number."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return []
+    lines = []
+    try:
+        while len(lines) < KERNEL_LINES:
+            try:
+                # A record each time, as the kernel gives them; a file gives many at once.
+                data = os.read(descriptor, 8192)
+            except BrokenPipeError:
+                continue  # records that were overwritten meanwhile
+            if not data:
+                break
+            for record in data.decode(errors="replace").splitlines():
+                number = KERNEL_RECORD.match(record)
+                if number:
+                    lines.append((int(number.group(1)), record))
+    except OSError:
+        pass  # the end: nothing more now
+    finally:
+        os.close(descriptor)
+    return lines
+
+
+def gpu_step(options, before):
+    """Look whether the driver has logged a fault after which a GPU should not serve. If so, the deployment leaves the gateway, until
+    somebody brings it back. What was logged before the first look was somebody else's to see. Returns the new state."""
+    lines = kernel_lines(options.kernel_log)
+    last = max([number for number, _line in lines], default=before.get("number", -1))
+    state = dict(before, number=last)
+    if "number" not in before:
+        return state
+    new = [line for number, line in lines if number > before["number"] and "NVRM: Xid" in line]
+    if not new:
+        return state
+    import xid  # beside this program
+
+    for found in filter(None, map(xid.read, new)):
+        said = "GPU {0}: Xid {1}, {2}".format(found.bus_id, found.number, found.action)
+        print(said, flush=True)
+        if found.action in xid.BAD:
+            state["bad"] = said
+            if options.url:
+                print(
+                    "the deployment leaves the gateway; playbooks/drain.yml -e gateway_undrain=true brings it back",
+                    flush=True,
+                )
+                with open(os.path.join(os.path.dirname(options.state), "drained"), "w") as stream:
+                    stream.write(said + "\n")
+    return state
+
+
 def kinds_of(states):
     return {state.get("kind") for state in states.values() if isinstance(state, dict)}
 
@@ -661,6 +718,7 @@ def main():
         action="store_true",
         help="print as JSON how many seconds a start should take at most, the weights to be read, and the last start took; then end",
     )
+    parser.add_argument("--kernel-log", default="/dev/kmsg", help="where the driver's faults are logged")
     parser.add_argument("--start-seconds", type=float, help="instead of the computed time")
     parser.add_argument("--suffix", default="", help="of the containers' names; the state has them without it")
     parser.add_argument("--units", action="store_true", help="of systemd take the place of containers")
@@ -691,7 +749,7 @@ def main():
         states = {}
     # A container that is not looked at any more, of another plan for instance, would keep its last word for ever.
     looked_at = [described.partition(":")[0] for described in options.watch] + ["llm-vllm"] * bool(options.url)
-    states = {name: states[name] for name in [*looked_at, "measured"] if name in states}
+    states = {name: states[name] for name in [*looked_at, "measured", "gpus"] if name in states}
     states["form"] = FORM
     # What the disk did not take is on the tmpfs.
     measured = dict(load(options.measured), **states.get("measured", {}))
@@ -706,6 +764,8 @@ def main():
     while True:
         began, kinds_before = clock(), kinds_of(states)
         _start, options.limits = limits_of(options, measured)
+        with contextlib.suppress(*WRONG, ImportError):
+            states["gpus"] = gpu_step(options, states.get("gpus", {}))
         for described in options.watch:
             name = described.partition(":")[0]
             states[name] = watch_step(options, described, states.get(name, {}))

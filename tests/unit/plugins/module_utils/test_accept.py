@@ -19,7 +19,7 @@ def test_figures_are_read_beside_the_health() -> None:
     found = accept.readings(xml())
     assert found
     for card in found.values():
-        assert card["power_default_watts"] > 0
+        assert card["power_limit_watts"]["default"] > 0
         assert card["sm_clock_max_mhz"] >= card["sm_clock_mhz"] > 0
         assert "ecc" in card
 

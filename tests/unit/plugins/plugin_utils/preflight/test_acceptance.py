@@ -19,8 +19,7 @@ def card(**more: Any) -> dict[str, Any]:
         "remapped_rows": {"pending": False, "failed": False},
         "retired_pages": {"uncorrected": None, "pending": None},
         "persistence_enabled": True,
-        "power_limit_watts": 700.0,
-        "power_default_watts": 700.0,
+        "power_limit_watts": {"now": 700, "default": 700},
         "pcie_replays": 0.0,
         "temperature_slow_celsius": None,
     }
@@ -84,7 +83,7 @@ CASES: list[tuple[str, Any, list[str]]] = [
     ("after/{}/remapped_rows/pending", True, ["reset_pending"]),
     ("after/{}/pcie_replays", 7.0, ["pcie_replays"]),
     ("before/{}/persistence_enabled", False, ["persistence_off"]),
-    ("before/{}/power_limit_watts", 300.0, ["power_limited"]),
+    ("before/{}/power_limit_watts/now", 300, ["power_limited"]),
     ("load/{}/width", 8, ["link_narrow"]),
     ("load/{}/generation", 4, ["link_slow"]),
     ("load/{}/throttle_reasons", ["hw_slowdown", "hw_thermal_slowdown"], ["heat"]),
