@@ -55,20 +55,20 @@ def fetched_problems(bundle: str, plan: Iterable[Mapping[str, Any]], here: Calla
 
 def incomplete_models(folder: str, records: Iterable[Record]) -> list[ModelError]:
     """What is wrong with the models that a manifest names, as far as all their files lie below a folder."""
-    models: dict[tuple[str, str], list[str]] = {}
+    models: dict[str, list[str]] = {}
+    called: dict[str, str] = {}
     for record in records:
-        if record.get("kind") == "model" and not record.get("urls"):
-            root, name = str(record["path"]).split("/")[:2], "/".join(str(record["path"]).split("/")[2:])
-            if name:
-                models.setdefault(("/".join(root), str(record.get("origin") or record.get("model") or "")), []).append(
-                    name
-                )
+        parts = str(record["path"]).split("/")
+        if record.get("kind") == "model" and not record.get("urls") and len(parts) > 2:
+            path = "/".join(parts[:2])
+            models.setdefault(path, []).append("/".join(parts[2:]))
+            called.setdefault(path, str(record.get("origin") or record.get("model") or ""))
     found = []
-    for (path, called), names in models.items():
+    for path, names in models.items():
         full = os.path.join(folder, path)
         if all(os.path.isfile(os.path.join(full, name)) for name in names):
             try:
-                _require(full, names, {}, called)
+                _require(full, names, {}, called[path])
             except ModelError as error:
                 found.append(error)
     return found

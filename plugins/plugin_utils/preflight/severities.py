@@ -35,6 +35,7 @@ CHECKS: dict[str, Check] = {
     "shm_too_small": Check(WARNING, "ray_object_store_memory_gib"),
     # GPUs and driver
     "no_gpu_found": Check(ERROR),
+    "image_platform": Check(ERROR),
     "image_without_cuda": Check(ERROR),
     "image_without_code": Check(ERROR),
     "image_needs_driver": Check(ERROR),
