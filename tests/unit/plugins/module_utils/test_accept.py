@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _accept as accept
 from ansible_collections.baremetal.llm.plugins.module_utils import _xid as xid
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring import rules
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failures import FAILURES
+
+ROOT = Path(__file__).parents[4]
 
 
 def xml() -> str:
@@ -133,3 +138,19 @@ def test_xids_have_an_action_each() -> None:
     assert xid.read("NVRM: loading") is None
     assert not set(xid.ACTIONS) - {xid.WATCH, xid.RESTART, *xid.BAD}
     assert len([number for numbers in xid.ACTIONS.values() for number in numbers]) == len(xid._ACTION_OF)
+
+
+def test_pages_and_signatures_class_xids_alike() -> None:
+    """The runbooks in both languages, the signatures of the diagnosis and the pattern of the alert say what the table says."""
+    wanted = {action: set(numbers) for action, numbers in xid.ACTIONS.items()}
+    for page in ("docs/runbooks/alerts.md", "docs/zh/runbooks/alerts.md"):
+        rows = re.findall(r"^\| (\d[\d, 、]*) \|", (ROOT / page).read_text(), re.MULTILINE)
+        said = [{int(number) for number in re.findall(r"\d+", row)} for row in rows]
+        assert sorted(map(sorted, said)) == sorted(map(sorted, wanted.values())), page
+    signatures = {failure.code: failure.signatures for failure in FAILURES if failure.code.startswith("xid_")}
+    for code, (text,) in signatures.items():
+        assert {int(number) for number in re.findall(r"\d+", text.partition("(?P<xid>")[2])} == wanted[
+            code[len("xid_") :]
+        ]
+    assert len(signatures) == len(wanted)
+    assert set(map(int, rules.BAD_XIDS.split("|"))) == set().union(*(wanted[action] for action in xid.BAD))
