@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import CACHES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 
 # A program in a container gets no rights that it was not started with, such as those of a setuid program.
@@ -19,7 +20,7 @@ RDMA_DEVICES = "/dev/infiniband:/dev/infiniband"
 
 def container(
     member: Member, environment: Mapping[str, Any], entrypoint: list[str], command: list[str], volumes: list[str]
-) -> dict[str, Any]:
+) -> Container:
     """What differs between hosts and containers; the rest stands in the tasks."""
     return {
         "image": member.deployment.image,
