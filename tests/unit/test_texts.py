@@ -67,6 +67,9 @@ EXCEPTIONS = (
         r"^(host key|identification|could not|missing sudo) |^---\n|^\^\(Task failed: ",
     ),
     ("plugins/plugin_utils/reports/use_it.py", r'^--header |^\[\{"role"'),
+    # What the driver logs, and what nvidia-smi prints of NVLinks.
+    ("plugins/module_utils/_xid.py", r"NVRM|recovery action|required$|^drain and reset$"),
+    ("plugins/module_utils/_accept.py", r"Link \("),
     # What nft prints.
     ("plugins/module_utils/_evidence.py", r"^counter packets "),
     ("plugins/module_utils/_engine.py", r"^the engine answers "),
