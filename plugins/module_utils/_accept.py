@@ -125,13 +125,13 @@ def dcgm_results(text: str) -> list[dict[str, Any]] | None:
                 for one in _list(result.get("warnings"), dict, str)
             ]
             named = str(result.get("entity_id", result.get("gpu_id", result.get("gpu_ids", ""))))
-            cards = [int(number) for number in re.findall(r"\d+", named)] or [None]
+            cards: list[int | None] = [int(number) for number in re.findall(r"\d+", named)]
             entry = {
                 "test": str(test.get("name", "")),
                 "status": status,
                 "said": " ".join(said)[:300] or str(result.get("info", ""))[:300],
             }
-            found += [{"gpu": card, **entry} for card in cards]
+            found += [{"gpu": card, **entry} for card in cards or [None]]
     return found
 
 

@@ -205,7 +205,7 @@ def _below_sheet(figure: str, least: float, column: int) -> Callable[[Card], Ite
         sheet = next((row for row in _SHEETS if re.search(row[0], card.name)), None)
         found = card.figures.get(figure)
         if card.is_measured and sheet is not None and found:
-            wanted = float(sheet[column]) * FIGURES[figure][1]  # type: ignore[arg-type]
+            wanted = float(sheet[column]) * FIGURES[figure][1]
             if found < wanted * least:
                 yield {"found": _shown(figure, found), "wanted": _shown(figure, wanted)}
 

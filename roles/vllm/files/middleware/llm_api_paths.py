@@ -333,7 +333,12 @@ class ApiPaths:
     def ready(self) -> tuple[int, dict[str, str]]:
         """200 where the probe's last word is good; 404, on which HAProxy drains, where somebody wants that; else 503. With that word."""
         if (self.probe / DRAINED_FILE).exists():
-            return 404, {"status": "drained"}
+            try:
+                # Empty where an operator wants it; the probe writes which GPU has failed.
+                reason = (self.probe / DRAINED_FILE).read_text(errors="replace")[:300].strip()
+            except OSError:
+                reason = ""
+            return 404, {"status": "drained", **({"reason": reason} if reason else {})}
         try:
             state = json.loads((self.probe / STATE_FILE).read_bytes())["llm-vllm"]
             age = time.clock_gettime(time.CLOCK_BOOTTIME) - state["now"]
