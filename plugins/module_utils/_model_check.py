@@ -26,7 +26,7 @@ CONFIGS = ("config.json", "params.json", ADAPTER)
 INDEX = ".safetensors.index.json"
 _INDEXES = (INDEX, ".bin.index.json")
 # What a model is made of; the rest of a repository is for people.
-MATTERS = (*WEIGHTS, ".json", ".jinja", ".model", ".txt", ".tiktoken", ".py")
+_MATTERS = (*WEIGHTS, ".json", ".jinja", ".model", ".txt", ".tiktoken", ".spm", ".py")
 # Of these an empty one means nothing.
 _MAY_BE_EMPTY = (".py", ".txt", ".jinja")
 
@@ -52,6 +52,11 @@ class ModelError(CodedError):
     """A model that cannot be used."""
 
 
+def is_part(name: str) -> bool:
+    """Whether a file serves a model. Mistral's tokenizers have a version at the end of their names: tokenizer.model.v3."""
+    return name.endswith(_MATTERS) or os.path.basename(name).startswith("tokenizer.")
+
+
 def model_problems(
     folder: str,
     names: Iterable[str],
@@ -65,7 +70,7 @@ def model_problems(
     ``names`` are its files below the folder; ``weights`` and ``tokenizer`` say whether it has to have some, ``leftovers`` what ``unfinished``
     found beside them, and ``elsewhere`` which of the files are not on this machine yet.
     """
-    there = {name for name in names if name.endswith(MATTERS)}
+    there = {name for name in names if is_part(name)}
     snapshots = os.path.join(folder, "snapshots")
     if os.path.isdir(snapshots) and os.path.isdir(os.path.join(folder, "blobs")):
         return [coded("model_cache", path=folder, snapshot=_snapshot(folder, snapshots))]
@@ -147,7 +152,7 @@ def _unfinished_problems(there: set[str], leftovers: Iterable[str], is_broken: b
             match = _UNFINISHED.match(name) or _RSYNC.match(name)
             target = os.path.join(head, match.group(1)) if match else ""
         # A file of aria2 says of the one beside it that parts of it are missing.
-        is_lacking = target.endswith(MATTERS) and (target not in there or path.endswith(".aria2"))
+        is_lacking = is_part(target) and (target not in there or path.endswith(".aria2"))
         if is_lacking or (is_broken and path.startswith(".") and target not in there):
             found.append(coded("model_unfinished", path=path))
     return found

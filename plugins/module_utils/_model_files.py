@@ -21,7 +21,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import 
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
 from ansible_collections.baremetal.llm.plugins.module_utils._download import DownloadError, download
-from ansible_collections.baremetal.llm.plugins.module_utils._model_check import MATTERS, WEIGHTS, require_model
+from ansible_collections.baremetal.llm.plugins.module_utils._model_check import WEIGHTS, is_part, require_model
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state
 
 PARALLEL = 4
@@ -106,7 +106,7 @@ def hashed(folder: str, names: Iterable[str], known: Mapping[str, Any]) -> dict[
 
 def matters(names: Iterable[str]) -> list[str]:
     """Of a model's files those that serve it."""
-    return [name for name in names if name.endswith(MATTERS)]
+    return [name for name in names if is_part(name)]
 
 
 def pull_command(source: str, folder: str, wanted: Sequence[str]) -> list[str]:

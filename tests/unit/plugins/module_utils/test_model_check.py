@@ -129,6 +129,27 @@ def test_all_that_is_wrong_is_said_at_once_with_the_origin(tmp_path: Path) -> No
         assert "https://huggingface.co/Qwen/Qwen2.5-7B" in text
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tokenizer.model",
+        "tekken.json",
+        "vocab.json",
+        "qwen.tiktoken",
+        "tokenizer.model.v3",
+        "sub/vocab.txt",
+        "rwkv_vocab_v1.txt",
+    ],
+)
+def test_a_tokenizer_has_many_names(name: str, tmp_path: Path) -> None:
+    folder = model(tmp_path)
+    drop("tokenizer.json")(folder)
+    put("tokenizer_config.json", b"{}")(folder)
+    assert codes(folder, tokenizer=True) == ["model_no_tokenizer model"]
+    put(name, b"{}")(folder)
+    assert codes(folder, tokenizer=True) == []
+
+
 def test_a_shard_is_missed_without_an_index(tmp_path: Path) -> None:
     folder = model(tmp_path)
     drop(INDEX)(folder)
