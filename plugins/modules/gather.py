@@ -303,7 +303,8 @@ ansible_facts:
       description:
         - Only returned with O(discover). C(versions) of Docker's engine (C(docker)) and the container toolkit (C(toolkit)), empty where there is none;
           the addresses of O(reach) that C(reached) take a connection; and C(models), the weights in folders in which people keep them, each with C(path),
-          C(name), C(bytes) and C(format) (V(safetensors), V(pytorch) or V(gguf)). C(complete) says whether all folders were searched in time.
+          C(name), C(bytes), C(format) (V(safetensors), V(pytorch) or V(gguf)) and C(whole), whether no file is missing
+          or cut off. C(complete) says whether all folders were searched in time.
         - C(disks) are the file systems of these folders and of the engine, each with C(path), C(available_bytes) and C(total_bytes).
       type: dict
     llm_server_units:
