@@ -76,6 +76,13 @@ def is_back(name, found):
     return bool(mine) and all(each["status"].split(" ")[0] == "UP" for each in mine)
 
 
+def others(name, found):
+    """The other replicas of its model that get requests."""
+    models = {each["model"] for each in found if each["replica"] == name}
+    mates = {each["replica"] for each in found if each["model"] in models} - {name}
+    return sorted(mate for mate in mates if is_back(mate, found))
+
+
 # What is asked of a model, by what it answers with.
 QUESTIONS = {
     "token": ("/v1/completions", {"prompt": "Hello", "max_tokens": 1}),
@@ -125,6 +132,7 @@ def main():
     commands.add_parser("status", help="print the replicas as JSON")
     commands.add_parser("save", help="keep what is known of them over a reload").add_argument("path")
     commands.add_parser("drained", help="fail unless this replica is drained").add_argument("replica")
+    commands.add_parser("others", help="print as JSON who answers in place of this replica").add_argument("replica")
     commands.add_parser("back", help="fail unless this replica gets requests").add_argument("replica")
     commands.add_parser("alive", help="fail unless it answers on this host").add_argument("port", type=int)
     asking = commands.add_parser("ask", help="ask for a token; the key comes through standard input")
@@ -143,6 +151,12 @@ def main():
     if options.command == "save":
         with open(options.path, "w") as stream:
             stream.write(command("show servers state"))
+        return 0
+    if options.command == "others":
+        try:
+            print(json.dumps(others(options.replica, replicas(command("show stat")))))
+        except OSError:  # no gateway runs here
+            print("[]")
         return 0
     found = replicas(command("show stat"))
     print(json.dumps(found, indent=1))

@@ -205,6 +205,92 @@ def test_a_state_that_says_nothing_is_none(content: str | None, tmp_path: Path) 
     assert ready(tmp_path, content) == 503
 
 
+# -- a server that a run is about to restart ----------------------------------------------------------------------------
+def restarting(folder: Path, mark: str = "900") -> Any:
+    """A server that began a minute before a run wrote the mark."""
+    server = program().ApiPaths(vllm, os.environ["SECRETS"], str(folder))
+    server.began -= 60
+    (folder / "restarting").write_text(mark)
+    return server
+
+
+def test_who_is_to_be_restarted_gets_nothing_new_and_who_was_restarted_does(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text(json.dumps(state("serving")))
+    server = restarting(tmp_path)
+    assert server.ready() == (503, {"status": "restarting"})
+    server.began = time.time() + 1
+    assert server.ready()[0] == 200, "the next server is none that is to be restarted"
+
+
+@pytest.mark.parametrize("mark", ["", "soon", "nan", "0", "-1"])
+def test_a_mark_that_says_nothing_or_too_little_keeps_nobody_away(mark: str, tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text(json.dumps(state("serving")))
+    assert restarting(tmp_path, mark).ready()[0] == 200
+
+
+def test_a_mark_of_a_run_that_was_ended_counts_no_longer_than_it_says(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text(json.dumps(state("serving")))
+    server = restarting(tmp_path, "100")
+    old = time.time() - 101
+    os.utime(tmp_path / "restarting", (old, old))
+    server.began = old - 60
+    assert server.ready()[0] == 200
+
+
+def answer_of(server: Any, path: str) -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "path": path, "method": "GET", "headers": bearer(KEY)}
+    with contextlib.suppress(asyncio.CancelledError, RuntimeError):
+        asyncio.run(server(scope, None, send))
+    return sent
+
+
+def test_gateways_that_ask_for_health_learn_it_too(tmp_path: Path) -> None:
+    assert answer_of(restarting(tmp_path), "/health")[0]["status"] == 503
+    (tmp_path / "restarting").unlink()
+    (tmp_path / "drained").touch()
+    assert answer_of(program().ApiPaths(vllm, str(tmp_path), str(tmp_path)), "/health")[0]["status"] == 404
+
+
+async def says_500(_scope: Any, _receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 500, "headers": []})
+    await send({"type": "http.response.body", "body": b"EngineDeadError"})
+
+
+async def is_cancelled(_scope: Any, _receive: Any, _send: Any) -> None:
+    raise asyncio.CancelledError
+
+
+async def breaks(_scope: Any, _receive: Any, _send: Any) -> None:
+    raise RuntimeError("the engine is dead")
+
+
+async def breaks_off(_scope: Any, _receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    raise RuntimeError("the engine is dead")
+
+
+@pytest.mark.parametrize(
+    ("behind", "while_restarting", "else_"),
+    [(says_500, [503], [500]), (is_cancelled, [503], []), (breaks, [503], []), (breaks_off, [200], [200])],
+)
+def test_an_error_of_a_server_that_ends_says_that_another_one_answers(
+    behind: Any, while_restarting: list[int], else_: list[int], tmp_path: Path
+) -> None:
+    server = restarting(tmp_path)
+    server.app = behind
+    sent = answer_of(server, "/v1/models")
+    assert [each["status"] for each in sent if "status" in each] == while_restarting
+    if while_restarting == [503]:
+        assert json.loads(sent[-1]["body"])["error"]["code"] == "restarting"
+    (tmp_path / "restarting").unlink()
+    assert [each["status"] for each in answer_of(server, "/v1/models") if "status" in each] == else_
+
+
 def test_an_old_word_counts_for_nothing(tmp_path: Path) -> None:
     assert ready(tmp_path, state("serving", age=170)) == 200
     assert ready(tmp_path, state("serving", age=190)) == 503
