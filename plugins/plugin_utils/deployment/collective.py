@@ -42,7 +42,7 @@ def collective_section(member: Member, environment: Mapping[str, Any]) -> dict[s
         "possible": True,
         "hosts": member.deployment.planned,
         "program": program,
-        # The environment may hold secrets: it comes through standard input, and is on no command line.
+        # Through standard input, however long. What may be a secret is not in it, since no all-reduce needs it.
         "environment": unit_environment(member, environment, {}) if venv else environment,
         "command": [*(_run(member, program) if venv else _docker_run(member, environment, program)), *where, *numbers],
         **_links(member),

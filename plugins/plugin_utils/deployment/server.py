@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import capabilities, container
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import environment_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CONFIG_FILE
@@ -38,6 +39,7 @@ def server_section(member: Member, environment: Mapping[str, Any]) -> dict[str, 
         "runtime": runtime_section(member.variables, member.names["vllm"]),
         "container": _container(member, environment, started) if started and not venv else {},
         "unit": _unit(member, environment, started, reads) if started and venv else {},
+        "environment_file": environment_file(member, "vllm"),
         "config": _config_file(member, started or {}),
         "files": files,
         "reads": reads,
@@ -56,7 +58,7 @@ def server_section(member: Member, environment: Mapping[str, Any]) -> dict[str, 
 
 def _container(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any]) -> dict[str, Any]:
     command = (started.get("config") or started)["argv"]
-    made = container(member, environment, _program(member, "python3"), command, server_volumes(member))
+    made = container(member, "vllm", environment, _program(member, "python3"), command, server_volumes(member))
     made["environment"] |= started["environment"]
     if member.is_head:
         made["environment"]["LLM_API_PATHS"] = " ".join(_api_paths(member))

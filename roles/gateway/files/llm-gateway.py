@@ -135,16 +135,19 @@ def main():
     commands.add_parser("others", help="print as JSON who answers in place of this replica").add_argument("replica")
     commands.add_parser("back", help="fail unless this replica gets requests").add_argument("replica")
     commands.add_parser("alive", help="fail unless it answers on this host").add_argument("port", type=int)
-    asking = commands.add_parser("ask", help="ask for a token; the key comes through standard input")
+    asking = commands.add_parser("ask", help="ask for a token")
     asking.add_argument("address", help="on which it listens")
     asking.add_argument("port", type=int)
     asking.add_argument("name", help="by which clients know it")
     asking.add_argument("model")
     asking.add_argument("certificate", help="file with the gateway's own")
+    asking.add_argument("key", help="file with the key to ask with")
     asking.add_argument("--kind", choices=sorted(QUESTIONS), default="token", help="what the model answers with")
     options = parser.parse_args()
     if options.command == "ask":
-        print(ask(*(getattr(options, name) for name in ASKED), sys.stdin.readline().strip(), options.kind))
+        with open(options.key) as stream:
+            key = stream.readline().strip()
+        print(ask(*(getattr(options, name) for name in ASKED), key, options.kind))
         return 0
     if options.command == "alive":
         return 0 if alive(options.port) else 1
