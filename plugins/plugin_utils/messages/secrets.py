@@ -30,7 +30,19 @@ LEAST = 8
 
 # Beginnings of the names under which the programs that are started read settings that people may see.
 _OPEN = (
-    *("CUDA_", "FLASHINFER_", "GLOO_", "HF_HUB_", "LLM_", "NCCL_", "NVIDIA_", "OMP_", "RAY_", "TORCH_", "TORCHINDUCTOR_"),
+    *(
+        "CUDA_",
+        "FLASHINFER_",
+        "GLOO_",
+        "HF_HUB_",
+        "LLM_",
+        "NCCL_",
+        "NVIDIA_",
+        "OMP_",
+        "RAY_",
+        "TORCH_",
+        "TORCHINDUCTOR_",
+    ),
     *("TRITON_", "UCX_", "VLLM_"),
 )
 

@@ -592,9 +592,10 @@ def end(engine, name, found):
 def keep(path, state):
     """Write so that a reader never sees half of it. Returns what prevents it, or an empty text."""
     try:
-        with open(path + ".new", "w") as stream:
+        incoming = "{0}.{1}.new".format(path, os.urandom(8).hex())
+        with open(incoming, "x") as stream:
             json.dump(state, stream, indent=1)
-        os.replace(path + ".new", path)
+        os.replace(incoming, path)
     except OSError as error:
         return str(error)
     return ""
