@@ -12,7 +12,7 @@ description:
   - Puts options into the configuration file of Docker Engine and keeps everything else that is in it.
   - The file is written only when its content would differ; how it is indented does not matter.
   - A file that is no valid JSON is never touched; the message names its line.
-  - An engine that is installed is asked first whether it would start with the file (C(dockerd --validate), from release 23 on), which stays as it was otherwise.
+  - An engine that is installed is asked first whether it would start with the file (C(dockerd --validate), from release 23 on). If not, the file stays.
 options:
   options:
     description:

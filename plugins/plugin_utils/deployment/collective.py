@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import (
+    LABEL,
     SECURITY,
     capabilities,
     devices,
@@ -52,6 +53,7 @@ def collective_section(member: Member, environment: Mapping[str, Any]) -> dict[s
 def _docker_run(member: Member, environment: Mapping[str, Any], program: str) -> list[str]:
     return [
         *("docker", "run", "--rm", f"--name={member.names['collective']}", "--runtime=nvidia"),
+        f"--label={LABEL}={member.deployment.name}",
         *("--network=host", "--ipc=host"),
         f"--user={member.deployment.user}",
         *("--env-file=/dev/stdin", f"--volume={program}:/llm-collective.py:ro"),

@@ -17,6 +17,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import 
 
 # A program in a container gets no rights that it was not started with, such as those of a setuid program.
 SECURITY = ["no-new-privileges"]
+# By which a container is known as the collection's; that of a deployment has its name.
+LABEL = "baremetal.llm.deployment"
 RDMA_DEVICES = "/dev/infiniband:/dev/infiniband"
 
 

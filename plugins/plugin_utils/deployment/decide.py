@@ -41,7 +41,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.model_con
     config_problem,
     find_config,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import former, names_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import foreign, former, names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
     PYTHON,
     is_made,
@@ -147,6 +147,7 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             continue
         errors += _no_environment(name, variables[head], records, bundle, question.language)
         errors += _shared_firewalls(question, members)
+        errors += _foreign(question, members)
         network = Network(
             name,
             head,
@@ -208,10 +209,13 @@ def _named(question: Question, host: str) -> dict[str, Any]:
     mine = names_on(host, question.names)
     host_dir = str(question.variables[host]["llm_host_dir"])
     facts = question.variables[host].get("ansible_facts") or {}
-    units = [{"name": name} for name in facts.get("llm_server_units") or ()]
+    units = [{"name": name, "ours": True} for name in facts.get("llm_server_units") or ()]
     containers = [*((facts.get("llm_engine") or {}).get("containers") or []), *units]
     current = [names_on(each, question.names) for each in mine["sharing"]]
-    return {"names": {**mine, "folder": host_dir + mine["folder"]}, "former": former(containers, current, host_dir)}
+    return {
+        "names": {**mine, "folder": host_dir + mine["folder"]},
+        "former": former(containers, current, host_dir, facts.get("llm_recorded") or ()),
+    }
 
 
 def _beside(question: Question, hosts: Sequence[str]) -> dict[str, list[str]]:
@@ -235,6 +239,19 @@ def _shared_firewalls(question: Question, hosts: Sequence[str]) -> list[dict[str
             where = message("where_host", question.language, host=host)
             values = {"host": host, "program": program}
             found.append(problem("shared_firewall", question.language, value=program, where=where, **values))
+    return found
+
+
+def _foreign(question: Question, hosts: Sequence[str]) -> list[dict[str, str]]:
+    """Containers of others under the names of a deployment."""
+    found = []
+    for host in hosts:
+        engine = (question.variables[host].get("ansible_facts") or {}).get("llm_engine") or {}
+        for name in foreign(engine.get("containers") or [], names_on(host, question.names)):
+            where = message("where_host", question.language, host=host)
+            found.append(
+                problem("container_of_others", question.language, value=name, where=where, host=host, name=name)
+            )
     return found
 
 

@@ -92,7 +92,7 @@ def test_a_broken_file_is_left_as_it_is(tmp_path: Path, language: str, words: st
     ("engine", "refused"),
     [
         ("echo configuration OK", ""),
-        ("echo \"unable to configure the Docker daemon with file $3: bad\" >&2; exit 1", "daemon.json: bad"),
+        ('echo "unable to configure the Docker daemon with file $3: bad" >&2; exit 1', "daemon.json: bad"),
         ("echo 'Status: unknown flag: --validate' >&2; exit 125", ""),
     ],
     ids=["takes", "refuses", "old"],
