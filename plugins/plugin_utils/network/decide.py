@@ -18,6 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity
     connectivity_arguments,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.firewall import (
+    Surroundings,
     firewall_commands,
     firewall_rules,
     firewalld_zones,
@@ -185,15 +186,17 @@ class Network:
             self.hosts,
             self.services,
             self.variables,
-            executor=self.executor,
-            candidates=self.candidates,
-            remembered=self.remembered,
-            open_ports=self.state(host).get("open_ports") or (),
-            zones=zones,
-            policy=str(firewall["ufw"].get("default_input") or "") if self.backend(host) == "ufw" else "",
-            resolve=self.resolve,
-            lang=self.lang,
-            beside=self.beside.get(host) or (),
+            Surroundings(
+                executor=self.executor,
+                candidates=self.candidates,
+                remembered=self.remembered,
+                open_ports=self.state(host).get("open_ports") or (),
+                zones=zones,
+                policy=str(firewall["ufw"].get("default_input") or "") if self.backend(host) == "ufw" else "",
+                beside=self.beside.get(host) or (),
+                resolve=self.resolve,
+            ),
+            self.lang,
         )
 
     def problems(self, host: str) -> str:
