@@ -77,6 +77,7 @@ def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, 
         "LLM_API_KEY_FILE": member.key_file if member.enabled("vllm_api_key_enabled") else "",
         "LLM_SECRETS_DIR": posixpath.dirname(member.key_file),
         "LLM_STARTS_FILE": f"/run/{member.names['vllm']}/starts",
+        "LLM_INNER_DIR": f"/run/{member.names['vllm']}",
     }
     more = {
         **started["environment"],

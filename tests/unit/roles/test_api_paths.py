@@ -205,6 +205,66 @@ def test_a_state_that_says_nothing_is_none(content: str | None, tmp_path: Path) 
     assert ready(tmp_path, content) == 503
 
 
+# -- the probe's way in that nobody else can fill -------------------------------------------------------------------------
+async def completes(scope: Any, receive: Any, send: Any) -> None:
+    """vLLM, which waits for its client as well."""
+    event = await receive()
+    authorization = dict(scope["headers"])[b"authorization"].decode()
+    said = {"asked": json.loads(event["body"]), "path": scope["path"], "authorization": authorization}
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": json.dumps(said).encode()})
+    assert (await receive())["type"] == "http.disconnect"
+
+
+def inside(folder: Path, questions: list[Any], behind: Any = completes) -> list[Any]:
+    """The answers to questions that are there one after the other; None where none comes."""
+    os.environ["LLM_INNER_DIR"] = str(folder)
+    module = program()
+    module.LOOK_SECONDS = 0.01
+    server = module.ApiPaths(behind, str(folder), str(folder))
+    answers = []
+
+    async def ask() -> None:
+        task = asyncio.get_running_loop().create_task(server.answer_the_probe())
+        for question in questions:
+            (folder / "llm-probe.answer").unlink(missing_ok=True)
+            (folder / "question.json").write_text(question if isinstance(question, str) else json.dumps(question))
+            for _dummy in range(30):
+                await asyncio.sleep(0.01)
+                if (folder / "llm-probe.answer").exists():
+                    break
+            answers.append(json.loads(path.read_text()) if (path := folder / "llm-probe.answer").exists() else None)
+        task.cancel()
+
+    asyncio.run(ask())
+    return answers
+
+
+def question(number: str, age: float = 0) -> dict[str, Any]:
+    now = time.clock_gettime(time.CLOCK_BOOTTIME) - age
+    return {"id": number, "now": now, "path": "/v1/completions", "question": {"prompt": "Hello"}}
+
+
+def test_the_probe_gets_its_answer_without_a_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLM_INNER_DIR", "")
+    first, same, second, old, broken = inside(
+        tmp_path, [question("1"), question("1"), question("2"), question("3", 99), "{"]
+    )
+    said = json.loads(first["body"])
+    assert (first["id"], first["status"], said["path"]) == ("1", 200, "/v1/completions")
+    assert (said["asked"], said["authorization"]) == ({"prompt": "Hello"}, f"Bearer {KEY}")
+    assert second["id"] == "2"
+    assert (same, old, broken) == (None, None, None)
+
+
+def test_a_server_that_breaks_says_so_and_answers_the_next_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLM_INNER_DIR", "")
+    found = inside(tmp_path, [question("1"), question("2")], breaks)
+    assert [(each["id"], each["status"]) for each in found] == [("1", 500), ("2", 500)]
+
+
 # -- a server that a run is about to restart ----------------------------------------------------------------------------
 def restarting(folder: Path, mark: str = "900") -> Any:
     """A server that began a minute before a run wrote the mark."""

@@ -39,6 +39,8 @@ KEY_FILE, FORMER_KEYS_FILE, GATEWAY_KEY_FILE = "vllm_api_key", "vllm_api_key.pre
 # Whether a gateway may send requests here: what the probe saw last, which asks for a token. roles/vllm/files/llm-probe.py writes the state,
 # playbooks/drain.yml the second file, and a run that is about to restart the server the third one.
 READY, STATE_FILE, DRAINED_FILE, RESTARTING_FILE = "/ready", "state.json", "drained", "restarting"
+# The probe's way in that nobody else can fill: it writes a question beside the state, and this program answers in a file of a folder that both have.
+QUESTION_FILE, ANSWER_FILE, LOOK_SECONDS, INNER_SECONDS = "question.json", "llm-probe.answer", 1.0, 60.0
 # Where there is no probe, gateways ask for this.
 HEALTH = "/health"
 # For which of its keys a gateway asks, and where it reads what they cost. Both count only with the gateway's own key.
@@ -297,8 +299,13 @@ class ApiPaths:
         self.release = engine_release()
         self.usage: dict[str, dict[str, int]] = {}
         self.began = time.time()
+        # Where answers to the probe go: in a container its /tmp, which is a folder of the host.
+        self.inner = Path(os.environ.get("LLM_INNER_DIR") or "/tmp")
+        self.inner_task: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":  # the server starts, with this very loop
+            self.inner_task = asyncio.get_running_loop().create_task(self.answer_the_probe())
         status = self.refused(scope) if scope["type"] in ("http", "websocket") else 0
         if scope["type"] == "http" and scope["path"] == READY:
             await respond(send, *self.ready())
@@ -360,6 +367,61 @@ class ApiPaths:
             if begun or scope["type"] != "http" or not self.is_restarting():
                 raise
             await respond(send, 503, {"error": RESTARTS})
+
+    async def answer_the_probe(self) -> None:
+        """Answer each question of the probe once, for as long as the server runs."""
+        answered = ""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                asked = json.loads((self.probe / QUESTION_FILE).read_bytes())
+                number, path, question = str(asked["id"]), str(asked["path"]), asked["question"]
+                age = time.clock_gettime(time.CLOCK_BOOTTIME) - float(asked["now"])
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+            if number == answered or not 0 <= age < INNER_SECONDS:
+                continue
+            answered = number
+            try:
+                status, body = await asyncio.wait_for(self.ask_inside(path, question), INNER_SECONDS)
+            except Exception as error:  # vLLM has many of its own, and all of them are an answer
+                status, body = 500, str(error)
+            self.say_inside({"id": number, "status": status, "body": body})
+
+    async def ask_inside(self, path: str, question: Any) -> tuple[int, str]:
+        """What vLLM answers to a request that came through no port."""
+        body, status, parts = json.dumps(question).encode(), 0, []
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+        headers += [(b"content-length", str(len(body)).encode()), (b"authorization", b"Bearer " + self.key.encode())]
+        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http"}
+        scope |= {"path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": headers}
+        scope |= {"client": ("127.0.0.1", 0), "server": ("127.0.0.1", 0)}
+        ended = asyncio.Event()
+
+        async def send(event: Mapping[str, Any]) -> None:
+            nonlocal status
+            if event["type"] == "http.response.start":
+                status = event["status"]
+            else:
+                parts.append(event.get("body", b""))
+                if not event.get("more_body", False):
+                    ended.set()
+
+        async def receive() -> Mapping[str, Any]:
+            await ended.wait()
+            return {"type": "http.disconnect"}
+
+        await self.app(scope, replayed(body, receive), send)
+        return status, b"".join(parts).decode(errors="replace")
+
+    def say_inside(self, answer: Mapping[str, Any]) -> None:
+        incoming = self.inner / f"{ANSWER_FILE}.{uuid.uuid4().hex}"
+        try:
+            with incoming.open("x") as stream:
+                json.dump(answer, stream)
+            incoming.replace(self.inner / ANSWER_FILE)
+        except OSError:  # a full disk; the probe takes it for silence
+            incoming.unlink(missing_ok=True)
 
     def is_gateway(self, scope: Mapping[str, Any]) -> bool:
         """Whether a request comes with the key of the gateway."""
