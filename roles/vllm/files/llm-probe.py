@@ -118,7 +118,7 @@ def decide(state, seen, limits):
     # Somebody else's tokens, before the probe had one.
     state["served"] |= any((seen["counters"] or {}).get(name) for name in TOKENS)
     if seen["answer"] == "token":
-        line = "serving" + (", {0}".format(seen["detail"]) if seen["detail"] else "")
+        line = "serving" + (", " + FULL if seen.get("full") else "")
         if not state["served"] or state["starts"]:
             line += ", {0:.0f} s after the start".format(state["loading"])
         if state["loading"]:
@@ -601,9 +601,9 @@ def look(options, state, limits):
         seen["counters"] = counters(options.url, COUNTERS_SECONDS)
         unheard = seen["answer"] in ("silent", "error") and seen["counters"] is None
         if options.inner and state.get("served") and unheard:
-            inside = ask_inside(options, max(timeout, INNER_SECONDS))
-            if inside == "token":
-                seen["answer"], seen["detail"] = inside, FULL
+            seen["full"] = ask_inside(options, max(timeout, INNER_SECONDS)) == "token"
+            if seen["full"]:
+                seen["answer"] = "token"
         dumb = seen["counters"] is None or seen["counters"] == state.get("counters")
         if options.cluster and state.get("served") and seen["answer"] == "silent" and dumb:
             seen["lost"] = lost_ranks(options.cluster)
