@@ -65,9 +65,7 @@ class LinkOfOthers(PermissionError):
     """A link that someone else could have put there. ``path`` is the link, ``user`` to whom it belongs."""
 
     def __init__(self, path: str, user: str) -> None:
-        super().__init__(
-            errno.EPERM, "a link of the user {0}, or in a folder where others may write".format(user), path
-        )
+        super().__init__(errno.EPERM, os.strerror(errno.EPERM), path)
         self.path = path
         self.user = user
 
@@ -263,10 +261,11 @@ def set_attributes(descriptor: int, wanted: dict[str, int | None], dry: bool) ->
             os.chown(path, other.get("owner", -1), other.get("group", -1))  # takes setuid bits away, so first
         if "mode" in wanted and wanted["mode"] is not None:
             os.chmod(path, wanted["mode"])
-    shown = {"mode": "{0:04o}".format, "owner": int, "group": int}
     if not other:
         return {}
-    return {
-        "before": {name: shown[name](now[name]) for name in other},
-        "after": {name: shown[name](value) for name, value in other.items()},
-    }
+    return {"before": _shown({name: now[name] for name in other}), "after": _shown(other)}
+
+
+def _shown(attributes: dict[str, int]) -> dict[str, Any]:
+    """As people write them."""
+    return {name: "{0:04o}".format(value) if name == "mode" else value for name, value in attributes.items()}

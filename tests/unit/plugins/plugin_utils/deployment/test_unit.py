@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.modules import gather
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import quoted
@@ -59,6 +60,7 @@ def test_its_environment_is_in_a_file_and_names_no_place_of_a_container() -> Non
     assert not [value for value in environment.values() if "/var/cache/llm" in value or "/run/secrets" in value]
     assert "secret-token" not in unit["text"]
     assert "EnvironmentFile=/opt/llm/secrets/llm-vllm.env" in unit["text"].splitlines()
+    assert unit["text"].splitlines()[0] == gather.MADE, "by this gather knows that a unit is the collection's"
 
 
 def test_it_may_write_to_its_caches_only() -> None:
