@@ -23,7 +23,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide im
     Sources,
     decide,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import prepared_by_another
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import (
+    OWN_KEY,
+    PASSWORD,
+    REPLICA_KEY,
+    SESSION_KEY,
+    WEB_UI_KEY,
+    prepared_by_another,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import (
     Agreement,
     Secret,
@@ -53,13 +60,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide impor
     decide_gateways,
     served_name,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import OWN_KEY, REPLICA_KEY, Shelf
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import (
-    GROUP,
-    PASSWORD,
-    SESSION_KEY,
-    WEB_UI_KEY,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import Shelf
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder

@@ -18,7 +18,12 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIF
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.decide import held_images
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on, prepared_by_another
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import (
+    GRAFANA_PASSWORD,
+    JOURNAL,
+    names_on,
+    prepared_by_another,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
     bundled,
     code_digest,
@@ -27,7 +32,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work impo
     whole_run,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import GRAFANA_PASSWORD, JOURNAL, Shelf
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import Shelf
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder

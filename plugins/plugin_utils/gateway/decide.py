@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import KEY_NAME, MODEL_NAME, WEB_UI_KEY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import answers_with
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.answers import answers, model_list
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.paths import paths_of
@@ -25,7 +26,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual impo
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import (
     PORTS,
-    WEB_UI_KEY,
     web_ui_ports,
     web_ui_section,
 )
@@ -41,9 +41,6 @@ USAGE_SECONDS = 2
 # Without a look for so long nobody counts any more: keys with a limit of tokens are let in no longer.
 COUNTING_SECONDS = 30
 ITSELF, WEB_UI = "-gateway", "-web-ui"  # no key of the inventory can have these names
-KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
-# What HAProxy's maps and its configuration can hold without quotes.
-MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@+-]{0,254}")
 KIB, MIB = 1 << 10, 1 << 20
 HTTPS, LOOPBACK = 443, "127.0.0.1"
 # A request's headers, and HAProxy's own account of them and of the body.

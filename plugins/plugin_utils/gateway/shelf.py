@@ -10,6 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import (
+    GATEWAY,
+    JOURNAL,
+    OWN_KEY,
+    authority_files,
+    certificate_files,
+    key_file,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import made
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
     AUTHORITY_DAYS,
@@ -24,17 +32,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
-KEYS, REPLICA_KEY, OWN_KEY = "gateway_key_", "gateway_replica_key", "gateway_own_key"
-GRAFANA_PASSWORD = "grafana_admin_password"
-# Each kind of certificate has an authority of its own, named after it, so that nobody sends journals with a certificate of a gateway.
-GATEWAY, JOURNAL = "gateway", "journal"
 # No browser, which would refuse a long life, looks at the certificates of journals: they last as long as their authority.
 DAYS = {GATEWAY: CERTIFICATE_DAYS, JOURNAL: AUTHORITY_DAYS}
-
-
-def _authority(kind: str) -> tuple[str, str]:
-    """The files of an authority: its certificate and its key."""
-    return f"{kind}_ca.crt", f"{kind}_ca.key"
 
 
 class Shelf:
@@ -82,18 +81,18 @@ class Shelf:
         for key in self.variables[host].get("gateway_keys") or []:
             if str(key.get("name")) == name and key.get("key") is not None:
                 return str(key["key"]).strip()
-        return self.secret(KEYS + name)
+        return self.secret(key_file(name))
 
     def lost(self, host: str) -> list[str]:
         """The files that clients of a gateway would miss if they were made anew, and that this controller lacks. None where it has set one up."""
         if self.kept(OWN_KEY):
             return []
         keys = [
-            f"{KEYS}{key.get('name')}"
+            key_file(str(key.get("name")))
             for key in self.variables[host].get("gateway_keys") or []
             if key.get("key") is None
         ]
-        authority = () if self.own(host) is not None else _authority(GATEWAY)
+        authority = () if self.own(host) is not None else authority_files(GATEWAY)
         return [name for name in (*keys, *authority) if not self.kept(name)]
 
     # -- certificates -------------------------------------------------------------------------------------------------
@@ -132,12 +131,12 @@ class Shelf:
 
     def signed(self, kind: str, host: str, names: Sequence[str]) -> dict[str, Any]:
         """A certificate that the local authority of this kind signed: the same as ``certificate``, without ``own``."""
-        authority, authority_key = _authority(kind)
+        authority, authority_key = authority_files(kind)
         root, signer = self.kept(authority), self.kept(authority_key)
         if not root or not signer or days_left(root.encode(), self.now) < RENEW_DAYS:
             made_root, made_signer = make_authority(self.now, f"baremetal.llm {kind}")
             root, signer = self.keep(authority, made_root.decode()), self.keep(authority_key, made_signer.decode())
-        file, secret = f"{kind}_{host}.crt", f"{kind}_{host}.key"
+        file, secret = certificate_files(kind, host)
         mine, key = self.kept(file).encode(), self.kept(secret).encode()
         if not mine or not key or not _good(mine, root.encode(), names, self.now):
             mine, key = make_certificate(

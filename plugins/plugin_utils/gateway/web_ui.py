@@ -46,8 +46,6 @@ ALWAYS = {
     "WEBUI_AUTH_COOKIE_SECURE": "true",
     "WEBUI_SESSION_COOKIE_SECURE": "true",
 }
-# Of the controller, in llm_secrets_dir, as the role web_ui writes them to the host.
-WEB_UI_KEY, SESSION_KEY, PASSWORD = "gateway_web_ui_key", "web_ui_session_key", "web_ui_admin_password"
 TRUSTED = "/run/secrets/trusted.pem"
 
 

@@ -23,6 +23,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.journals import journal_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.log_targets import log_target_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import machine_names, sharing_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.names import name_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.network import network_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.own_ports import own_port_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
@@ -36,6 +37,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.web_ui imp
 # In the order in which they are printed.
 RULES = (
     group_problems,
+    name_problems,
     sharing_problems,
     setting_problems,
     runtime_problems,

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import KEY_NAME
+
 
 class Bounds(NamedTuple):
     """The least and the most of a number."""
@@ -108,7 +110,10 @@ _PROGRAM_TEXTS = {
     # All that vLLM has below a slash is its whole API: what stops or changes the model, too.
     "vllm_api_paths[]": (r"/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]/?", "/tokenize"),
 }
-FORMS = {name: (re.compile(pattern), example) for name, (pattern, example) in _PROGRAM_TEXTS.items()}
+FORMS = {
+    **{name: (re.compile(pattern), example) for name, (pattern, example) in _PROGRAM_TEXTS.items()},
+    "gateway_keys[].name": (KEY_NAME, "alice"),
+}
 _INDEX = re.compile(r"\[\d+\]")
 
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import JOURNAL, Shelf
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import JOURNAL
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import Shelf
 
 from tests.support import programs
 

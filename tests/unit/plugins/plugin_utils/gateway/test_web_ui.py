@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import SESSION_KEY, WEB_UI_KEY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import (
     WEB_UI,
     Gateways,
@@ -12,7 +13,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide impor
     decide_gateways,
     key_digest,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import SESSION_KEY, WEB_UI_KEY
 
 from tests.unit.plugins.plugin_utils.gateway.test_decide import ROOT, gateway, head
 

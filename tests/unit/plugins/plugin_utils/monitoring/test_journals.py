@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import JOURNAL, Shelf
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import JOURNAL
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import Shelf
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import central, senders
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
