@@ -268,7 +268,8 @@ class ActionModule(ActionBase):
         looked_at = any("llm_records" in (fleet[host].get("ansible_facts") or {}) for host in clients)
         write = write_private if looked_at and not self._task.check_mode else None
         now = datetime.datetime.now(datetime.UTC)
-        shelf = Shelf(folder, fleet, self._loader.path_dwim, write, now, question.language)
+        renew = str(fleet["localhost"]["llm_rotate_secrets"]) == "authority"
+        shelf = Shelf(folder, fleet, self._loader.path_dwim, write, now, question.language, renew)
         replica_key, own_key = (functools.partial(shelf.secret, name) for name in (REPLICA_KEY, OWN_KEY))
 
         def web_ui(host: str) -> dict[str, str]:

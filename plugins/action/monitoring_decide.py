@@ -188,7 +188,10 @@ class ActionModule(ActionBase):
     def _shelf(self, fleet: Fleet) -> Shelf:
         """What the controller keeps. Check mode writes nothing."""
         write = None if self._task.check_mode else write_private
-        return Shelf(self._secrets(fleet), fleet, self._loader.path_dwim, write, datetime.datetime.now(datetime.UTC))
+        controller = fleet["localhost"]
+        lang, renew = language(controller["llm_language"]), str(controller["llm_rotate_secrets"]) == "authority"
+        now = datetime.datetime.now(datetime.UTC)
+        return Shelf(self._secrets(fleet), fleet, self._loader.path_dwim, write, now, lang, renew)
 
     def _figures(
         self,
@@ -220,7 +223,10 @@ class ActionModule(ActionBase):
 
     def _certificates(self, fleet: Fleet) -> Callable[[str, Sequence[str]], Mapping[str, Any]]:
         """What makes the certificates of journals on the controller, or finds those that were made."""
-        return partial(self._shelf(fleet).signed, JOURNAL)
+        shelf = self._shelf(fleet)
+        if refused := shelf.authority_problems(JOURNAL):
+            raise AnsibleActionFail(render(refused, shelf.lang))
+        return partial(shelf.signed, JOURNAL)
 
     def _text(self, path: str) -> str:
         """The content of a file of rules, looked for where ansible.builtin.copy looks for it."""

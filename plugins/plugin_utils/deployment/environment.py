@@ -42,11 +42,12 @@ def container_environment(member: Member) -> dict[str, Any]:
     }
     if not member.enabled("ray_memory_monitor_enabled"):
         found["RAY_memory_monitor_refresh_ms"] = "0"
-    if member.deployment.by_ray:
-        found |= _ray_token(member)
     if member.deployment.uid != container_user.ROOT:
         found |= container_user.ENVIRONMENT
-    found |= {**member.variables["vllm_environment"], **member.variables["ray_environment"]}
+    token = _ray_token(member) if member.deployment.by_ray else {}
+    found |= {**token, **member.variables["vllm_environment"], **member.variables["ray_environment"]}
+    # A value that was not known when the inventory was checked does not switch the token off either.
+    found |= {name: value for name, value in token.items() if name == "RAY_AUTH_MODE"}
     return {name: value if isinstance(value, (bool, str)) else str(value) for name, value in found.items()}
 
 

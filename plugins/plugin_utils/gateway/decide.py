@@ -32,6 +32,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import CONTROLLER_SECONDS, controller_off
 
 # Of a key, in characters. Those that this collection makes have 40; a hash protects nothing that can be guessed.
 KEY_LENGTH = 32
@@ -460,6 +461,10 @@ def host_problems(asked: Gateways, host: str) -> list[dict[str, str]]:
     where = message("where_host", lang, host=host)
     ports = {"gateway_https_port": int(mine["gateway_https_port"]), "gateway_http_port": int(mine["gateway_http_port"])}
     found = []
+    clock = ((mine.get("ansible_facts") or {}).get("llm_host") or {}).get("clock")
+    if seconds := controller_off(clock):
+        values = {"host": host, "limit": CONTROLLER_SECONDS}
+        found.append(problem("clock_of_controller", lang, value=f"{-seconds:+.0f} s", where=where, **values))
 
     def machine_of(name: Any) -> str:
         return str(asked.variables[str(name)].get("ansible_host") or name)

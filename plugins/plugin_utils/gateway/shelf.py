@@ -29,15 +29,16 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
     make_certificate,
     names_of,
     signed_by,
+    validity,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 
 # No browser, which would refuse a long life, looks at the certificates of journals: they last as long as their authority.
 DAYS = {GATEWAY: CERTIFICATE_DAYS, JOURNAL: AUTHORITY_DAYS}
 
 
 class Shelf:
-    """The folder of one run. ``write`` is None in check mode: what is made then is forgotten."""
+    """The folder of one run. ``write`` is None in check mode: what is made then is forgotten. With ``renew`` authorities are made anew."""
 
     def __init__(
         self,
@@ -47,7 +48,9 @@ class Shelf:
         write: Callable[[str, str], Any] | None,
         now: datetime.datetime,
         lang: str = "en",
+        renew: bool = False,
     ) -> None:
+        self.renew = renew
         self.folder, self.variables, self.find, self.write, self.now, self.lang = (
             folder,
             variables,
@@ -111,12 +114,42 @@ class Shelf:
             return b""
 
     def certificate_problems(self, host: str) -> list[dict[str, str]]:
-        """What is wrong with the certificate that the inventory names for a host."""
+        """What is wrong with the certificate that the inventory names for a host, or with the authority that makes one."""
         own = self.own(host)
         if own is None:
-            return []
+            return self.authority_problems(GATEWAY)
         where = message("where_host", self.lang, host=host)
         return certificate_problems(*own, self.now, where, self.lang)
+
+    def authority_problems(self, kind: str) -> list[dict[str, str]]:
+        """Why an authority cannot sign: by the controller's clock, which may be wrong, or because a file is gone. Clients trust its root, so that it
+        is made anew on request only."""
+        files = authority_files(kind)
+        root, signer = map(self.kept, files)
+        if self._makes(kind):
+            return []
+        where = ", ".join(str(self.folder / file) for file in files)
+        reason = ""
+        try:
+            begins, ends = validity(root.encode())
+            if not begins <= self.now <= ends - datetime.timedelta(days=RENEW_DAYS):
+                said = [f"{time:%Y-%m-%d}" for time in (begins, ends, self.now)]
+                reason = message("authority_not_valid", self.lang, begins=said[0], ends=said[1], now=said[2])
+            elif not signer:
+                reason = message("authority_no_key", self.lang, file=files[1])
+        except ValueError:
+            reason = message("authority_unreadable", self.lang, file=files[0])
+        return [problem("authority_unusable", self.lang, value=reason, where=where, days=RENEW_DAYS)] if reason else []
+
+    def _makes(self, kind: str) -> bool:
+        """Whether this run makes an authority: there is none, or a new one is asked for and this run, or one of the same day, has not made it."""
+        root, signer = map(self.kept, authority_files(kind))
+        if not self.renew or not root or not signer:
+            return self.renew or not (root or signer)
+        try:
+            return abs(self.now - validity(root.encode())[0]) > datetime.timedelta(days=1)
+        except ValueError:
+            return True
 
     def certificate(self, host: str, names: Sequence[str]) -> dict[str, Any]:
         """The certificate of a host: ``own``, ``sha256`` of certificate and key, ``days`` that it is valid, ``names``, and the files on the
@@ -133,7 +166,7 @@ class Shelf:
         """A certificate that the local authority of this kind signed: the same as ``certificate``, without ``own``."""
         authority, authority_key = authority_files(kind)
         root, signer = self.kept(authority), self.kept(authority_key)
-        if not root or not signer or days_left(root.encode(), self.now) < RENEW_DAYS:
+        if self._makes(kind):
             made_root, made_signer = make_authority(self.now, f"baremetal.llm {kind}")
             root, signer = self.keep(authority, made_root.decode()), self.keep(authority_key, made_signer.decode())
         file, secret = certificate_files(kind, host)
@@ -149,7 +182,11 @@ class Shelf:
 
 
 def _good(certificate: bytes, root: bytes, names: Sequence[str], now: datetime.datetime) -> bool:
-    if days_left(certificate, now) < RENEW_DAYS:
+    try:
+        begins, ends = validity(certificate)
+    except ValueError:
+        return False
+    if not begins <= now <= ends - datetime.timedelta(days=RENEW_DAYS):
         return False
     return signed_by(certificate, root) and names_of(certificate) == sorted(names)
 

@@ -18,6 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.deployment
     group_problems,
     served_name_problems,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.environment_variables import environment_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import gpu_exporter_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import gpu_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.journals import journal_problems
@@ -42,6 +43,7 @@ RULES = (
     setting_problems,
     runtime_problems,
     variable_problems,
+    environment_problems,
     source_problems,
     gpu_problems,
     served_name_problems,

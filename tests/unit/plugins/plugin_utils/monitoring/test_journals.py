@@ -22,11 +22,11 @@ HOSTS: dict[str, dict[str, Any]] = {
 }
 
 
-def shelf(folder: Path, now: datetime.datetime = NOW) -> Shelf:
+def shelf(folder: Path, now: datetime.datetime = NOW, *, renew: bool = False) -> Shelf:
     def write(path: str, content: str) -> None:
         Path(path).write_text(content, encoding="utf-8")
 
-    return Shelf(folder, HOSTS, str, write, now)
+    return Shelf(folder, HOSTS, str, write, now, renew=renew)
 
 
 def made(folder: Path, hosts: Any = None, now: datetime.datetime = NOW) -> dict[str, Any]:
@@ -66,7 +66,17 @@ def test_certificates_are_made_once_and_again_before_they_end(tmp_path: Path) ->
     first = made(tmp_path)["hosts"]["gpu1"]["sha256"]
     assert made(tmp_path)["hosts"]["gpu1"]["sha256"] == first
     assert made(tmp_path, now=NOW + datetime.timedelta(days=3600))["hosts"]["gpu1"]["sha256"] == first
-    assert made(tmp_path, now=NOW + datetime.timedelta(days=3640))["hosts"]["gpu1"]["sha256"] != first
+
+
+def test_an_authority_at_its_end_is_refused_until_another_is_asked_for(tmp_path: Path) -> None:
+    made(tmp_path)
+    late = NOW + datetime.timedelta(days=3640)
+    assert [entry["code"] for entry in shelf(tmp_path, late).authority_problems(JOURNAL)] == ["authority_unusable"]
+    root = (tmp_path / "journal_ca.crt").read_bytes()
+    renewing = shelf(tmp_path, late, renew=True)
+    assert renewing.authority_problems(JOURNAL) == []
+    renewing.signed(JOURNAL, "gpu1", ["gpu1"])
+    assert (tmp_path / "journal_ca.crt").read_bytes() != root
 
 
 def test_gateways_have_another_authority(tmp_path: Path) -> None:
