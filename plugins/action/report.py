@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prints the report of a playbook as plain lines; its words come from plugin_utils/reports/run.py."""
+"""Prints the report of a playbook as plain lines; its words come from plugin_utils/reports/summary.py."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import gpu_exporters, groups
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import latest_benchmarks
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.starts import first_start
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.start_history import first_start
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.summary import report_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.use_it import Address
 
 

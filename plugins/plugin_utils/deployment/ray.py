@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import ray_volumes
@@ -23,7 +24,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit impo
     unit_environment,
     unit_section,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 
 # Ray gets a twentieth of the host's memory for its objects, within these bounds.

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import capabilities, container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
@@ -21,7 +22,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FILES, FOLDER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import unit_environment, unit_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import digest
 
 # What a server offers outside of /v1 that answers with this: its clients need it, as the probe does.
 KIND_PATHS = {"class": ("/classify",), "pooled": ("/pooling",)}

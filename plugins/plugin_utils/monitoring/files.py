@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring import configuration
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import consoles
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dashboards import dashboards
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.grafana import provisioning
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import rules_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import (
@@ -22,9 +22,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets i
     targets,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.vector import NOWHERE, vector
-
-# For Grafana, by language: tests/support/dashboards.py makes them.
-DASHBOARDS = Path(__file__).with_name("dashboards")
 
 
 def files(
@@ -53,10 +50,7 @@ def files(
         *(_file(f"targets/{job}.json", _json(entries), "targets") for job, entries in asked.items()),
         _file("rules/llm.yml", _yaml(rules_file(limits, lang)), "rules"),
         *(_file(f"consoles/{name}", text, "consoles") for name, text in consoles(lang).items()),
-        *(
-            _file(f"dashboards/{path.name}", path.read_text(encoding="utf-8"), "dashboards")
-            for path in sorted((DASHBOARDS / lang).glob("*.json"))
-        ),
+        *(_file(f"dashboards/{name}", _json(content), "dashboards") for name, content in dashboards(lang).items()),
     ]
     own = endpoint(str(settings["monitoring_listen_address"]), 9090)
     found += [_file(path, _yaml(content), "grafana") for path, content in provisioning(folder, own, interval).items()]

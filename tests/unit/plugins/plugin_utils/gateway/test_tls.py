@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import Shelf
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import ControllerSecrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
     CERTIFICATE_DAYS,
     RENEW_DAYS,
@@ -93,68 +93,68 @@ def test_others_and_other_names_are_not_trusted(tmp_path: Path) -> None:
 
 
 # -- what the controller keeps ----------------------------------------------------------------------------------------
-def shelf(
+def store(
     folder: Path, now: datetime.datetime = NOW, *, check: bool = False, renew: bool = False, **variables: Any
-) -> Shelf:
+) -> ControllerSecrets:
     def write(path: str, content: str) -> None:
         Path(path).write_text(content, encoding="utf-8")
 
-    return Shelf(folder, {"gate": variables}, str, None if check else write, now, renew=renew)
+    return ControllerSecrets(folder, {"gate": variables}, str, None if check else write, now, renew=renew)
 
 
 def test_the_authority_is_made_once_and_certificates_before_they_end(tmp_path: Path) -> None:
-    first = shelf(tmp_path).certificate("gate", NAMES)
+    first = store(tmp_path).certificate("gate", NAMES)
     root = (tmp_path / "gateway_ca.crt").read_bytes()
     assert first["days"] == CERTIFICATE_DAYS
     assert not first["own"]
-    assert shelf(tmp_path).certificate("gate", NAMES) == first
-    other = shelf(tmp_path).certificate("gate", [*NAMES, "new.example"])
+    assert store(tmp_path).certificate("gate", NAMES) == first
+    other = store(tmp_path).certificate("gate", [*NAMES, "new.example"])
     assert other["sha256"] != first["sha256"], "another name"
     late = NOW + (CERTIFICATE_DAYS - RENEW_DAYS + 1) * DAY
-    assert shelf(tmp_path, late).certificate("gate", [*NAMES, "new.example"])["days"] == CERTIFICATE_DAYS
+    assert store(tmp_path, late).certificate("gate", [*NAMES, "new.example"])["days"] == CERTIFICATE_DAYS
     assert (tmp_path / "gateway_ca.crt").read_bytes() == root
 
 
 @pytest.mark.parametrize("years", [-30, -1, 10, 60])
 def test_a_clock_that_is_years_off_replaces_no_root(tmp_path: Path, years: int) -> None:
-    shelf(tmp_path).certificate("gate", NAMES)
+    store(tmp_path).certificate("gate", NAMES)
     root = (tmp_path / "gateway_ca.crt").read_bytes()
     wrong = NOW + years * 365 * DAY
-    (found,) = shelf(tmp_path, wrong).certificate_problems("gate")
+    (found,) = store(tmp_path, wrong).certificate_problems("gate")
     assert (found["code"], f"{wrong:%Y-%m-%d}" in found["value"]) == ("authority_unusable", True)
     assert "llm_rotate_secrets=authority" in found["allowed"]
     assert (tmp_path / "gateway_ca.crt").read_bytes() == root
-    assert shelf(tmp_path).certificate_problems("gate") == []
+    assert store(tmp_path).certificate_problems("gate") == []
 
 
 def test_an_authority_is_renewed_on_request_and_once(tmp_path: Path) -> None:
-    first = shelf(tmp_path).certificate("gate", NAMES)
+    first = store(tmp_path).certificate("gate", NAMES)
     later = NOW + 100 * DAY
-    second = shelf(tmp_path, later, renew=True).certificate("gate", NAMES)
+    second = store(tmp_path, later, renew=True).certificate("gate", NAMES)
     assert (second["sha256"] == first["sha256"], second["days"]) == (False, CERTIFICATE_DAYS)
-    again = shelf(tmp_path, later + DAY / 2, renew=True)
+    again = store(tmp_path, later + DAY / 2, renew=True)
     assert again.certificate("gate", NAMES)["sha256"] == second["sha256"], "a run decides several times"
-    assert shelf(tmp_path, later).certificate("gate", NAMES) == second
+    assert store(tmp_path, later).certificate("gate", NAMES) == second
 
 
 @pytest.mark.parametrize(
     ("file", "content"), [("ca.key", None), ("ca.crt", None), ("ca.crt", "no PEM"), ("ca.crt", "")]
 )
 def test_a_damaged_authority_is_refused(tmp_path: Path, file: str, content: str | None) -> None:
-    shelf(tmp_path).certificate("gate", NAMES)
+    store(tmp_path).certificate("gate", NAMES)
     path = tmp_path / f"gateway_{file}"
     path.unlink() if content is None else path.write_text(content)
-    assert [entry["code"] for entry in shelf(tmp_path).certificate_problems("gate")] == ["authority_unusable"]
-    assert shelf(tmp_path, renew=True, check=True).certificate_problems("gate") == []
+    assert [entry["code"] for entry in store(tmp_path).certificate_problems("gate")] == ["authority_unusable"]
+    assert store(tmp_path, renew=True, check=True).certificate_problems("gate") == []
 
 
 def test_a_damaged_certificate_or_one_of_another_time_is_made_anew(tmp_path: Path) -> None:
-    first = shelf(tmp_path).certificate("gate", NAMES)
-    ahead = shelf(tmp_path, NOW + 400 * DAY).certificate("gate", NAMES)
+    first = store(tmp_path).certificate("gate", NAMES)
+    ahead = store(tmp_path, NOW + 400 * DAY).certificate("gate", NAMES)
     assert ahead["sha256"] != first["sha256"]
-    assert shelf(tmp_path).certificate("gate", NAMES)["sha256"] != ahead["sha256"], "its time has not come"
+    assert store(tmp_path).certificate("gate", NAMES)["sha256"] != ahead["sha256"], "its time has not come"
     (tmp_path / "gateway_gate.crt").write_text("no PEM")
-    assert shelf(tmp_path).certificate("gate", NAMES)["days"] == CERTIFICATE_DAYS
+    assert store(tmp_path).certificate("gate", NAMES)["days"] == CERTIFICATE_DAYS
 
 
 def test_an_own_certificate_is_judged_and_used(tmp_path: Path) -> None:
@@ -164,28 +164,28 @@ def test_an_own_certificate_is_judged_and_used(tmp_path: Path) -> None:
         f"gateway_tls_{part}": str(tmp_path / f"mine.{part[:3]}".replace(".cer", ".crt"))
         for part in ("certificate", "key")
     }
-    mine = shelf(tmp_path, **files)
+    mine = store(tmp_path, **files)
     assert mine.certificate_problems("gate") == []
     found = mine.certificate("gate", ["unused"])
     assert (found["own"], found["root"], found["names"]) == (True, "", sorted(NAMES))
     assert not (tmp_path / "gateway_ca.crt").exists()
-    half = shelf(tmp_path, gateway_tls_certificate=files["gateway_tls_certificate"])
+    half = store(tmp_path, gateway_tls_certificate=files["gateway_tls_certificate"])
     assert [each["code"] for each in half.certificate_problems("gate")] == ["gateway_tls_half"]
-    lost = shelf(tmp_path, **{**files, "gateway_tls_key": str(tmp_path / "nowhere")})
+    lost = store(tmp_path, **{**files, "gateway_tls_key": str(tmp_path / "nowhere")})
     assert [each["code"] for each in lost.certificate_problems("gate")] == ["gateway_tls_unreadable"]
 
 
 def test_keys_are_those_of_the_inventory_or_made_once(tmp_path: Path) -> None:
-    mine = shelf(tmp_path, gateway_keys=[{"name": "a", "key": " given "}, {"name": "b"}])
+    mine = store(tmp_path, gateway_keys=[{"name": "a", "key": " given "}, {"name": "b"}])
     assert mine.key("gate", "a") == "given"
     made = mine.key("gate", "b")
     assert len(made) == 40
-    assert shelf(tmp_path).key("gate", "b") == made
+    assert store(tmp_path).key("gate", "b") == made
     assert not (tmp_path / "gateway_key_a").exists()
 
 
 def test_check_mode_keeps_nothing(tmp_path: Path) -> None:
-    mine = shelf(tmp_path, check=True)
+    mine = store(tmp_path, check=True)
     assert mine.key("gate", "b") == mine.key("gate", "b")
     mine.certificate("gate", NAMES)
     assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import JOURNAL
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import Shelf
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import ControllerSecrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import central, senders
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -22,16 +22,16 @@ HOSTS: dict[str, dict[str, Any]] = {
 }
 
 
-def shelf(folder: Path, now: datetime.datetime = NOW, *, renew: bool = False) -> Shelf:
+def store(folder: Path, now: datetime.datetime = NOW, *, renew: bool = False) -> ControllerSecrets:
     def write(path: str, content: str) -> None:
         Path(path).write_text(content, encoding="utf-8")
 
-    return Shelf(folder, HOSTS, str, write, now, renew=renew)
+    return ControllerSecrets(folder, HOSTS, str, write, now, renew=renew)
 
 
 def made(folder: Path, hosts: Any = None, now: datetime.datetime = NOW) -> dict[str, Any]:
     variables = hosts or HOSTS
-    mine = shelf(folder, now)
+    mine = store(folder, now)
     return central(
         senders(list(variables), variables), variables, ["watch"], lambda host, names: mine.signed(JOURNAL, host, names)
     )
@@ -71,9 +71,9 @@ def test_certificates_are_made_once_and_again_before_they_end(tmp_path: Path) ->
 def test_an_authority_at_its_end_is_refused_until_another_is_asked_for(tmp_path: Path) -> None:
     made(tmp_path)
     late = NOW + datetime.timedelta(days=3640)
-    assert [entry["code"] for entry in shelf(tmp_path, late).authority_problems(JOURNAL)] == ["authority_unusable"]
+    assert [entry["code"] for entry in store(tmp_path, late).authority_problems(JOURNAL)] == ["authority_unusable"]
     root = (tmp_path / "journal_ca.crt").read_bytes()
-    renewing = shelf(tmp_path, late, renew=True)
+    renewing = store(tmp_path, late, renew=True)
     assert renewing.authority_problems(JOURNAL) == []
     renewing.signed(JOURNAL, "gpu1", ["gpu1"])
     assert (tmp_path / "journal_ca.crt").read_bytes() != root
@@ -81,7 +81,7 @@ def test_an_authority_at_its_end_is_refused_until_another_is_asked_for(tmp_path:
 
 def test_gateways_have_another_authority(tmp_path: Path) -> None:
     made(tmp_path)
-    gateway = shelf(tmp_path).certificate("gpu1", ["llm.example"])
+    gateway = store(tmp_path).certificate("gpu1", ["llm.example"])
     assert Path(gateway["root"]).name == "gateway_ca.crt"
     uses = x509.load_pem_x509_certificate(Path(gateway["certificate"]).read_bytes()).extensions
     found = uses.get_extension_for_class(x509.ExtendedKeyUsage).value

@@ -12,7 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark im
     latest_benchmarks,
     room_of,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.summary import report_lines
 
 
 def figures(**more: Any) -> dict[str, Any]:

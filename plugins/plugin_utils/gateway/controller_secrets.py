@@ -37,7 +37,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 DAYS = {GATEWAY: CERTIFICATE_DAYS, JOURNAL: AUTHORITY_DAYS}
 
 
-class Shelf:
+class ControllerSecrets:
     """The folder of one run. ``write`` is None in check mode: what is made then is forgotten. With ``renew`` authorities are made anew."""
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.summary import report_lines
 
 SERVING: dict[str, Any] = {
     "url": "http://10.0.0.1:8000",
