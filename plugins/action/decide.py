@@ -61,7 +61,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide impor
     decide_gateways,
     served_name,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP, sso_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
@@ -278,7 +278,10 @@ class ActionModule(ActionBase):
             """The secrets of the web page. The password of its first account is made as well, and told to nobody."""
             if fleet[host].get(PASSWORD) is None:
                 store.secret(PASSWORD)
-            return {name: store.secret(name) for name in (WEB_UI_KEY, SESSION_KEY)}
+            own = {name: store.secret(name) for name in (WEB_UI_KEY, SESSION_KEY)}
+            # Of what people thought of the decision holds a digest that nobody can look for without this page's own secret.
+            said = {name: f"{own[SESSION_KEY]}{fleet[host].get(name) or ''}" for name in sso_secrets(fleet[host])}
+            return {**own, **said, **store.sso_authority(host)}
 
         addresses = {host: str(section.get("address") or "") for host, section in decided["hosts"].items()}
         return decide_gateways(

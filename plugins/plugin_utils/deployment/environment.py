@@ -11,6 +11,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE, RAY_TOKEN
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.environment_variables import OF_ENGINES, is_owned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import cluster_environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
@@ -42,12 +43,13 @@ def container_environment(member: Member) -> dict[str, Any]:
     }
     if not member.enabled("ray_memory_monitor_enabled"):
         found["RAY_memory_monitor_refresh_ms"] = "0"
+    if member.deployment.by_ray:
+        found |= _ray_token(member)
     if member.deployment.uid != container_user.ROOT:
         found |= container_user.ENVIRONMENT
-    token = _ray_token(member) if member.deployment.by_ray else {}
-    found |= {**token, **member.variables["vllm_environment"], **member.variables["ray_environment"]}
-    # A value that was not known when the inventory was checked does not switch the token off either.
-    found |= {name: value for name, value in token.items() if name == "RAY_AUTH_MODE"}
+    for variable in OF_ENGINES:
+        # What was not known when the inventory was checked sets nothing of the collection's own either.
+        found |= {name: value for name, value in member.variables[variable].items() if not is_owned(variable, name)}
     return {name: value if isinstance(value, (bool, str)) else str(value) for name, value in found.items()}
 
 

@@ -31,6 +31,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
     signed_by,
     validity,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import SSO_CA, SSO_CA_FILE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 
 # No browser, which would refuse a long life, looks at the certificates of journals: they last as long as their authority.
@@ -115,11 +116,22 @@ class ControllerSecrets:
 
     def certificate_problems(self, host: str) -> list[dict[str, str]]:
         """What is wrong with the certificate that the inventory names for a host, or with the authority that makes one."""
-        own = self.own(host)
-        if own is None:
-            return self.authority_problems(GATEWAY)
-        where = message("where_host", self.lang, host=host)
-        return certificate_problems(*own, self.now, where, self.lang)
+        own, where = self.own(host), message("where_host", self.lang, host=host)
+        found = (
+            self.authority_problems(GATEWAY) if own is None else certificate_problems(*own, self.now, where, self.lang)
+        )
+        for text in self.sso_authority(host).values():
+            try:
+                validity(text.encode())
+            except ValueError as error:
+                values = {"value": str(error), "where": where, "variable": SSO_CA}
+                found.append(problem("gateway_tls_unreadable", self.lang, **values))
+        return found
+
+    def sso_authority(self, host: str) -> dict[str, str]:
+        """Who signs for the servers of a single sign-on: the file on the page's host, and what it holds (PEM)."""
+        path = self.variables[host].get(SSO_CA)
+        return {SSO_CA_FILE: self._read(str(path)).decode(errors="replace")} if path else {}
 
     def authority_problems(self, kind: str) -> list[dict[str, str]]:
         """Why an authority cannot sign: by the controller's clock, which may be wrong, or because a file is gone. Clients trust its root, so that it

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 
 # Of the engines; every other variable of this ending is a mapping of such names as well.
 OF_ENGINES = ("vllm_environment", "ray_environment")
@@ -51,6 +51,11 @@ PER_HOST = {
     **dict.fromkeys(("VLLM_HOST_IP", "HOST_IP"), "llm_cluster_network"),
     **dict.fromkeys(("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"), "llm_cluster_interface"),
 }
+
+
+def is_owned(variable: str, name: str) -> bool:
+    """Whether a variable of the inventory (``vllm_environment``) may not set this name."""
+    return any(_owned([name], pattern) for pattern in OWNED.get(variable, {}))
 
 
 def environment_problems(inventory: Inventory) -> Problems:
