@@ -9,6 +9,9 @@ from collections.abc import Mapping, Sequence
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Hosts, amount
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
 
+# A certificate begins so long before it is made (gateway/tls.py): on hosts that are further behind the controller it is not valid yet.
+CONTROLLER_SECONDS = 3600
+
 
 def clock_offset(theirs: float, before: float, after: float) -> dict[str, float]:
     """How far their clock is ahead of ours, if they looked at it at some moment between two looks at ours."""
@@ -40,9 +43,21 @@ def clocks_apart(clocks: Mapping[str, Mapping[str, float]], limit_seconds: float
     return middle, apart
 
 
+def controller_off(clock: Mapping[str, float] | None) -> float:
+    """How many seconds a host is ahead of the controller at least; 0 where certificates that are made on the controller are good on the host."""
+    if not clock:
+        return 0
+    off = clock["offset_seconds"]
+    least = abs(off) - clock["uncertainty_seconds"]
+    return (least if off > 0 else -least) if least > CONTROLLER_SECONDS else 0
+
+
 def clock_findings(hosts: Hosts, everybody: Sequence[str]) -> Findings:
     clocks = {host: hosts.found(host, "host").get("clock") for host in everybody}
     limit = amount(hosts.limits.get("clock_limit_seconds"))
     middle, apart = clocks_apart({host: clock for host, clock in clocks.items() if clock}, limit)
+    if seconds := controller_off(clocks.get(middle)):
+        said = f"{-seconds:+.0f} s"
+        yield hosts.finding("clock_of_controller", [middle], value=said, host=middle, limit=CONTROLLER_SECONDS)
     for host, seconds in apart.items():
         yield hosts.finding("clock_differs", [host], value=f"{seconds:+.1f} s", host=host, middle=middle, limit=limit)

@@ -27,6 +27,7 @@ CHECKS: dict[str, Check] = {
     "architecture_not_supported": Check(ERROR, "preflight_supported_architectures"),
     "kernel_too_old": Check(ERROR, "preflight_kernel_minimum"),
     "selinux_labels": Check(WARNING),
+    "clock_of_controller": Check(ERROR),
     "clock_differs": Check(ERROR, "preflight_clock_limit_seconds"),
     # Room
     "disk_too_small": Check(ERROR, "preflight_disk_reserve_gib"),
