@@ -13,6 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environme
     environment_place,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 
 # A program in a container gets no rights that it was not started with, such as those of a setuid program.
@@ -29,7 +30,7 @@ def container(
     entrypoint: list[str],
     command: list[str],
     volumes: list[str],
-) -> dict[str, Any]:
+) -> Container:
     """What differs between hosts and the containers of ``ray`` and ``vllm``; the rest stands in the tasks."""
     place = environment_place(member, kind)
     return {

@@ -48,6 +48,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     is_venv,
     scripts_folder,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostSection
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving, answers_with
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
@@ -185,7 +186,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
             section = {"deployment": name, "head": head, "planned": deployment.planned, "unknown": unknown}
             section |= {**_named(question, host), "environment": environments[host]}
             roles = {} if unknown else host_sections(deployment.of(host))
-            decided["hosts"][host] = {**section, "network": sections[host], **roles}
+            decided["hosts"][host] = cast(HostSection, {**section, "network": sections[host], **roles})
     return decided
 
 

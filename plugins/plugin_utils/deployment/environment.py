@@ -18,6 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths imp
     SECRETS,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import EnvironmentFile
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import is_open
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import cluster_environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
@@ -71,7 +72,7 @@ def closed_names(member: Member) -> list[str]:
     return sorted(name for name, value in asked(member.variables).items() if not is_open(name, value))
 
 
-def environment_file(member: Member, kind: str) -> dict[str, Any]:
+def environment_file(member: Member, kind: str) -> EnvironmentFile:
     """That file of ``ray`` or ``vllm`` on the host and in its container, with the names of the variables; none where there are no such variables.
 
     A unit has all of its variables in one file.
