@@ -12,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.forms impo
     FORMS,
     HOST_PATHS,
     SEVERAL_LINES,
+    WRITTEN_ON_CONTROLLER,
     bounds_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory
@@ -111,6 +112,15 @@ def test_every_path_is_the_host_s_or_the_controller_s() -> None:
             "/{a}",
         ):
             assert codes(name, value, spec) == {"host_path_malformed"}, (name, value)
+
+
+def test_runs_write_into_no_folder_of_the_system_on_the_controller() -> None:
+    for name in WRITTEN_ON_CONTROLLER:
+        spec = VALUES[name]
+        for value in ("/", "//", "/etc/", "/usr/../var", "/home"):
+            assert codes(name, value, spec) == {"controller_folder_of_system"}, (name, value)
+        for value in ("/srv/llm", "~/llm", "secrets", "/home/me"):
+            assert codes(name, value, spec) == set(), (name, value)
 
 
 HOSTILE = ['a"b', "a b", "a;b", "a'b", "a\\b", "{{a}", "a$b", "a#b", "%[src]", "a,b"]
