@@ -37,7 +37,8 @@ def image_problems(
 
     Only what is known is checked: an image that nobody looked into passes, and so do GPUs and drivers of which nothing is known.
     """
-    platform = (image.get("contents") or {}).get("platform") or PLATFORM
+    contents = image.get("contents")
+    platform = (contents.get("platform") if isinstance(contents, Mapping) else None) or PLATFORM
     if platform != PLATFORM:
         value = shown(image.get("reference"), lang)
         return [

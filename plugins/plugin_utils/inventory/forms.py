@@ -39,6 +39,12 @@ BOUNDS = (
     Bounds("vllm_benchmark_output_tokens", 1, 100 * _MILLION),
     Bounds("vllm_probe_failures", 1, 1000),
     Bounds("llm_gpu_count", 1, 1024),
+    Bounds("accept_seconds", 1, 86_400),
+    Bounds("accept_memory_share", 0, 1, low_is_excluded=True),
+    Bounds("accept_dcgm_level", 0, 4),
+    Bounds("accept_slower_percent", 1, 100),
+    # 0 sets nothing. Whether the card takes the figure says its driver.
+    Bounds("nvidia_driver_power_limit_watts", 0, 10_000),
     Bounds("_parallel_size", 1, 65536),
     # For NCCL: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html, the product of both is 64 at most.
     Bounds("llm_nccl_socket_threads", 1, 16),
