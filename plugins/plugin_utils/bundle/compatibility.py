@@ -40,7 +40,9 @@ def image_problems(
     platform = (image.get("contents") or {}).get("platform") or PLATFORM
     if platform != PLATFORM:
         value = shown(image.get("reference"), lang)
-        return [problem("image_platform", lang, value, where, deployment=deployment, platform=platform, wanted=PLATFORM)]
+        return [
+            problem("image_platform", lang, value, where, deployment=deployment, platform=platform, wanted=PLATFORM)
+        ]
     if not image.get("contents") and not image.get("compute_capabilities"):
         return []
     wanted = _known(gpus)

@@ -7,6 +7,7 @@ A variable is found by the end of its name, the first that fits; parts of lists 
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import NamedTuple
 
@@ -88,6 +89,8 @@ HOST_PATHS = frozenset(
         *("vllm_base_python", "vllm_python", "web_ui_backup_dir", "web_ui_data_dir"),
     )
 )
+# Folders of the controller in which runs write.
+WRITTEN_ON_CONTROLLER = frozenset(("llm_bundle_dir", "llm_report_dir", "llm_secrets_dir", "llm_sources_dir"))
 _HOST_PATH = re.compile(r"(?!.*/\.\.?(?:/|$))(?:/[\w.+@-]+)+/?")
 # Docker lies where it always did, a disk may be mounted there itself, and of the last one only facts are read.
 _NOT_TO_BE_TAKEN = SYSTEM - {"/var/lib/docker", "/mnt", "/media", "/sys"}
@@ -213,6 +216,11 @@ def is_limit(directive: str, value: object) -> bool:
 def is_host_path(text: str) -> bool:
     """Whether a path is one that a host can have: absolute, no folder of the system, and without what programs read as something else."""
     return bool(_HOST_PATH.fullmatch(text)) and text.rstrip("/") not in _NOT_TO_BE_TAKEN
+
+
+def is_of_system(text: str) -> bool:
+    """Whether a path names a folder of the system, which is no place for what others keep."""
+    return text.startswith("/") and "/" + posixpath.normpath(text).lstrip("/") in _NOT_TO_BE_TAKEN
 
 
 def example_for(name: str, text: str) -> str:

@@ -12,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.forms impo
     FORMS,
     HOST_PATHS,
     SEVERAL_LINES,
+    WRITTEN_ON_CONTROLLER,
     bounds_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory
@@ -253,6 +254,15 @@ def test_every_text_has_a_pattern_or_a_reader_that_takes_any() -> None:
 def test_limits_of_units_are_limits(said: dict[str, Any], codes_wanted: set[str]) -> None:
     for name in ("docker_unit_limits", "monitoring_unit_limits"):
         assert codes(name, said, VALUES[name]) == codes_wanted
+
+
+def test_runs_write_into_no_folder_of_the_system_on_the_controller() -> None:
+    for name in WRITTEN_ON_CONTROLLER:
+        spec = VALUES[name]
+        for value in ("/", "//", "/etc/", "/usr/../var", "/home"):
+            assert codes(name, value, spec) == {"controller_folder_of_system"}, (name, value)
+        for value in ("/srv/llm", "~/llm", "secrets", "/home/me"):
+            assert codes(name, value, spec) == set(), (name, value)
 
 
 HOSTILE = ['a"b', "a b", "a;b", "a'b", "a\\b", "{{a}", "a$b", "a#b", "%[src]", "a,b"]
