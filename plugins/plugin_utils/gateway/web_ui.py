@@ -49,6 +49,10 @@ ALWAYS = {
     "WEBUI_AUTH_COOKIE_SECURE": "true",
     "WEBUI_SESSION_COOKIE_SECURE": "true",
 }
+OWN = {
+    *("AIOHTTP_CLIENT_SSL_CERT_FILE", "CORS_ALLOW_ORIGIN", "HOST", "OPENAI_API_BASE_URL", "PORT", "WEBUI_ADMIN_EMAIL"),
+    *("WEBUI_URL", "OPENAI_API_KEY", "WEBUI_SECRET_KEY", "WEBUI_ADMIN_PASSWORD"),
+}
 TRUSTED = "/run/secrets/trusted.pem"
 # Single sign-on. Secrets and the certificate of who signs for its servers are files in the same folder, for those who sign in by it.
 OIDC, LDAP, SSO_CA = "web_ui_oidc", "web_ui_ldap", "web_ui_sso_ca_certificate"
@@ -143,7 +147,7 @@ def web_ui_section(
     name = names[0]
     at = {each: f"https://{in_url(each)}{'' if port == HTTPS else f':{port}'}" for each in [own, *names]}
     url = at[own]
-    said = variables.get(OF_PAGE) or {}
+    said, sso = variables.get(OF_PAGE) or {}, sso_environment(variables, url)
     address = LOOPBACK if variables["gateway_address"] == ANY else str(variables["gateway_address"])
     return {
         "port": port,
@@ -161,10 +165,11 @@ def web_ui_section(
         "away": '"' + message("web_ui_away", lang).replace('"', "") + '"',
         # The page asks through the front door, as every client does.
         "hosts": {} if is_address(name) else {name: address},
+        # What the inventory sets may be secret: it is in no decision, and what is decided here counts more.
+        "closed": sorted({name for name in map(str, said) if not is_owned(OF_PAGE, name)} - {*ALWAYS, *OWN, *sso}),
         "environment": {
             **SETTINGS,
-            **{str(key): str(value) for key, value in said.items() if not is_owned(OF_PAGE, str(key))},
-            **sso_environment(variables, url),
+            **sso,
             **ALWAYS,
             "AIOHTTP_CLIENT_SSL_CERT_FILE": TRUSTED,
             # Answers come through a socket, which it opens for pages of these addresses only.

@@ -7,6 +7,7 @@ Units, files of an environment and containers write them; values are never shown
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -64,9 +65,8 @@ def environment_problems(inventory: Inventory) -> Problems:
         for code, find in _FAULTS.items():
             yield from _told(inventory, name, code, find)
         for found, instead in OWNED.get(name, {}).items():
-            yield from _told(
-                inventory, name, "environment_owned", lambda said, found=found: _owned(said, found), instead=instead
-            )
+            find = functools.partial(_owned, pattern=found)
+            yield from _told(inventory, name, "environment_owned", find, instead=instead)
         if name in OF_ENGINES:
             yield from _same_on_several(inventory, name)
 

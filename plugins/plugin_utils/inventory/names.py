@@ -56,8 +56,12 @@ def _clashes(inventory: Inventory, hosts: Iterable[str], deployments: Iterable[s
         for key in mappings(inventory.get(host, "gateway_keys"))
     ]
     told = set()
-    named = [[name for name in said if is_name(name)] for said in (hosts, deployments)]
-    for identifier, owners in clashes(*named, [key for key in dict.fromkeys(keys) if KEY_NAME.fullmatch(key)]).items():
+    found = clashes(
+        [name for name in hosts if is_name(name)],
+        [name for name in deployments if is_name(name)],
+        [key for key in dict.fromkeys(keys) if KEY_NAME.fullmatch(key)],
+    )
+    for identifier, owners in found.items():
         others = tuple(owner for owner in owners if owner[0] != "own")
         if others not in told:
             told.add(others)

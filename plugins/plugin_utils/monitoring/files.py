@@ -16,31 +16,21 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dashboard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.grafana import provisioning
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import rules_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import (
+    Targets,
     address_of,
     endpoint,
     exporter_of,
-    targets,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.vector import NOWHERE, vector
 
 
-def files(
-    deployments: Mapping[str, Mapping[str, Any]],
-    variables: Mapping[str, Mapping[str, Any]],
-    collectors: Sequence[str],
-    executors: Mapping[str, str],
-    settings: Mapping[str, Any],
-    lang: str = "en",
-    gateways: Sequence[str] = (),
-    measured: Mapping[str, str] | None = None,
-) -> list[dict[str, str]]:
+def files(asked: Targets, settings: Mapping[str, Any], lang: str = "en") -> list[dict[str, str]]:
     """Each file with ``path``, ``content`` and ``check``, the kind of file; a file comes before the one that names it.
 
-    ``settings`` are the variables of the role on the host that watches. In the mode rules_only there is no configuration of programs
+    ``asked`` are the targets; ``settings`` are the variables of the role on the host that watches. In the mode rules_only there is no configuration of programs
     but ``scrape_configs.yml``, for a Prometheus that is there already.
     """
     folder, interval = str(settings["monitoring_dir"]), int(settings["monitoring_interval_seconds"])
-    asked = targets(deployments, variables, collectors, executors, gateways, measured)
     limits = {
         "first_token_seconds": settings["monitoring_first_token_seconds"],
         "backup_days": settings["monitoring_backup_days"],
