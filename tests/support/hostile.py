@@ -216,11 +216,6 @@ def _template(path: str) -> jinja2.Template:
     return around.from_string((ROLES / path).read_text(encoding="utf-8"))
 
 
-def _plain(value: Any) -> Any:
-    """As an argument spec gives it to a role: what is text on the way to a number is one."""
-    return value
-
-
 @functools.cache
 def _defaults() -> dict[str, Any]:
     found: dict[str, Any] = {}
@@ -326,18 +321,28 @@ def monitoring_files(world: World) -> dict[str, str]:
     }
 
 
-def made(world: World) -> tuple[Made, bool]:
-    """All texts that programs read, and whether a decision refuses the inventory before a host is touched."""
+def made(world: World, variable: str = "") -> tuple[Made, bool]:
+    """The texts that programs read, of those that a variable gets into (empty: all), and whether a decision refuses the inventory before a host is
+    touched."""
+
+    def concerns(*beginnings: str) -> bool:
+        return not variable or variable.startswith(beginnings)
+
     try:
-        haproxy, is_refused = gateway_configuration(world)
-        if is_refused:
-            return {}, True
-        return {
-            "haproxy": haproxy,
-            "systemd": {**engine_units(world), **drop_ins(world)},
-            "nft": firewall_table(world),
-            "promtool": monitoring_files(world),
-        }, False
+        found: Made = {"haproxy": {}, "systemd": {}, "nft": {}, "promtool": {}}
+        if concerns("gateway_", "web_ui_", "vllm_"):
+            found["haproxy"], is_refused = gateway_configuration(world)
+            if is_refused:
+                return {}, True
+        if concerns("vllm_", "ray_", "llm_", "models_"):
+            found["systemd"] |= engine_units(world)
+        if concerns("docker_"):
+            found["systemd"] |= drop_ins(world)
+        if concerns("llm_", "ray_", "vllm_"):
+            found["nft"] = firewall_table(world)
+        if concerns("monitoring_", "gateway_"):
+            found["promtool"] = monitoring_files(world)
+        return found, False
     except CodedError:
         return {}, True
 
