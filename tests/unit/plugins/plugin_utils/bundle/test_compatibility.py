@@ -137,7 +137,7 @@ def test_only_cards_of_data_centres_run_libraries_for_an_older_driver() -> None:
         found = image_problems("chat", {**official, "compute_capabilities": built}, [gpu], driver)
         assert [entry["code"] for entry in found] == ["image_needs_driver"] * (lowest is not None), gpu
         assert not found or lowest in found[0]["what"], gpu
-        assert not found or driver.startswith("520") or "0.7.3, the newest" in found[0]["allowed"], gpu
+        assert not found or driver.startswith("520") or "0.19.1, the newest" in found[0]["allowed"], gpu
 
 
 def test_an_image_made_from_another_base_brings_no_such_libraries() -> None:
