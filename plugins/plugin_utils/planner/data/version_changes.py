@@ -270,3 +270,7 @@ BENCHMARK_SINCE = "0.8.5"
 SPECULATIVE_CONFIG_SINCE = "0.8.3"
 # --reasoning-parser needs --enable-reasoning as well (0.7.1 and 0.8.5.post1 read); 0.9.2 calls that option deprecated and does without.
 ENABLE_REASONING_LAST = "0.8.5.post1"
+
+# Releases that read each entry of CUDA_VISIBLE_DEVICES as a number, and so know no UUID of a GPU or of a MIG slice
+# (device_id_to_physical_device_id in vllm/platforms; issues 41848 and 6551 of vllm-project/vllm).
+DEVICES_BY_INDEX = ("0.5.2", "0.23.0")
