@@ -92,6 +92,7 @@ class Model(NamedTuple):
     scaling: Mapping[str, Any] | None = None  # rope_scaling as config.json has it
     soft_cap: bool = False  # attention logits are capped (Gemma 2)
     tower: Tower | None = None  # the encoder of images
+    code: tuple[str, ...] = ()  # the classes of a repository that auto_map of config.json names
     window_from: int | None = None  # the layer from which on a sliding window holds (Qwen's max_window_layers)
 
     @property
@@ -236,8 +237,20 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
         uniform=all(layer is layers[0] or layer == layers[0] for layer in layers),
         soft_cap=bool(config.get("attn_logit_softcapping")),
         tower=read_tower(traits["vision"], outer, hidden) if isinstance(traits.get("vision"), str) else None,
+        code=_code(outer),
         window_from=fields.whole(config, ("max_window_layers",), "config", lowest=0),
         scaling=config["rope_scaling"] if isinstance(config.get("rope_scaling"), Mapping) else None,
+    )
+
+
+def _code(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The classes that auto_map names, the configuration's first: module.Class, or REPOSITORY--module.Class."""
+    said = config.get("auto_map")
+    names = dict(said) if isinstance(said, Mapping) else {}
+    return tuple(
+        str(names[name])
+        for name in sorted(names, key=lambda name: name != "AutoConfig")
+        if isinstance(names[name], str)
     )
 
 

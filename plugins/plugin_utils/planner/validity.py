@@ -31,6 +31,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantiz
     WIDTHS,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.remote_code import NATIVE_SINCE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.towers import ENCODER_WITHOUT_TURING
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
@@ -199,6 +200,39 @@ def architecture(model: Model, settings: Settings) -> Iterator[StartError]:
 
 
 UNKNOWN = "architecture_not_supported"
+# Files that a start would fetch: with these values the libraries of Hugging Face look for none.
+OFFLINE = ("1", "on", "yes", "true")
+
+
+def remote_code(model: Model, settings: Settings) -> Iterator[StartError]:
+    """Code that a model needs and may not run, or that lies in a repository which the hosts do not reach."""
+    if not model.code:
+        return
+    release, trusted = (
+        settings.release,
+        fields.truth(settings.raw.get("trust_remote_code"), "settings.trust_remote_code"),
+    )
+    listed = model.model_type in NATIVE_SINCE
+    since = NATIVE_SINCE.get(model.model_type)
+    native = since is not None and release.key >= release_key(since)
+    if listed and not native and not trusted:
+        yield start_error(
+            "remote_code_needed",
+            "start_remote_code_needed",
+            {"trust_remote_code": True},
+            version=release.asked,
+            model_type=model.model_type,
+            file=model.code[0],
+        )
+    elsewhere = next((name.partition("--")[0] for name in model.code if "--" in name), None)
+    if (
+        elsewhere
+        and (trusted or (listed and not native))
+        and settings.environment.get("HF_HUB_OFFLINE", "1").lower() in OFFLINE
+    ):
+        fixes: list[Fix] = [{"trust_remote_code": None}] if native else []
+        refused = start_error("file_not_in_bundle", "start_code_elsewhere", *fixes, repository=elsewhere)
+        yield refused._replace(advice=Text("start_code_elsewhere_advice", repository=elsewhere))
 
 
 def known_to(name: str, key: tuple[int, ...]) -> bool:
@@ -778,6 +812,7 @@ def check(
     found.extend(values.check(settings.raw, settings.release))
     found.extend(environment.errors(settings.environment, settings.release))
     found.extend(architecture(model, settings))
+    found.extend(remote_code(model, settings))
     found.extend(ropes(model, settings))
     found.extend(lengths(model, settings))
     if dtype_error:
