@@ -93,6 +93,7 @@ class Model(NamedTuple):
     soft_cap: bool = False  # attention logits are capped (Gemma 2)
     tower: Tower | None = None  # the encoder of images
     code: tuple[str, ...] = ()  # the classes of a repository that auto_map of config.json names
+    labels: int = 2  # classes that a model for classes tells apart (Transformers: two where config.json names none)
     window_from: int | None = None  # the layer from which on a sliding window holds (Qwen's max_window_layers)
 
     @property
@@ -238,6 +239,7 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
         soft_cap=bool(config.get("attn_logit_softcapping")),
         tower=read_tower(traits["vision"], outer, hidden) if isinstance(traits.get("vision"), str) else None,
         code=_code(outer),
+        labels=len(outer.get("id2label") or ()) or fields.whole(outer, ("num_labels",), "config") or 2,
         window_from=fields.whole(config, ("max_window_layers",), "config", lowest=0),
         scaling=config["rope_scaling"] if isinstance(config.get("rope_scaling"), Mapping) else None,
     )

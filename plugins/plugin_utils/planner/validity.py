@@ -26,6 +26,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantiz
     EXPERTS_SINCE,
     GPTQ_THREE_BITS_BROKEN,
     NAMES,
+    NVFP4_EXPERTS_WITHOUT_12,
     ONLINE,
     SCHEMES,
     WIDTHS,
@@ -44,6 +45,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.towers impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 
 QUANTIZATION = "quantization_not_supported"
+CLASSIFIES = ("ForSequenceClassification", "ForRewardModeling")
 GIB = 1024**3
 
 
@@ -438,11 +440,17 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
     if own.method in ("compressed-tensors", "modelopt") and scheme in SCHEMES:
         least = max(at(SCHEMES[scheme], key), least if own.method != "modelopt" else 0)
         method = f"{name} ({scheme})"
+    lacking = model.experts and scheme == "nvfp4" and gpu.capability[0] == 12 and within(key, *NVFP4_EXPERTS_WITHOUT_12)
+    if lacking:
+        yield start_error(
+            QUANTIZATION, "start_nvfp4_experts", version=version, gpu=gpu.name, capability=gpu.capability_text
+        )
+        return
     if gpu.capability[0] * 10 + gpu.capability[1] < least and not own_kernels(settings, gpu, name):
         yield start_error(
             QUANTIZATION,
             "start_quantization_gpu",
-            *([{"quantization": own.name}] if name != own.name else []),
+            *([{"quantization": own.name}] if own.method != "none" and name != own.name else []),
             {"quantization": None},
             method=method,
             least=f"{least // 10}.{least % 10}",
@@ -472,6 +480,15 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
             method=name,
             version=version,
         )
+        return
+    # The head of the classes is a layer like the others (score in vllm/model_executor/models/adapters.py; issue 11671 of vllm-project/vllm).
+    packed = 32 // own.bits if own.method in ("awq", "gptq") and own.bits in (4, 8) else 1
+    if (
+        model.architecture.endswith(CLASSIFIES)
+        and model.labels % packed
+        and not any("score" in name for name in own.ignored)
+    ):
+        yield start_error(QUANTIZATION, "start_quantization_classes", method=name, labels=model.labels, packed=packed)
         return
     allowed = [DTYPES[letter] for letter in at(row.dtypes, key)]
     if dtype not in allowed:

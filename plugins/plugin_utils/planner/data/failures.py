@@ -123,7 +123,7 @@ image_of_other_machine          host     root         any              linux:fs/
 image_not_pulled                host     root         any              docker:distribution
     manifest unknown
     pull access denied for (?P<image>\S+?),
-    toomanyrequests: 
+    toomanyrequests:
     x509: certificate signed by unknown authority
     no basic auth credentials
 no_gpu_in_container             host     root         0.6.2-           vllm/config.py
@@ -333,7 +333,7 @@ attention_sinks                 kernel   root         0.10.1-          vllm#2233
     currently does not support attention sinks
     unexpected keyword argument 'sinks'
     sink setting not supported
-    [Aa]ttention sinks? (?:is |are )?not supported
+    ttention sinks not supported
 head_size                       kernel   root         0.2.7-           vllm/attention/ops/paged_attn.py
     Head size (?P<size>\d+) is not supported by
     Head dimension (?P<size>\d+) is not supported by
