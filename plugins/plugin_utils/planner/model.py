@@ -126,15 +126,28 @@ def _row_of(name: str) -> Mapping[str, Any] | None:
     return ARCHITECTURES.get(name) or (ARCHITECTURES.get(source[0]) if source else None)
 
 
-def _traits_of(name: str) -> dict[str, Any]:
+def _traits_of(name: str, inner: str = "") -> dict[str, Any]:
     row = _row_of(name) or {}
-    traits = dict(_traits_of(row["base"])) if "base" in row else dict(DEFAULTS)
+    base = inner if row.get("base") == "config" else row.get("base")
+    traits = dict(_traits_of(base)) if base else dict(DEFAULTS)
     traits.update({key: value for key, value in row.items() if key != "base"})
     return traits
 
 
+# The decoder's fields under the names of other models.
+WHISPER = {
+    "hidden_size": "d_model",
+    "num_hidden_layers": "decoder_layers",
+    "num_attention_heads": "decoder_attention_heads",
+    "intermediate_size": "decoder_ffn_dim",
+    "max_position_embeddings": "max_target_positions",
+}
+
+
 def text_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The language model's part of a multimodal config, with what it inherits from the whole."""
+    """The language model's part of a multimodal config, with what it inherits from the whole; of Whisper its decoder."""
+    if config.get("model_type") == "whisper":
+        return {**config, **{name: config.get(other) for name, other in WHISPER.items()}}
     for key in ("text_config", "llm_config", "language_config"):
         inner = config.get(key)
         if isinstance(inner, Mapping):
@@ -180,7 +193,16 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
     config = text_config(outer)
     defaults = CONFIG_DEFAULTS.get(str(config.get("model_type") or ""), {})
     assumed = [key for key in defaults if config.get(key) is None]
-    traits = _traits_of(name) if known else dict(DEFAULTS)
+    inner = _architecture(
+        {
+            **config,
+            "architectures": config.get("architectures")
+            if config.get("architectures") != outer.get("architectures")
+            else None,
+        }
+    )
+    known = (known and (_row_of(name) or {}).get("base") != "config") or (known and inner[1])
+    traits = _traits_of(name, inner[0]) if known else dict(DEFAULTS)
     warnings: list[Text] = []
     if assumed:
         config.update({key: defaults[key] for key in assumed})

@@ -33,7 +33,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantiz
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.remote_code import NATIVE_SINCE
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.towers import ENCODER_WITHOUT_TURING
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.towers import (
+    ENCODER_WITHOUT_TURING,
+    TOWERS_ON_TURING,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
@@ -264,7 +267,8 @@ def unverified(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Text | 
     if model.traits.get("vision") and model.tower is None and (model.tensors is None or sees(settings.raw)):
         return Text("unverified_vision", architecture=model.architecture)
     old = next((gpu for gpu in gpus if gpu.capability < (8, 0)), None)
-    if model.traits.get("encoder") and old is not None:
+    untried = model.tower is not None and sees(settings.raw) and model.traits["vision"] not in TOWERS_ON_TURING
+    if (model.traits.get("encoder") or untried) and old is not None:
         return Text("unverified_encoder", gpu=old.name, version=settings.release.asked)
     return None
 

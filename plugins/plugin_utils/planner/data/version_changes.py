@@ -282,3 +282,7 @@ SECOND_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 SECOND_RUNNER_EAGLE_ONLY = ("0.20.0", "0.22.1")
 SECOND_RUNNER_NO_HYBRIDS = ("0.20.0", "0.20.2")
 FIRST_RUNNER_NO_PIPELINE = "0.33.0"
+
+# Models with an encoder and a decoder that V0 runs as long as it is there, and those that V1 runs from a later release on (is_encoder_decoder in
+# vllm/engine/arg_utils.py; pull request 21088 of vllm-project/vllm for Whisper).
+ENCODER_DECODER_V1_SINCE: dict[str, str | None] = {"mllama": None, "whisper": "0.10.2"}
