@@ -221,14 +221,9 @@ def remote_code(model: Model, settings: Settings) -> Iterator[StartError]:
     since = NATIVE_SINCE.get(model.model_type)
     native = since is not None and release.key >= release_key(since)
     if listed and not native and not trusted:
-        yield start_error(
-            "remote_code_needed",
-            "start_remote_code_needed",
-            {"trust_remote_code": True},
-            version=release.asked,
-            model_type=model.model_type,
-            file=model.code[0],
-        )
+        said = {"version": release.asked, "model_type": model.model_type, "file": model.code[0]}
+        refused = start_error("remote_code_needed", "start_remote_code_needed", {"trust_remote_code": True}, **said)
+        yield refused._replace(advice=Text("start_remote_code_advice"))
     elsewhere = next((name.partition("--")[0] for name in model.code if "--" in name), None)
     if (
         elsewhere

@@ -5,7 +5,8 @@
 A release reads such a model without trust_remote_code from the first one on whose vLLM or Transformers library knows the model_type itself and
 whose tokenizer is a usual one.
 
-Source: the list of configurations in vllm/transformers_utils/config.py of 0.13.0, 0.20.2 and 0.33.0; the release notes of Transformers (DeepSeek-V3
+Source: the lists of configurations in vllm/transformers_utils/config.py of 0.13.0, 0.20.2 and 0.33.0 and in the Transformers library of their time
+(4.57.3 and 5.20.2); the release notes of Transformers (DeepSeek-V3
 4.50, DeepSeek-V2 and ERNIE 4.54, Phi-MoE 4.46, Stable LM 4.38, DBRX 4.40) and which of its releases vllm/requirements asks for; the models that
 tests/models/registry.py of vLLM starts with trust_remote_code; issues 8157, 13540 and 5480 of vllm-project/vllm.
 """
@@ -29,12 +30,14 @@ internlm -
 internlm2 -
 internlm3 -
 internvl_chat -
+kimi_k2 -
 kimi_vl -
 mimo -
 minicpm -
-minicpm3 -
+minicpm3 0.33.0
 minicpmo -
 minicpmv -
+minimax_m2 0.24.0
 molmo -
 nemotron-nas -
 nvlm_d -
