@@ -20,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.profile import (
     MIXTRAL_FUSED,
     MIXTRAL_IN_TURN_PIPELINES_SINCE,
+    VOLTA_EXPERTS_BROKEN,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import (
     DTYPES,
@@ -259,6 +260,9 @@ def unverified(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Text | 
         return Text("unverified_transformers", architecture=model.architecture)
     if not model.known:
         return Text("unverified_architecture", architecture=model.architecture)
+    volta = next((gpu for gpu in gpus if gpu.capability == (7, 0)), None)
+    if volta is not None and model.experts and within(settings.release.key, *VOLTA_EXPERTS_BROKEN):
+        return Text("unverified_volta_experts", gpu=volta.name)
     if model.traits.get("vision") and model.tower is None and (model.tensors is None or sees(settings.raw)):
         return Text("unverified_vision", architecture=model.architecture)
     old = next((gpu for gpu in gpus if gpu.capability < (8, 0)), None)
@@ -340,6 +344,19 @@ def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]
                     gpu=gpu.name,
                     capability=gpu.capability_text,
                 )
+
+
+def expert_kernels(model: Model, gpus: Sequence[Gpu], settings: Settings, dtype: str) -> Iterator[StartError]:
+    """Triton's kernel for experts on Volta."""
+    old = next((gpu for gpu in gpus if gpu.capability == (7, 0)), None)
+    if old is None or not model.experts or settings.flavour is not None or dtype == "float32":
+        return
+    if within(settings.release.key, *VOLTA_EXPERTS_BROKEN):
+        plain = model.quantization.method == "none"
+        fixes: list[Fix] = [{"dtype": "float32"}] if plain else []
+        yield start_error(
+            "gpu_not_supported", "start_volta_experts", *fixes, version=settings.release.asked, gpu=old.name
+        )
 
 
 VOLTA_WARNINGS = ("degraded", "works_with_override", "unverified")
@@ -837,6 +854,7 @@ def check(
     found.extend(batches(settings))
     found.extend(attention.check(model, settings, used, dtype))
     found.extend(encoder(model, settings, used))
+    found.extend(expert_kernels(model, used, settings, dtype))
     found.extend(combinations.check(model, settings, quantization_name(model, settings, used), used))
     found.extend(host_memory(settings))
     found.extend(world(settings, gpus))
