@@ -71,7 +71,7 @@ def main() -> int:
         seed = f"{options.seed}:{number}"
         draw = random.Random(seed)  # the same requests on every machine
         config, release = draw.choice(models), draw.choice(RELEASES)
-        wishes = {name: draw.choice(values) for name, values in WISHES.items() if draw.random() < 0.25}
+        wishes = {name: draw.choice(values) for name, values in WISHES.items() if draw.random() < 0.12}
         kind, wrong = (start if number % 2 else plan)(config, {"vllm_version": release, **wishes}, draw)
         found[kind] += 1
         if wrong:
@@ -97,8 +97,9 @@ def start(config: dict[str, Any], settings: dict[str, Any], draw: random.Random)
     if not then["ok"]:
         return "starts with a remedy", f"the remedy {first['change']} on {len(gpus)} x {gpus[0]['name']} fails"
     length = int(first["change"].get("max_model_len") or 0)
-    if length and then["verdict"] != "not_verified":
-        longer = predict_start(config, gpus, {**cured, "max_model_len": length + max(length // 16, 32)})
+    more, asked = length + max(length // 16, 32), int(settings.get("max_model_len") or read_model(config).context)
+    if length and more <= asked and then["verdict"] != "not_verified":
+        longer = predict_start(config, gpus, {**cured, "max_model_len": more})
         if longer["ok"] and longer["verdict"] == then["verdict"]:
             return "starts with a remedy", f"{first['change']} on {len(gpus)} x {gpus[0]['name']} is not the longest"
     return "starts with a remedy", ""
