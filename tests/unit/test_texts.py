@@ -54,7 +54,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/monitoring/rules.py", r" by \("),
     ("plugins/plugin_utils/monitoring/consoles.py", r"^body\{|^<|^\{\{ if "),
     # A line of figures under the names that NCCL's own tests give them.
-    ("plugins/plugin_utils/reports/run.py", r"algbw .* busbw"),
+    ("plugins/plugin_utils/reports/summary.py", r"algbw .* busbw"),
     # A host's own words: the catalogue's message quotes them beside the code.
     (
         "plugins/module_utils/_gpu.py",
@@ -68,6 +68,9 @@ EXCEPTIONS = (
         r"^(host key|identification|could not|missing sudo) |^---\n|^\^\(Task failed: ",
     ),
     ("plugins/plugin_utils/reports/use_it.py", r'^--header |^\[\{"role"'),
+    # How units begin, and what systemd prints of one that it would not run.
+    ("plugins/modules/gather.py", r"^# Made by "),
+    ("plugins/modules/files.py", r"^bad unit file setting"),
     # What nft prints.
     ("plugins/module_utils/_evidence.py", r"^counter packets "),
     ("plugins/module_utils/_engine.py", r"^the engine answers "),

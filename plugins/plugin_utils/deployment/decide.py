@@ -21,11 +21,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices i
     own_gpus,
     with_own_gpus,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import (
-    candidates,
-    environment_section,
-    held,
-)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
     gpus_of,
     gpus_of_machine,
@@ -40,13 +35,19 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.model_con
     config_problem,
     find_config,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import former, names_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import foreign, former, names_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import (
+    candidates,
+    environment_section,
+    held,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
     PYTHON,
     is_made,
     is_venv,
     scripts_folder,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostSection
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving, answers_with
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
@@ -58,7 +59,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty 
 
 
 @dataclass(frozen=True)
-class Question:
+class DecisionInput:
     """What is known when it is decided."""
 
     deployments: Mapping[str, Mapping[str, Any]]
@@ -79,7 +80,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Sources:
+class Readers:
     """What is read on the controller when it is needed."""
 
     # The records of a bundle's manifest; none where there is no bundle.
@@ -94,7 +95,7 @@ class Sources:
     search: Callable[[str], Found] = lambda model: Found(None)
 
 
-def decide(question: Question, sources: Sources) -> dict[str, Any]:
+def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
     """``{plans, networks, hosts, problems}``; ``problems`` are those of every plan that cannot start."""
     concerned = [host for name in _of_run(question) for host in question.deployments[name]["hosts"]]
     added, errors = own_gpus(concerned, question.variables, question.names, gpus_of_machine, question.language)
@@ -146,6 +147,7 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             continue
         errors += _no_environment(name, variables[head], records, bundle, question.language)
         errors += _shared_firewalls(question, members)
+        errors += _foreign(question, members)
         network = Network(
             name,
             head,
@@ -183,7 +185,7 @@ def decide(question: Question, sources: Sources) -> dict[str, Any]:
             section = {"deployment": name, "head": head, "planned": deployment.planned, "unknown": unknown}
             section |= {**_named(question, host), "environment": environments[host]}
             roles = {} if unknown else host_sections(deployment.of(host))
-            decided["hosts"][host] = {**section, "network": sections[host], **roles}
+            decided["hosts"][host] = cast(HostSection, {**section, "network": sections[host], **roles})
     return decided
 
 
@@ -193,7 +195,7 @@ def _part_of_gpus(plan: Mapping[str, Any], host: str, variables: Mapping[str, An
     return named_devices(places, list(gpus_of(variables))) if places else {}
 
 
-def _of_run(question: Question) -> list[str]:
+def _of_run(question: DecisionInput) -> list[str]:
     """The deployments with a host in this run; all of them where no host is looked at."""
     return [
         name
@@ -202,18 +204,21 @@ def _of_run(question: Question) -> list[str]:
     ]
 
 
-def _named(question: Question, host: str) -> dict[str, Any]:
+def _named(question: DecisionInput, host: str) -> dict[str, Any]:
     """What things are called on a host, and what they were called when its machine had more or fewer deployments."""
     mine = names_on(host, question.names)
     host_dir = str(question.variables[host]["llm_host_dir"])
     facts = question.variables[host].get("ansible_facts") or {}
-    units = [{"name": name} for name in facts.get("llm_server_units") or ()]
+    units = [{"name": name, "ours": True} for name in facts.get("llm_server_units") or ()]
     containers = [*((facts.get("llm_engine") or {}).get("containers") or []), *units]
     current = [names_on(each, question.names) for each in mine["sharing"]]
-    return {"names": {**mine, "folder": host_dir + mine["folder"]}, "former": former(containers, current, host_dir)}
+    return {
+        "names": {**mine, "folder": host_dir + mine["folder"]},
+        "former": former(containers, current, host_dir, facts.get("llm_recorded") or ()),
+    }
 
 
-def _beside(question: Question, hosts: Sequence[str]) -> dict[str, list[str]]:
+def _beside(question: DecisionInput, hosts: Sequence[str]) -> dict[str, list[str]]:
     """By host the hosts of the other deployments on its machine, whose traffic its firewall has to let through."""
     found: dict[str, list[str]] = {}
     for host in hosts:
@@ -223,7 +228,7 @@ def _beside(question: Question, hosts: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _shared_firewalls(question: Question, hosts: Sequence[str]) -> list[dict[str, str]]:
+def _shared_firewalls(question: DecisionInput, hosts: Sequence[str]) -> list[dict[str, str]]:
     """Machines with several deployments where somebody else's firewall runs, which has one list of rules for all."""
     found = []
     for host in hosts:
@@ -237,8 +242,21 @@ def _shared_firewalls(question: Question, hosts: Sequence[str]) -> list[dict[str
     return found
 
 
+def _foreign(question: DecisionInput, hosts: Sequence[str]) -> list[dict[str, str]]:
+    """Containers of others under the names of a deployment."""
+    found = []
+    for host in hosts:
+        engine = (question.variables[host].get("ansible_facts") or {}).get("llm_engine") or {}
+        for name in foreign(engine.get("containers") or [], names_on(host, question.names)):
+            where = message("where_host", question.language, host=host)
+            found.append(
+                problem("container_of_others", question.language, value=name, where=where, host=host, name=name)
+            )
+    return found
+
+
 def _plan(
-    question: Question,
+    question: DecisionInput,
     asked: Mapping[str, Any],
     inputs: Mapping[str, Any],
     found: Found,
@@ -278,8 +296,8 @@ def _kind(answer: str, serving: Serving) -> str:
 
 
 def _serving(
-    question: Question,
-    sources: Sources,
+    question: DecisionInput,
+    sources: Readers,
     name: str,
     asked: Mapping[str, Any],
     records: Sequence[Mapping[str, Any]],

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import work
+from ansible_collections.baremetal.llm.plugins.modules import gather
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import quoted
 
@@ -49,7 +50,8 @@ def test_its_environment_is_in_a_file_and_names_no_place_of_a_container() -> Non
     unit = sections()["vllm"]["unit"]
     environment = unit["environment"]
     assert environment["PATH"].startswith("/opt/env/bin:")
-    assert environment["HF_TOKEN"] == "secret-token"
+    assert "HF_TOKEN" not in environment
+    assert unit["closed"] == ["HF_TOKEN"]
     assert environment["HF_HUB_OFFLINE"] == "1"
     assert environment["LLM_API_KEY_FILE"] == "/opt/llm/secrets/vllm_api_key"
     assert environment["LLM_SECRETS_DIR"] == "/opt/llm/secrets"
@@ -58,6 +60,7 @@ def test_its_environment_is_in_a_file_and_names_no_place_of_a_container() -> Non
     assert not [value for value in environment.values() if "/var/cache/llm" in value or "/run/secrets" in value]
     assert "secret-token" not in unit["text"]
     assert "EnvironmentFile=/opt/llm/secrets/llm-vllm.env" in unit["text"].splitlines()
+    assert unit["text"].splitlines()[0] == gather.MADE, "by this gather knows that a unit is the collection's"
 
 
 def test_it_may_write_to_its_caches_only() -> None:
@@ -212,10 +215,10 @@ def test_without_ray_each_host_runs_vllm_and_workers_follow_the_head() -> None:
     assert not worker["ray"]["needed"]
 
 
-def test_the_all_reduce_runs_from_the_environment_with_its_secrets_off_the_command_line() -> None:
+def test_the_all_reduce_runs_from_the_environment_without_its_secrets() -> None:
     found = cluster("gpu2")["vllm"]["collective"]
     assert found["possible"]
-    assert found["environment"]["HF_TOKEN"] == "secret-token"
+    assert "HF_TOKEN" not in found["environment"]
     command = found["command"]
     assert command[0] == "systemd-run"
     assert {"--unit=llm-collective", "--property=User=llm-vllm", "--property=LimitMEMLOCK=infinity:infinity"} <= set(
@@ -284,20 +287,20 @@ def test_the_documented_exposure_is_what_systemd_computes(tmp_path: Path, kind: 
 
 def test_a_host_without_containers_has_nothing_to_do_for_them() -> None:
     variables = {"llm_host_dir": "/opt/llm", "vllm_model": "lab/tiny", **VENV, "ansible_facts": {}}
-    options: dict[str, list[str]] = {role: [] for role in work.BY_VARIABLES}
-    asked = work.asked_by_variables(variables, options, (), "", {"engine": False})
-    unused = {role for role, found in asked.items() if found == work.UNUSED}
+    options: dict[str, list[str]] = {role: [] for role in changes.BY_VARIABLES}
+    asked = changes.asked_by_variables(variables, options, (), "", {"engine": False})
+    unused = {role for role, found in asked.items() if found == changes.UNUSED}
     assert unused == {"docker", "nvidia_container_toolkit", "images"}
-    found = work.to_do({"": ["gpu1"]}, {"gpu1": asked}, {"gpu1": {}})
+    found = changes.to_do({"": ["gpu1"]}, {"gpu1": asked}, {"gpu1": {}})
     assert {reason["role"] for reason in found["prepare"]["gpu1"]} == {"nvidia_driver"}
     assert found["images"] == {}
     # Also where every role is run, and where tags choose.
-    left = work.left_out(["gpu1"], found, {"llm_full_check": True}, asked={"gpu1": asked})
+    left = changes.left_out(["gpu1"], found, {"llm_full_check": True}, asked={"gpu1": asked})
     assert (left["images"], left["prepare"]) == (":!gpu1", "")
 
 
 def test_an_engine_that_something_else_needs_is_brought() -> None:
     variables = {"llm_host_dir": "/opt/llm", "vllm_model": "lab/tiny", **VENV, "ansible_facts": {}}
-    options: dict[str, list[str]] = {role: [] for role in work.BY_VARIABLES}
-    asked = work.asked_by_variables(variables, options, (), "", {"engine": True})
-    assert {role for role, found in asked.items() if found == work.UNUSED} == {"images"}
+    options: dict[str, list[str]] = {role: [] for role in changes.BY_VARIABLES}
+    asked = changes.asked_by_variables(variables, options, (), "", {"engine": True})
+    assert {role for role, found in asked.items() if found == changes.UNUSED} == {"images"}
