@@ -37,6 +37,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/planner/data/releases.py", r"^\n0\.2\.7\|"),
     ("plugins/plugin_utils/planner/data/flavours.py", r"^\n1cat-"),
     ("plugins/plugin_utils/planner/data/registry.py", r"^\n[A-Z]\w+ "),
+    ("plugins/plugin_utils/planner/data/remote_code.py", r"^\naquila -"),
     ("plugins/module_utils/_gpu.py", r"^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
     ("plugins/module_utils/_gpu_generations.py", r"^Ampere or Ada$"),
     ("plugins/plugin_utils/install/packages.py", r"^kylin linux advanced server$"),
