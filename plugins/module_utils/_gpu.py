@@ -47,6 +47,10 @@ UNKNOWN_HEALTH: dict[str, Any] = {
     "persistence_enabled": None,
     "temperature_celsius": None,
     "throttle_reasons": None,
+    "memory_used_mib": None,
+    "power_limit_watts": None,
+    "clocks": {"graphics_mhz": None, "memory_mhz": None},
+    "firmware": None,
 }
 # Reasons for lower clocks that are no sign of trouble: nothing to do, or somebody's own setting.
 _HARMLESS_REASONS = (
@@ -56,6 +60,9 @@ _HARMLESS_REASONS = (
     "display_clocks_setting",
     "display_clock_setting",
 )
+
+# What a card may draw at most, as newer drivers say it, and as those before R535 did.
+_POWER_LIMITS = ("gpu_power_readings/current_power_limit", "power_readings/enforced_power_limit")
 
 # What a card's NVLinks carry, by compute capability: Mbit/s of one link in each direction, and how many it has.
 # Sources: NVIDIA's architecture papers of Pascal (P100: 160 GB/s over 4 links, both directions), Volta (V100: 300 GB/s, 6), Turing
@@ -300,6 +307,11 @@ def _count(element: ElementTree.Element | None, path: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
+def _first(element: ElementTree.Element, paths: Sequence[str]) -> int | None:
+    """The count under the first of these paths that has one: drivers moved them, and newer ones leave out some."""
+    return next((found for found in (_count(element, path) for path in paths) if found is not None), None)
+
+
 def _enabled(element: ElementTree.Element | None, path: str) -> bool | None:
     return {"enabled": True, "yes": True, "disabled": False, "no": False}.get((_text(element, path) or "").lower())
 
@@ -381,6 +393,13 @@ def parse_health(text: str) -> dict[str, dict[str, Any]] | None:
             "persistence_enabled": _enabled(gpu, "persistence_mode"),
             "temperature_celsius": _count(gpu, "temperature/gpu_temp"),
             "throttle_reasons": _throttle_reasons(gpu),
+            "memory_used_mib": _count(gpu, "fb_memory_usage/used"),
+            "power_limit_watts": _first(gpu, _POWER_LIMITS),
+            "clocks": {
+                "graphics_mhz": _first(gpu, ("applications_clocks/graphics_clock", "max_clocks/graphics_clock")),
+                "memory_mhz": _first(gpu, ("applications_clocks/mem_clock", "max_clocks/mem_clock")),
+            },
+            "firmware": _text(gpu, "vbios_version"),
         }
     return cards
 
