@@ -127,6 +127,24 @@ def preflight(asked: Question) -> Findings:
             yield Finding("", each["code"], grade, tuple(each["hosts"]), each["what"], each["value"], remedy)
 
 
+def _commands(looked: Looked) -> dict[str, str]:
+    """The name of the program by which a host is judged, and how somebody on the host asks for its log and starts it: as a container, or a unit."""
+    name, program = looked.program
+    if program and "image_id" not in program:
+        unit = {
+            "log": f"journalctl -n 200 -u {name}",
+            "start": f"systemctl start {name}",
+            "restart": f"systemctl restart {name}",
+        }
+        return {"name": name, **unit}
+    container = {
+        "log": f"docker logs --tail 200 {name}",
+        "start": f"docker start {name}",
+        "restart": f"docker restart {name}",
+    }
+    return {"name": name, **container}
+
+
 # States that are findings of their own check, or none.
 _OTHERS = ("crashing", "silent", "garbage")
 
@@ -137,8 +155,7 @@ def states(asked: Question) -> Findings:
         state, host = state_of(looked), looked.asked.host
         if state.grade == GOOD or state.code in _OTHERS:
             continue
-        name, _program = looked.program
-        values = {"deployment": looked.asked.deployment, "name": name, "probe": looked.asked.names["probe"]}
+        values = {"deployment": looked.asked.deployment, "probe": looked.asked.names["probe"], **_commands(looked)}
         word = message("status_is_" + state.code, asked.lang)
         found = asked.finding("state", state.grade, [host], state.said, state=word, **values)
         remedy = message("doctor_state_" + state.code, asked.lang, host=host, **values)
@@ -158,7 +175,8 @@ def restart_loops(asked: Question) -> Findings:
             continue
         log = str((looked.live.get("logs") or {}).get(name) or "") or "\n".join(map(str, word.get("causes") or ()))
         roots = [each for each in diagnose_log(log, asked.lang) if each["kind"] in (ROOT, SYMPTOM)]
-        values = {"name": name, "deployment": looked.asked.deployment, "starts": word.get("starts") or restarts}
+        starts = word.get("starts") or restarts
+        values = {"deployment": looked.asked.deployment, "starts": starts, **_commands(looked)}
         found = asked.finding("restart_loop", BAD, [looked.asked.host], state_of(looked).said, **values)
         if program.get("out_of_memory"):
             cause = message("doctor_out_of_memory", asked.lang)
@@ -201,7 +219,7 @@ def hung(asked: Question) -> Findings:
                 seconds=int(age),
                 tokens=int(then[1] or 0),
             )
-            values = {"deployment": looked.asked.deployment, "name": looked.program[0]}
+            values = {"deployment": looked.asked.deployment, **_commands(looked)}
             yield asked.finding("hung", BAD, [looked.asked.host], evidence, **values)
 
 
@@ -280,6 +298,9 @@ def clocks(asked: Question) -> Findings:
     apart = [looked.asked.host for looked in asked.seen if looked.live.get("clock_synchronized") is False]
     if apart:
         yield asked.finding("clock_alone", WARNING, apart, "NTPSynchronized=no")
+    unknown = [looked.asked.host for looked in asked.seen if looked.live.get("clock_synchronized") is None]
+    if unknown:
+        yield asked.finding("clock_unknown", UNKNOWN, unknown)
 
 
 def weights(asked: Question) -> Findings:
@@ -403,6 +424,9 @@ def _was_looked_at(name: str, asked: Question) -> bool:
         "placement": lambda looked: looked.live.get("pending") is not None,
         "hung": lambda looked: bool(figures_of(looked)),
         "twins": lambda looked: bool(figures_of(looked)),
+        "changed": lambda looked: bool(looked.facts.get("llm_records")),
+        "networks": lambda looked: len(looked.asked.members) > 1 and looked.asked.host in asked.used,
+        "differences": lambda looked: len(looked.asked.members) > 1,
     }
     need = needs.get(name)
     return need is None or any(map(need, asked.seen))

@@ -40,6 +40,8 @@ COMMON = ("gpus", "driver", "engine", "image")
 NUMBERS = ("temperature", "errors", "last_token", "kv_use", "running", "waiting", "since")
 # What only the head of a deployment knows.
 OF_HEADS = ("last_token", "kv_use", "running", "waiting")
+# Then there is nothing that could be known.
+NOT_RUNNING = ("absent", "stopped", "idle")
 SPARK_WIDTH, SPARK_HEIGHT = 160, 32
 SPARKS = ("running", "tokens")
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -208,7 +210,10 @@ def cells(row: Mapping[str, Any], lang: str = "en") -> dict[str, str]:
         "waiting": known(row["waiting"], "{:.0f}"),
         "since": duration(row["since_seconds"], lang) if row["deployment"] else "-",
     }
-    return found if row["head"] else {**found, **dict.fromkeys(OF_HEADS, "-")}
+    if row["state"] in NOT_RUNNING:
+        found["since"] = "-"
+    idle = not row["head"] or row["state"] in NOT_RUNNING
+    return {**found, **dict.fromkeys(OF_HEADS, "-")} if idle else found
 
 
 def _cards(cards: Sequence[Any] | None, lang: str) -> str:
