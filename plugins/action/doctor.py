@@ -15,13 +15,8 @@ from typing import Any, cast
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.checks import (
-    GIB,
-    Finding,
-    Question,
-    examine,
-    examine_log,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.checks import examine, examine_log
+from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.finding import GIB, Finding, Question
 from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.report import (
     BLIND,
     doctor_document,

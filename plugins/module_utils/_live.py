@@ -174,7 +174,7 @@ def ask_metrics(url: str) -> dict[str, Any]:
 def server_url(suffix: str, containers: Sequence[Mapping[str, Any]], port: int) -> str:
     """Where the server of a deployment answers: as its probe asks it, else as its container was told, else on this host itself."""
     said = re.search(
-        r"--url[ =]\"?(http://[^\s\"]+)", read("/etc/systemd/system/{0}probe{1}.service".format(OURS, suffix))
+        r"--url[\"']?[ =][\"']?(http://[^\s\"']+)", read("/etc/systemd/system/{0}probe{1}.service".format(OURS, suffix))
     )
     if said:
         return said.group(1)

@@ -33,7 +33,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Doctor | Judge what was found
+- name: Doctor | Report each fault
   baremetal.llm.doctor:
   run_once: true
   register: __doctor

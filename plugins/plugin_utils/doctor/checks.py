@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import datetime
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.finding import Finding, Findings, Question
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS, days_left
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failures import ROOT, SYMPTOM
@@ -49,59 +49,6 @@ XID_SECONDS = 86400
 XIDS_OF_HARDWARE = frozenset((48, 62, 64, 74, 79, 94, 95, 119, 120, 140))
 # A run that holds a host for longer than this was likely killed.
 HELD_SECONDS = 2 * 3600
-GIB = 1 << 30
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing: the check that found it, its code, how bad it is, where, what it is, what shows it, and what to change or to call."""
-
-    check: str
-    code: str
-    grade: str
-    hosts: tuple[str, ...]
-    what: str
-    evidence: str = ""
-    remedy: str = ""
-    # Whether a host could not be looked at.
-    blind: bool = False
-
-
-Findings = Iterator[Finding]
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is known. ``preflight`` are the findings of preflight, ``used`` by host the interface that it agreed on, ``looks`` and ``series`` what is
-    known of earlier times, ``former`` hosts that were there then, ``now`` the controller's clock."""
-
-    hosts: Sequence[Looked]
-    preflight: Sequence[Mapping[str, Any]] = ()
-    used: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    looks: Mapping[str, Any] = field(default_factory=lambda: {"looks": []})
-    series: Mapping[str, Any] | None = None
-    former: Mapping[str, str] = field(default_factory=dict)
-    reserve_bytes: int = 2 * GIB
-    now: float = 0.0
-    lang: str = "en"
-
-    @property
-    def seen(self) -> list[Looked]:
-        return [looked for looked in self.hosts if looked.answered]
-
-    @property
-    def serving(self) -> list[Looked]:
-        """Hosts of deployments of which something is known."""
-        return [looked for looked in self.seen if looked.asked.deployment]
-
-    def finding(
-        self, code: str, grade: str, hosts: Sequence[str], evidence: str = "", blind: bool = False, **values: Any
-    ) -> Finding:
-        """A finding whose texts are the messages ``doctor_CODE`` and ``doctor_CODE_remedy``."""
-        said = {"host": names(hosts, self.lang), **values}
-        what = message("doctor_" + code, self.lang, **said)
-        remedy = message("doctor_" + code + "_remedy", self.lang, **said)
-        return Finding("", code, grade, tuple(hosts), what, evidence, remedy, blind)
 
 
 NO_ANSWER = {"silent": "host_silent", "garbage": "host_garbage"}

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.checks import Finding
+from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.finding import Finding
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import width
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import BAD, GOOD, UNKNOWN, WARNING

@@ -31,8 +31,6 @@ STATES = {
     "garbage": UNKNOWN,
 }
 ANSWERS = ("serving", "busy")
-# States in which nothing is known of a host at all.
-NOT_SEEN = ("silent", "garbage")
 
 
 @dataclass(frozen=True)

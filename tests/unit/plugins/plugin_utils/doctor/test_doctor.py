@@ -6,14 +6,8 @@ import datetime
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.checks import (
-    CHECKS,
-    GIB,
-    Finding,
-    Question,
-    examine,
-    examine_log,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.checks import CHECKS, examine, examine_log
+from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.finding import GIB, Finding, Question
 from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.report import doctor_document, doctor_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import make_authority
 
