@@ -9,7 +9,7 @@ import functools
 import glob
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, render
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import (
+    secret_values,
+    without_secrets,
+    without_values,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import senders
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import turns
@@ -124,16 +128,30 @@ class ActionModule(ActionBase):
         ]
         decided |= {name: earlier.get(name, found) for name, found in work.items()}
         if not self._task.check_mode:
+            # By the names that say so, and whatever else holds the value of a secret.
+            values = set(self._secret_values(fleet, decided["hosts"], agreements))
             text = json.dumps(without_secrets(decided), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-            write_report(os.path.join(reports, FILE), text, lang)
+            write_report(os.path.join(reports, FILE), without_values(text, values), lang, private=True)
             # Refused plans, too: the page says why.
-            write_report(os.path.join(reports, "plan.json"), plan_report(decided["plans"], "json"), lang)
-            write_report(os.path.join(reports, "plan.html"), plan_html(decided["plans"], lang, problems), lang)
+            for name, shown_plans in (
+                ("plan.json", plan_report(decided["plans"], "json")),
+                ("plan.html", plan_html(decided["plans"], lang, problems)),
+            ):
+                write_report(os.path.join(reports, name), without_values(shown_plans, values), lang)
         if problems:
             page = os.path.join(reports, "plan.html")
             shown = any(plan.get("settings") for plan in decided["plans"].values()) and not self._task.check_mode
             refuse(problems, lang, result, message("report_written", lang, paths=page) if shown else "")
         return {**result, "changed": False, **decided}
+
+    def _secret_values(
+        self, fleet: Fleet, hosts: Iterable[str], agreements: Iterable[tuple[Secret, Agreement]]
+    ) -> Iterator[str]:
+        """The values of all secrets that the inventory has for these hosts and its gateways, or that the controller keeps."""
+        names = {name for options in role_options().values() for name in options}
+        for host in dict.fromkeys([*hosts, *(fleet.groups.get("llm_gateway") or [])]):
+            yield from secret_values(variables_of(fleet[host], names))
+        yield from (agreed.value for _secret, agreed in agreements if agreed.value)
 
     def _work(
         self,

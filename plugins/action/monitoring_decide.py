@@ -51,7 +51,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.grafana import grafana, provisioning
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import central, senders
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.receivers import endpoints
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import endpoint
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import endpoint, targets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.work import asked, sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
 
@@ -84,14 +84,16 @@ class ActionModule(ActionBase):
         gpus = self._gpu_exporters(machines, fleet, lang)
         decided = {
             "files": files(
-                deployments,
-                fleet,
-                collectors,
-                executors,
+                targets(
+                    deployments,
+                    fleet,
+                    collectors,
+                    executors,
+                    fleet.groups.get("llm_gateway") or [],
+                    exporters(gpus),
+                ),
                 watching,
                 lang,
-                fleet.groups.get("llm_gateway") or [],
-                exporters(gpus),
             ),
             **exporters_and_collectors(deployments, fleet, collectors, resolved),
             "figures": self._figures(deployments, fleet, collectors, controller),

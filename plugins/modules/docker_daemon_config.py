@@ -12,6 +12,7 @@ description:
   - Puts options into the configuration file of Docker Engine and keeps everything else that is in it.
   - The file is written only when its content would differ; how it is indented does not matter.
   - A file that is no valid JSON is never touched; the message names its line.
+  - An engine that is installed is asked first whether it would start with the file (C(dockerd --validate), from release 23 on). If not, the file stays.
 options:
   options:
     description:
@@ -113,10 +114,27 @@ def main() -> None:
         "diff": {"before": text, "after": after, "before_header": path, "after_header": path},
     }
     if merged != current and not module.check_mode:
+        said = refusal(module, after)
+        if said:
+            module.fail_json(**failure("file_refused", path=path, reason=said))
         if exists and module.params["backup"]:
             result["backup_file"] = module.backup_local(path)
         write(module, path, after)
     module.exit_json(**result)
+
+
+def refusal(module: AnsibleModule, text: str) -> str:
+    """What the engine says against a configuration; empty where it takes it, is not installed yet, or cannot say so (before release 23)."""
+    engine = module.get_bin_path("dockerd")
+    if not engine:
+        return ""
+    handle, file = tempfile.mkstemp(dir=module.tmpdir, suffix=".json")
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    status, out, err = module.run_command([engine, "--validate", "--config-file", file])
+    os.unlink(file)
+    said = (err or out).replace(file, "daemon.json").strip()
+    return "" if status == 0 or "unknown flag" in said else said
 
 
 def write(module: AnsibleModule, path: str, text: str) -> None:

@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import SECURITY
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import LABEL, SECURITY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import model_volumes, secrets_volume
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SECRETS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Benchmark
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import pools
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import run_once, unit_environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, language, message
@@ -23,7 +23,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
 MEMORY = "8g"
 
 
-def benchmark_section(member: Member) -> dict[str, Any]:
+def benchmark_section(member: Member) -> Benchmark:
     """vLLM's own benchmark of the server, from a container or a unit beside it: what that takes of memory is not the server's."""
     mine = member.variables
     tokens = {name: int(mine[f"vllm_benchmark_{name}_tokens"]) for name in ("input", "output")}
@@ -53,6 +53,7 @@ def _docker_run(member: Member) -> list[str]:
     secrets = [f"--volume={secrets_volume(member)}"] if member.enabled("vllm_api_key_enabled") else []
     return [
         *("docker", "run", "--rm", "--interactive", f"--name={member.names['benchmark']}"),
+        f"--label={LABEL}={member.deployment.name}",
         *("--network=host", f"--user={member.deployment.user}"),
         # It computes nothing on a GPU, and some releases end where they see none: https://github.com/vllm-project/vllm/issues/23967
         *("--runtime=nvidia", "--env=NVIDIA_VISIBLE_DEVICES=all", "--env=NVIDIA_DRIVER_CAPABILITIES=utility"),

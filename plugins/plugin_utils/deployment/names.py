@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 # Of the group: what Docker, systemd and nftables all take in a name.
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 # Containers and units of a deployment that run all the time, whichever names they had.
-_SERVING = re.compile(r"llm-(?:vllm|ray)(?:-(.+))?")
+_SERVING = re.compile(r"llm-(?:vllm|ray)(?:-([A-Za-z0-9_]+))?")
 
 
 def part_of_names(deployment: str) -> str:
@@ -85,17 +85,30 @@ def alias_hosts(hosts: Sequence[str], known: Mapping[str, Mapping[str, Any]]) ->
 
 
 def former(
-    containers: Sequence[Mapping[str, Any]], current: Sequence[Mapping[str, Any]], host_dir: str
+    containers: Sequence[Mapping[str, Any]],
+    current: Sequence[Mapping[str, Any]],
+    host_dir: str,
+    recorded: Collection[str],
 ) -> list[dict[str, Any]]:
     """The names under which a machine served before it had more or fewer deployments: those of its containers and units that no
-    deployment has now.
+    deployment has now. Only what a label (``ours``) and a record of the host (``recorded``) say to be the collection's counts.
 
     Each with the ``paths`` of its units, its firewall and its secrets.
     """
     kept = {each["suffix"] for each in current}
-    parts = {found.group(1) or "" for each in containers if (found := _SERVING.fullmatch(str(each.get("name") or "")))}
+    parts = {
+        found.group(1) or ""
+        for each in containers
+        if each.get("ours") and each["name"] in recorded and (found := _SERVING.fullmatch(str(each["name"])))
+    }
     gone = [names(part) for part in sorted(parts) if names(part)["suffix"] not in kept]
     return [{**each, "paths": _paths(each, host_dir)} for each in gone]
+
+
+def foreign(containers: Sequence[Mapping[str, Any]], mine: Mapping[str, Any]) -> list[str]:
+    """The containers that have one of a deployment's names and are somebody else's: they are neither replaced nor removed."""
+    wanted = {mine[kind] for kind in ("vllm", "ray", "collective", "benchmark")}
+    return sorted(str(each["name"]) for each in containers if each["name"] in wanted and not each.get("ours", True))
 
 
 def _paths(mine: Mapping[str, Any], host_dir: str) -> list[str]:

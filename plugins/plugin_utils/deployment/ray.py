@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import environment_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import ray_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
@@ -19,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     runtime_section,
     scripts_folder,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, RaySection, Unit
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import (
     run_once,
     unit_environment,
@@ -48,7 +50,7 @@ def object_store_gib(variables: Mapping[str, Any]) -> float:
     return min(max(round(memory_mib / 1024 / OBJECT_STORE_SHARE), least), most)
 
 
-def ray_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
+def ray_section(member: Member, environment: Mapping[str, Any]) -> RaySection:
     gpus = member.deployment.gpus.get(member.host, 0)
     needed = member.deployment.by_ray and gpus > 0
     metrics = _metrics(member) if member.is_head else {}
@@ -58,6 +60,7 @@ def ray_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any
         "needed": needed,
         "container": {} if venv else _container(member, started, gpus),
         "unit": _unit(member, started, gpus) if venv and needed else {},
+        "environment_file": environment_file(member, "ray"),
         "address": member.deployment.ray_address,
         # Says as JSON who is in the cluster.
         "cluster": ["timeout", str(ANSWER_SECONDS), *_cluster(member)],
@@ -77,12 +80,12 @@ def ray_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _container(member: Member, environment: Mapping[str, Any], gpus: int) -> dict[str, Any]:
+def _container(member: Member, environment: Mapping[str, Any], gpus: int) -> Container:
     entrypoint = ["/bin/bash", f"{scripts_folder(member.variables)}/start-ray.sh"]
-    return container(member, environment, entrypoint, ray_command(member, gpus), ray_volumes(member))
+    return container(member, "ray", environment, entrypoint, ray_command(member, gpus), ray_volumes(member))
 
 
-def _unit(member: Member, environment: Mapping[str, Any], gpus: int) -> dict[str, Any]:
+def _unit(member: Member, environment: Mapping[str, Any], gpus: int) -> Unit:
     command = ["/bin/bash", f"{scripts_folder(member.variables)}/start-ray.sh", *ray_command(member, gpus)]
     return unit_section(
         member, "ray", unit_environment(member, environment, {}), command, digest(member.deployment.etc_hosts)

@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import capabilities, container
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import environment_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CONFIG_FILE
@@ -20,6 +21,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     runtime_section,
     scripts_folder,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import (
+    Container,
+    Options,
+    ServerSection,
+    SmallFile,
+    Unit,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FILES, FOLDER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import unit_environment, unit_section
 
@@ -27,7 +35,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit impo
 KIND_PATHS = {"class": ("/classify",), "pooled": ("/pooling",)}
 
 
-def server_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
+def server_section(member: Member, environment: Mapping[str, Any]) -> ServerSection:
     started = member.deployment.launch.get(member.host)
     files = _files(member)
     # Of all that the server reads when it starts: where it is another one, the container or the unit is another one.
@@ -38,6 +46,7 @@ def server_section(member: Member, environment: Mapping[str, Any]) -> dict[str, 
         "runtime": runtime_section(member.variables, member.names["vllm"]),
         "container": _container(member, environment, started) if started and not venv else {},
         "unit": _unit(member, environment, started, reads) if started and venv else {},
+        "environment_file": environment_file(member, "vllm"),
         "config": _config_file(member, started or {}),
         "files": files,
         "reads": reads,
@@ -54,9 +63,9 @@ def server_section(member: Member, environment: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _container(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any]) -> dict[str, Any]:
+def _container(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any]) -> Container:
     command = (started.get("config") or started)["argv"]
-    made = container(member, environment, _program(member, "python3"), command, server_volumes(member))
+    made = container(member, "vllm", environment, _program(member, "python3"), command, server_volumes(member))
     made["environment"] |= started["environment"]
     if member.is_head:
         made["environment"]["LLM_API_PATHS"] = " ".join(_api_paths(member))
@@ -69,12 +78,13 @@ def _container(member: Member, environment: Mapping[str, Any], started: Mapping[
     return made
 
 
-def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any], reads: str) -> dict[str, Any]:
+def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any], reads: str) -> Unit:
     command = [*_program(member, str(member.variables[PYTHON])), *(started.get("config") or started)["argv"]]
     places = {
         "LLM_API_KEY_FILE": member.key_file if member.enabled("vllm_api_key_enabled") else "",
         "LLM_SECRETS_DIR": posixpath.dirname(member.key_file),
         "LLM_STARTS_FILE": f"/run/{member.names['vllm']}/starts",
+        "LLM_INNER_DIR": f"/run/{member.names['vllm']}",
     }
     more = {
         **started["environment"],
@@ -98,13 +108,13 @@ def _api_paths(member: Member) -> list[str]:
     return list(dict.fromkeys(paths))
 
 
-def _files(member: Member) -> list[dict[str, str]]:
+def _files(member: Member) -> list[SmallFile]:
     """The small files that the server is started with, by their places on the host; without content those that are not asked for."""
     folder = f"{member.folder}/scripts/{FOLDER}"
     return [{"path": f"{folder}/{name}", "content": member.deployment.files.get(name, "")} for name in FILES.values()]
 
 
-def _config_file(member: Member, started: Mapping[str, Any]) -> dict[str, Any]:
+def _config_file(member: Member, started: Mapping[str, Any]) -> Options:
     """Where the options lie on the host, and what the file holds: nothing for a release that has them on its command line."""
     path = f"{member.folder}/scripts/{CONFIG_FILE}"
     return {"path": path, "content": (started.get("config") or {}).get("content") or {}}

@@ -11,12 +11,13 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import devices, memory, ulimits
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import DEVICES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import CACHES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import CACHES, closed_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of, gpus_of_machine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import model_folders
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, USER, is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostsFile, Nothing, Unit
 
 # Of containers: what the container toolkit reads. Of Ray: what nobody reads without it.
 _OF_CONTAINERS = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
@@ -76,16 +77,14 @@ def cache_folder(member: Member) -> str:
     return f"{member.folder}/cache/venv-{member.deployment.vllm_version}-{'-'.join(kinds)}"
 
 
-def hosts_file(member: Member) -> dict[str, str]:
+def hosts_file(member: Member) -> HostsFile | Nothing:
     """What the units see in place of /etc/hosts: that of the host, with the names of the ranks, which containers get from the engine."""
     names = member.deployment.etc_hosts if is_venv(member.variables) else {}
     text = "".join(f"{address} {name}\n" for name, address in names.items())
     return {"path": f"{member.folder}/scripts/hosts", "text": text} if text else {}
 
 
-def unit_section(
-    member: Member, kind: str, environment: Mapping[str, str], command: Sequence[str], reads: str
-) -> dict[str, Any]:
+def unit_section(member: Member, kind: str, environment: Mapping[str, str], command: Sequence[str], reads: str) -> Unit:
     """The unit of ``ray`` or ``vllm`` with its environment, which may hold secrets and is therefore no part of the unit's text.
 
     ``reads`` is a digest of what the program reads when it starts: another content is another unit, which is started anew.
@@ -98,6 +97,8 @@ def unit_section(
         "text": _text(member, kind, environment, command, environment_file, reads),
         "environment_file": environment_file,
         "environment": dict(environment),
+        # Those whose values are in no decision; the role knows them.
+        "closed": closed_names(member),
     }
 
 

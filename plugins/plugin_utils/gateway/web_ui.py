@@ -46,6 +46,10 @@ ALWAYS = {
     "WEBUI_AUTH_COOKIE_SECURE": "true",
     "WEBUI_SESSION_COOKIE_SECURE": "true",
 }
+OWN = {
+    *("AIOHTTP_CLIENT_SSL_CERT_FILE", "CORS_ALLOW_ORIGIN", "HOST", "OPENAI_API_BASE_URL", "PORT", "WEBUI_ADMIN_EMAIL"),
+    *("WEBUI_URL", "OPENAI_API_KEY", "WEBUI_SECRET_KEY", "WEBUI_ADMIN_PASSWORD"),
+}
 # Of the controller, in llm_secrets_dir, as the role web_ui writes them to the host.
 WEB_UI_KEY, SESSION_KEY, PASSWORD = "gateway_web_ui_key", "web_ui_session_key", "web_ui_admin_password"
 TRUSTED = "/run/secrets/trusted.pem"
@@ -82,9 +86,10 @@ def web_ui_section(
         "away": '"' + message("web_ui_away", lang).replace('"', "") + '"',
         # The page asks through the front door, as every client does.
         "hosts": {} if is_address(name) else {name: address},
+        # What the inventory sets may be secret: it is in no decision, and what is decided here counts more.
+        "closed": sorted(set(map(str, variables.get("web_ui_environment") or {})) - {*ALWAYS, *OWN}),
         "environment": {
             **SETTINGS,
-            **{str(key): str(value) for key, value in (variables.get("web_ui_environment") or {}).items()},
             **ALWAYS,
             "AIOHTTP_CLIENT_SSL_CERT_FILE": TRUSTED,
             # Answers come through a socket, which it opens for pages of these addresses only.

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.module_utils._own_files import SYSTEM
+
 
 class Bounds(NamedTuple):
     """The least and the most of a number."""
@@ -85,6 +87,8 @@ HOST_PATHS = frozenset(
     )
 )
 _HOST_PATH = re.compile(r"(?!.*/\.\.?(?:/|$))(?:/[\w.+@-]+)+/?")
+# Docker lies where it always did, a disk may be mounted there itself, and of the last one only facts are read.
+_NOT_TO_BE_TAKEN = SYSTEM - {"/var/lib/docker", "/mnt", "/media", "/sys"}
 # Texts in which lines may end: a prompt, keys, and what vLLM gets as JSON, as YAML or as one quoted word.
 SEVERAL_LINES = frozenset(("vllm_report_prompt", "llm_bundle_allowed_signers", "vllm_options"))
 # What no line of a file for another program, no argument and no name may hold: control characters, and the line ends of Unicode.
@@ -128,8 +132,8 @@ def has_controls(name: str, text: str) -> bool:
 
 
 def is_host_path(text: str) -> bool:
-    """Whether a path is one that a host can have: absolute, below the root, and without what programs read as something else."""
-    return bool(_HOST_PATH.fullmatch(text))
+    """Whether a path is one that a host can have: absolute, no folder of the system, and without what programs read as something else."""
+    return bool(_HOST_PATH.fullmatch(text)) and text.rstrip("/") not in _NOT_TO_BE_TAKEN
 
 
 def example_for(name: str, text: str) -> str:

@@ -57,6 +57,9 @@ AGAIN_SECONDS, RUN_SECONDS = 5, 240
 # How long an answer may take: the first time, and at most; a request that is taken back has lost its place in the queue.
 ASK_SECONDS, ASK_MOST = 5, 60
 COUNTERS_SECONDS, DOCKER_SECONDS, CLUSTER_SECONDS, RESTART_SECONDS = 5, 10, 30, 60
+# The way in that nobody else can fill (roles/vllm/files/middleware): the file of a question, that of its answer, and how long that may take at least.
+QUESTION_FILE, ANSWER_FILE, ANSWER_BYTES, INNER_SECONDS = "question.json", "llm-probe.answer", 1 << 20, 20
+FULL = "but its port is full: the engine answers, and nobody gets in"
 # The version of the state's file: a file of another version is not read.
 FORM = 2
 # What counts as dead is not waited for.
@@ -115,7 +118,7 @@ def decide(state, seen, limits):
     # Somebody else's tokens, before the probe had one.
     state["served"] |= any((seen["counters"] or {}).get(name) for name in TOKENS)
     if seen["answer"] == "token":
-        line = "serving"
+        line = "serving" + (", " + FULL if seen.get("full") else "")
         if not state["served"] or state["starts"]:
             line += ", {0:.0f} s after the start".format(state["loading"])
         if state["loading"]:
@@ -351,6 +354,39 @@ def ask(url, model, key, timeout, kind="token"):
         return "silent" if late else "error", "{0}: {1}: {2}".format(url, type(error).__name__, error)
 
 
+def ask_inside(options, timeout):
+    """The same by the way that nobody else can fill: a question beside the state, an answer in a folder that the server has, too.
+
+    A port may be full of connections that say nothing, while the engine computes for those that came before. Returns token, or silent.
+    """
+    path, asked, is_answer = KINDS[options.kind]
+    number = os.urandom(8).hex()
+    question = {"id": number, "now": clock(), "path": path, "question": dict(asked, model=options.model)}
+    if keep(os.path.join(os.path.dirname(options.state), QUESTION_FILE), question):
+        return "silent"
+    end = clock() + timeout
+    while clock() < end:
+        answer = load_inside(os.path.join(options.inner, ANSWER_FILE))
+        if answer.get("id") == number:
+            try:
+                return "token" if answer["status"] == 200 and is_answer(json.loads(answer["body"])) else "silent"
+            except WRONG:
+                return "silent"
+        time.sleep(0.2)
+    return "silent"
+
+
+def load_inside(path):
+    """A JSON file of the server's folder: of no link, and of no size that a lie of the server could have."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, errors="replace") as stream:
+            found = json.loads(stream.read(ANSWER_BYTES))
+    except WRONG:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def counters(url, timeout):
     """What the engine has counted so far, by name; None if it does not say."""
     try:
@@ -563,6 +599,11 @@ def look(options, state, limits):
         key = read(options.key).strip() if options.key else ""
         seen["answer"], seen["detail"] = ask(options.url, options.model, key, timeout, options.kind)
         seen["counters"] = counters(options.url, COUNTERS_SECONDS)
+        unheard = seen["answer"] in ("silent", "error") and seen["counters"] is None
+        if options.inner and state.get("served") and unheard:
+            seen["full"] = ask_inside(options, max(timeout, INNER_SECONDS)) == "token"
+            if seen["full"]:
+                seen["answer"] = "token"
         dumb = seen["counters"] is None or seen["counters"] == state.get("counters")
         if options.cluster and state.get("served") and seen["answer"] == "silent" and dumb:
             seen["lost"] = lost_ranks(options.cluster)
@@ -592,9 +633,10 @@ def end(engine, name, found):
 def keep(path, state):
     """Write so that a reader never sees half of it. Returns what prevents it, or an empty text."""
     try:
-        with open(path + ".new", "w") as stream:
+        incoming = "{0}.{1}.new".format(path, os.urandom(8).hex())
+        with open(incoming, "x") as stream:
             json.dump(state, stream, indent=1)
-        os.replace(path + ".new", path)
+        os.replace(incoming, path)
     except OSError as error:
         return str(error)
     return ""
@@ -676,6 +718,7 @@ def main():
     parser.add_argument("--model")
     parser.add_argument("--kind", choices=sorted(KINDS), default="token", help="what the model answers with")
     parser.add_argument("--key", help="file")
+    parser.add_argument("--inner", help="folder in which the server answers what stands beside the state")
     parser.add_argument("--cluster", help="command that asks Ray, which knows of ranks that died")
     parser.add_argument("--followers", type=int, default=0, help="other hosts that take part without Ray")
     parser.add_argument("--meeting-port", type=int, help="where they are connected while they do")

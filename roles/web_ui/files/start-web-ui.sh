@@ -10,6 +10,11 @@ secret() {
   cat "/run/secrets/$1"
 }
 
+# What the inventory sets, each in quotes.
+set -a
+. /run/secrets/environment
+set +a
+
 OPENAI_API_KEY=$(secret gateway_web_ui_key)
 WEBUI_SECRET_KEY=$(secret web_ui_session_key)
 WEBUI_ADMIN_PASSWORD=$(secret web_ui_admin_password)

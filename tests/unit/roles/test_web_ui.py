@@ -157,6 +157,7 @@ def start(tmp_path: Path, *secrets: str) -> subprocess.CompletedProcess[str]:
     folder.mkdir()
     for name in secrets:
         (folder / name).write_text(f"value of {name}")
+    (folder / "environment").write_text("# of the inventory\n")
     program = tmp_path / "python3"
     program.write_text('#!/bin/sh\necho "$*"\necho "$OPENAI_API_KEY,$WEBUI_SECRET_KEY,$WEBUI_ADMIN_PASSWORD"\n')
     program.chmod(0o755)

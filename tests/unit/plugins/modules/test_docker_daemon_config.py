@@ -86,3 +86,28 @@ def test_a_broken_file_is_left_as_it_is(tmp_path: Path, language: str, words: st
     assert str(path) in result["msg"]
     assert path.read_text() == '{"a": 1\n"b": 2}'
     assert [entry.name for entry in tmp_path.iterdir() if entry.name != "tmp"] == ["daemon.json"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "refused"),
+    [
+        ("echo configuration OK", ""),
+        ('echo "unable to configure the Docker daemon with file $3: bad" >&2; exit 1', "daemon.json: bad"),
+        ("echo 'Status: unknown flag: --validate' >&2; exit 125", ""),
+    ],
+    ids=["takes", "refuses", "old"],
+)
+def test_the_engine_is_asked_before_its_file_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, refused: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/dockerd"
+    program.write_text(f"#!/bin/sh\n{engine}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    path = tmp_path / "daemon.json"
+    path.write_text("{}")
+    answer = run(path, OPTIONS)
+    assert bool(answer.get("failed")) is bool(refused), answer
+    assert refused in str(answer.get("values", {}).get("reason", ""))
+    assert json.loads(path.read_text()) == ({} if refused else OPTIONS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.filter import needed_models as needed_models_filter
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import wanted
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import Wishes, wanted
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
@@ -56,7 +56,7 @@ def test_the_filter_asks_for_the_same() -> None:
 
 def test_all_of_them_come_with_the_bundle_and_need_room() -> None:
     variables = {**SERVED, "llm_gpus": [], "vllm_version": "0.8.5"}
-    found = wanted({"d": {"hosts": ["a"], "head": "a"}}, {"a": variables})
+    found = wanted({"d": {"hosts": ["a"], "head": "a"}}, {"a": variables}, Wishes())
     models = [item for item in found["items"] if item["kind"] == "model"]
     assert [(item["fields"]["model"], item["source"]) for item in models] == [
         (name, f"huggingface:{name}") for name in ("org/big", "org/words", "org/sql")

@@ -93,6 +93,9 @@ def test_every_path_is_the_host_s_or_the_controller_s() -> None:
             assert not value or codes(name, value, spec) == set(), (name, value)
         for value in (
             "/",
+            "/opt",
+            "/etc/",
+            "/usr/lib",
             "//",
             "srv",
             "~",
