@@ -26,7 +26,12 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._discover import versions
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import mounts
-from ansible_collections.baremetal.llm.plugins.module_utils._engine import ENGINE_SOCKET, ask_engine, ask_engine_list
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import (
+    ENGINE_SOCKET,
+    LABELS,
+    ask_engine,
+    ask_engine_list,
+)
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state, reread, yield_to_others
@@ -113,6 +118,8 @@ def _container(said: Mapping[str, Any]) -> dict[str, Any]:
         "name": str(said.get("Name") or "").lstrip("/"),
         "image": config.get("Image"),
         "image_id": said.get("Image"),
+        # That it is the collection's: a name may be anybody's.
+        "labels": {name: value for name, value in (config.get("Labels") or {}).items() if name.startswith(LABELS)},
         "state": state.get("Status"),
         "exit_code": state.get("ExitCode"),
         "out_of_memory": bool(state.get("OOMKilled")),

@@ -42,22 +42,24 @@ def container(name: str, **changes: Any) -> dict[str, Any]:
         "restarts": 0,
         "started": NOW - 11520,
         "finished": None,
+        "labels": {"baremetal.llm.deployment": "qwen"},
         "arguments": {},
         "environment": {"NCCL_SOCKET_IFNAME": "eth1", "VLLM_HOST_IP": "10.0.0.1"},
     }
     return {**made, **changes}
 
 
-def facts(head: bool = True) -> dict[str, Any]:
+def facts(head: bool = True, deployment: str = "qwen") -> dict[str, Any]:
     """The facts of a host of two: its head serves, the other takes part by Ray."""
     word = {"kind": "serving", "said": "serving", "starts": 0, "restarts": 0, "failures": 0, "silence": 0, "loading": 0}
     word |= {"served": True, "start_seconds": 80, "causes": [], "age": 4.0, "counters": {}}
+    labels = {"baremetal.llm.deployment": deployment}
     watched = {**word, "kind": "running", "said": "running"}
     live = {
         "now": NOW,
         "up_seconds": 90000.0,
         "versions": {"docker": "27.3.1", "toolkit": "1.17.8"},
-        "containers": [container("llm-ray"), *([container("llm-vllm")] if head else [])],
+        "containers": [container(name, labels=labels) for name in ("llm-ray", "llm-vllm")[: 1 + head]],
         "units": [{"name": "llm-probe.timer", "load": "loaded", "state": "active", "restarts": None, "started": None}],
         "probe": {"llm-ray": watched, **({"llm-vllm": word} if head else {})},
         "server": {"url": "http://10.0.0.1:8000", "error": "", "figures": dict(FIGURES)} if head else None,
@@ -85,6 +87,7 @@ def facts(head: bool = True) -> dict[str, Any]:
 
 def asked(host: str, deployment: str = "qwen", members: tuple[str, ...] = ("gpu01", "gpu02"), **more: Any) -> Asked:
     given: dict[str, Any] = {"names": names(sharing=[host]), "served_model": "org/a", "model_folder": "org--a"}
+    given["deployments"] = (deployment,)
     return Asked(host, deployment, members[0], members, **{**given, **more})
 
 
@@ -93,7 +96,7 @@ def look(host: str = "gpu01", changes: Mapping[str, Any] | None = None, said: st
     mine = asked(host, **more)
     if said:
         return looked_at(mine, {}, said)
-    found = facts(mine.is_head)
+    found = facts(mine.is_head, mine.deployment)
     for place, value in (changes or {}).items():
         *folders, last = place.split(".")
         at: Any = found

@@ -76,7 +76,7 @@ def stopped() -> Iterator[Any]:
     """node3 without its server, and with a container that belongs to no deployment."""
     host = connect("node3")
     image = host.check_output("docker inspect --format '{{.Image}}' llm-vllm")
-    host.check_output(f"docker create --name llm-vllm-old {image}")
+    host.check_output(f"docker create --name llm-vllm-old --label baremetal.llm.deployment=old {image}")
     host.check_output("docker stop --time 2 llm-vllm")
     yield host
     host.check_output("docker start llm-vllm && docker rm llm-vllm-old")

@@ -49,6 +49,7 @@ def asked_of(
         posixpath.basename(model_path(variables)),
         services,
         tuple(str(names_on(other, known)["suffix"]) for other in mine["sharing"]),
+        tuple(each for each, entry in deployments.items() if set(mine["sharing"]).intersection(entry["hosts"])),
         watched,
     )
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import LABEL
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Looked
 
 # Whose a container or a unit is, by the beginning of its name. What ends with the part of a deployment is that deployment's.
@@ -62,8 +63,15 @@ def leftovers(hosts: Sequence[Looked], former: Mapping[str, str] | None = None) 
 
 def _of_host(looked: Looked) -> Iterator[Leftover]:
     host = looked.asked.host
+    recorded = looked.facts.get("llm_recorded") or ()
     for container in looked.live.get("containers") or ():
-        if owner := _foreign(looked, str(container["name"])):
+        labels = container.get("labels") or {}
+        if not labels and container["name"] not in recorded:
+            continue  # it is somebody else's
+        owner = _foreign(looked, str(container["name"]))
+        if not owner and labels.get(LABEL, "") not in ("", *looked.asked.deployments):
+            owner = DEPLOYMENT
+        if owner:
             yield Leftover(host, "container", str(container["name"]), container["state"] == "running", owner)
     for unit in looked.live.get("units") or ():
         name = str(unit["name"])

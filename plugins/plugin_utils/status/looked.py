@@ -49,6 +49,8 @@ class Asked:
     services: tuple[str, ...] = ()
     # What containers and units of the machine's other deployments end with.
     suffixes: tuple[str, ...] = ("",)
+    # The deployments of the machine.
+    deployments: tuple[str, ...] = ()
     watched: bool = False
 
     @property

@@ -139,7 +139,14 @@ def test_hosts_of_other_models_may_differ() -> None:
 def test_what_the_inventory_names_no_more() -> None:
     unit = {"load": "loaded", "state": "active", "restarts": 0, "started": None}
     there = {
-        "llm_live.containers": [container("llm-vllm"), container("llm-vllm-old", state="exited")],
+        "llm_live.containers": [
+            container("llm-vllm"),
+            container("llm-vllm-old", state="exited"),
+            container("llm-vllm-of-somebody-else", labels={}),
+            container("llm-ray", labels={"baremetal.llm.deployment": "former"}),
+            container("llm-web-ui", labels={}),
+        ],
+        "llm_recorded": ["llm-web-ui"],
         "llm_live.units": [
             {"name": "llm-gateway.service", **unit},
             {"name": "llm-textfile.timer", **unit},
@@ -153,12 +160,15 @@ def test_what_the_inventory_names_no_more() -> None:
     ]
     assert found == [
         ("gpu01", "container", "llm-vllm-old", False),
+        ("gpu01", "container", "llm-ray", True),
+        ("gpu01", "container", "llm-web-ui", True),
         ("gpu01", "unit", "llm-gateway.service", True),
         ("gpu01", "unit", "llm-textfile.timer", True),
         ("gpu01", "record", "gateway", False),
         ("gpu09", "host", "day", False),
     ]
-    named = look(changes=there, services=("llm_gateway",), watched=True, suffixes=("", "-old"))
+    groups = ("llm_gateway", "llm_web_ui")
+    named = look(changes=there, services=groups, watched=True, suffixes=("", "-old"), deployments=("qwen", "former"))
     assert leftovers([named]) == []
     outside = look("gpu07", there, deployment="", members=("",), suffixes=())
     assert {each.name for each in leftovers([outside])} >= {"llm-vllm", "llm-vllm-old", "vllm"}
@@ -264,7 +274,7 @@ def test_a_machine_with_several_names_knows_all_of_them() -> None:
         "names": known,
     }
     mine = asked_of("a", inventory, {}, {"vllm_model": "m", "models_dir": "/m", "vllm_served_model_name": "s"})
-    assert (mine.suffixes, mine.served_model) == (("-one", "-two"), "s")
+    assert (mine.suffixes, mine.deployments, mine.served_model) == (("-one", "-two"), ("one", "two"), "s")
 
 
 def test_every_state_has_words() -> None:
