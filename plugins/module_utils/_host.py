@@ -7,7 +7,6 @@ Runs on the host, so nothing here may fail because a file is missing or a proces
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -137,19 +136,6 @@ def selinux_mode(sysfs_root: str = "/sys") -> str:
     return {"1": "enforcing", "0": "permissive"}.get(read(sysfs_root, "fs/selinux/enforce").strip(), "disabled")
 
 
-def docker_config(text: str) -> dict[str, Any]:
-    """What an engine's daemon.json says that matters here. One that is broken says nothing; the role docker refuses it."""
-    try:
-        content = json.loads(text or "{}")
-    except ValueError:
-        content = {}
-    content = content if isinstance(content, dict) else {}
-    return {
-        "docker_data_root": str(content.get("data-root") or ""),
-        "docker_selinux_enabled": content.get("selinux-enabled") is True,
-    }
-
-
 def host_facts(
     proc_root: str,
     sysfs_root: str,
@@ -165,7 +151,6 @@ def host_facts(
         "shm_mib": shm_mib(),
         "name": {"name": name, "addresses": name_addresses(name)},
         "selinux": selinux_mode(sysfs_root),
-        **docker_config(read("/etc/docker/daemon.json")),
         "listeners": listeners(processes),
         "services": processes.services(),
         "gpu_processes": [{**entry, "container": processes.container(entry["pid"])} for entry in gpu_processes],

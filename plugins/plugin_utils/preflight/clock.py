@@ -40,9 +40,21 @@ def clocks_apart(clocks: Mapping[str, Mapping[str, float]], limit_seconds: float
     return middle, apart
 
 
+# How far the clocks of all hosts may be off together: certificates and lists of packages are valid from the moment on at which they were made, and
+# those who make them leave about so much. https://cabforum.org (dates), apt-secure(8) (Date, Acquire::Max-FutureTime is 10 s)
+CONTROLLER_LIMIT_SECONDS = 300
+
+
 def clock_findings(hosts: Hosts, everybody: Sequence[str]) -> Findings:
     clocks = {host: hosts.found(host, "host").get("clock") for host in everybody}
     limit = amount(hosts.limits.get("clock_limit_seconds"))
     middle, apart = clocks_apart({host: clock for host, clock in clocks.items() if clock}, limit)
     for host, seconds in apart.items():
         yield hosts.finding("clock_differs", [host], value=f"{seconds:+.1f} s", host=host, middle=middle, limit=limit)
+    if not middle:
+        return
+    off, doubt = clocks[middle]["offset_seconds"], clocks[middle]["uncertainty_seconds"]
+    if abs(off) - doubt > max(CONTROLLER_LIMIT_SECONDS, limit):
+        same = [host for host, clock in clocks.items() if clock and host not in apart]
+        values = {"names": hosts.names(same), "host": middle, "limit": CONTROLLER_LIMIT_SECONDS}
+        yield hosts.finding("clock_of_controller", same, value=f"{off:+.1f} s", **values)
