@@ -84,7 +84,8 @@ _NOTHING = re.compile(
 )
 # What nvidia-smi says of a card that fell off the bus (Xid 79), and where it says so in the place of the list.
 _LOST = re.compile(
-    r"Unable to determine the device handle for (?:GPU)?\s*(?:\d+: )?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", re.I
+    r"Unable to determine the device handle for (?:GPU)?\s*(?:\d+: )?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])",
+    re.I,
 )
 _VERSION = re.compile(r"(?<![\d.])(\d{3,4}\.\d+(?:\.\d+)?)(?![\d.])")
 _LINK = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|PSB|NVB")

@@ -17,9 +17,9 @@ from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     container_ids,
     lasting,
     listening_sockets,
+    own_unit,
     process_ids,
     read,
-    server_unit,
     socket_owners,
 )
 
@@ -80,7 +80,7 @@ class Processes:
         """The innermost container of a process that the engine knows, or the unit of ours; nothing for another process of the host."""
         found = reversed(container_ids(self.root, pid))
         known = next((self.containers[container] for container in found if container in self.containers), "")
-        return known or server_unit(self.root, pid)
+        return known or own_unit(self.root, pid)
 
     def described(self, pid: int) -> dict[str, Any]:
         name = read(self.root, str(pid), "comm").strip()

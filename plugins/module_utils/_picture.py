@@ -187,7 +187,9 @@ def mounts_of(programs: Any, paths: Iterable[str], text: str) -> list[dict[str, 
     return found
 
 
-def picture(programs: Any, sysfs_root: str, host_dir: str, docker_root: str, proc_root: str = "/proc") -> dict[str, Any]:
+def picture(
+    programs: Any, sysfs_root: str, host_dir: str, docker_root: str, proc_root: str = "/proc"
+) -> dict[str, Any]:
     """All of it, for the fact llm_host."""
     release = platform.release()
     packages, held = parse_packages(list_packages(programs))
@@ -219,4 +221,3 @@ def picture(programs: Any, sysfs_root: str, host_dir: str, docker_root: str, pro
 def image_root(engine: Mapping[str, Any], docker_root: str) -> str:
     """Where an engine keeps images: with containerd's store not below its data root (https://docs.docker.com/engine/storage/containerd/)."""
     return CONTAINERD_ROOT if engine.get("containerd_store") else docker_root
-

@@ -154,7 +154,9 @@ def refuse_what_cannot_start(
     path = module.params["path"]
     for directive in colliding(flags, merged, version):
         flag = flags[directive]
-        module.fail_json(**failure("daemon_json_collides", path=path, directive=directive, said=flag["said"], file=flag["path"]))
+        module.fail_json(
+            **failure("daemon_json_collides", path=path, directive=directive, said=flag["said"], file=flag["path"])
+        )
     dockerd = programs.path("dockerd")
     if not dockerd:
         return

@@ -21,7 +21,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check impo
 ROOT = Path(__file__).parents[2]
 REPORTS = ROOT / "tests/data/hosts/reports.yml"
 
-CARD = {"name": "NVIDIA H100 80GB HBM3", "memory_mib": 81559, "compute_capability": "9.0", "bus_id": "x", "uuid": "GPU-1"}
+CARD = {
+    "name": "NVIDIA H100 80GB HBM3",
+    "memory_mib": 81559,
+    "compute_capability": "9.0",
+    "bus_id": "x",
+    "uuid": "GPU-1",
+}
 LIMITS = {
     "supported_systems": {"Debian": ["12"], "Rocky": ["8", "9"], "Ubuntu": ["22.04"]},
     "supported_architectures": ["x86_64"],
@@ -37,17 +43,17 @@ ENGINE = {
     "llm_bundle_dir": "",
     "llm_host_dir": "/opt/llm",
     "ansible_facts": {
-        **{"distribution": "Ubuntu", "distribution_version": "22.04", "distribution_release": "jammy"},
-        **{"os_family": "Debian", "architecture": "x86_64"},
+        "distribution": "Ubuntu", "distribution_version": "22.04", "distribution_release": "jammy",
+        "os_family": "Debian", "architecture": "x86_64",
     },
     **{f"docker_{name}": "" for name in ("version", "repository_url", "repository_key", "data_root")},
-    **{"docker_method": "auto", "docker_address_pools": [], "docker_registry_mirrors": [], "docker_daemon_options": {}},
-    **{"docker_log_max_size": "50m", "docker_log_max_files": 3},
-    **{"docker_switch_enabled": False, "docker_data_root_change_enabled": False},
+    "docker_method": "auto", "docker_address_pools": [], "docker_registry_mirrors": [], "docker_daemon_options": {},
+    "docker_log_max_size": "50m", "docker_log_max_files": 3,
+    "docker_switch_enabled": False, "docker_data_root_change_enabled": False,
 }
 BARE_DRIVER = {
-    **{"packages": {}, "held": [], "broken": [], "runfile": False, "unowned": False, "headers": True, "module": False},
-    **{"kernel": "6.1.0-40-amd64", "programs": {"gcc": True, "make": True, "dkms": True}, "secure_boot": False},
+    "packages": {}, "held": [], "broken": [], "runfile": False, "unowned": False, "headers": True, "module": False,
+    "kernel": "6.1.0-40-amd64", "programs": {"gcc": True, "make": True, "dkms": True}, "secure_boot": False,
 }
 NO_DRIVER = {"loaded": None, "installed": None, "branch": None, "kernel_module": None, "mismatch": False}
 
@@ -61,7 +67,9 @@ def reports() -> list[Report]:
 
 def numbered(value: Any, number: int) -> Any:
     """A report's text has N where hosts differ."""
-    return json.loads(json.dumps(value).replace("N/", f"{number}/").replace('N"', f'{number}"').replace("aN:", f"a{number}:"))
+    return json.loads(
+        json.dumps(value).replace("N/", f"{number}/").replace('N"', f'{number}"').replace("aN:", f"a{number}:")
+    )
 
 
 def found_codes(report: Report, lang: str = "en") -> list[str]:
@@ -74,8 +82,8 @@ def found_codes(report: Report, lang: str = "en") -> list[str]:
         if number == 2:
             interfaces = [{**each, **report.get("second", {})} for each in interfaces]
         facts[name] = {
-            **{"distribution": "Debian", "distribution_version": "12.5", "distribution_major_version": "12"},
-            **{"os_family": "Debian", "architecture": "x86_64", "pkg_mgr": "apt"},
+            "distribution": "Debian", "distribution_version": "12.5", "distribution_major_version": "12",
+            "os_family": "Debian", "architecture": "x86_64", "pkg_mgr": "apt",
             "llm_nics_found": interfaces,
             "llm_gpus_found": [{"index": 0, **CARD, **report.get("gpus", {})}],
             **report.get("facts", {}),
@@ -106,7 +114,10 @@ def engine(report: Report) -> str:
 
 def gpus(report: Report) -> str:
     """What is made of nvidia-smi's answers."""
-    on_bus = [{**CARD, "index": at, "uuid": None, "bus_id": bus, "pci_device_id": "2236"} for at, bus in enumerate(report["on_bus"])]
+    on_bus = [
+        {**CARD, "index": at, "uuid": None, "bus_id": bus, "pci_device_id": "2236"}
+        for at, bus in enumerate(report["on_bus"])
+    ]
     answers = {"query": report["query"]} if "query" in report else {}
     facts = _gpu.gpu_facts(answers, on_bus, NO_DRIVER, 0, report.get("failure", ""))
     wrong = wrong_codes(report, [entry["code"] for entry in facts["problems"]])
@@ -138,9 +149,9 @@ def rdma(report: Report) -> str:
 
 def devices(report: Report) -> str:
     """What a container is given."""
-    from tests.support.deployments import member
-
     from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
+
+    from tests.support.deployments import member
 
     cards = [{**CARD, "index": at, "minor": at} for at in report["minors"]]
     made = member(found={"llm_gpus_found": cards, "llm_gpu": {"gpus": cards, "device_nodes": report["nodes"]}})
@@ -163,7 +174,9 @@ def said(report: Report) -> str:
 def reading(report: Report) -> str:
     """Where only a task can tell: the file has it."""
     path = ROOT / report["file"]
-    return "" if path.is_file() and report["pattern"] in path.read_text(encoding="utf-8") else f"not in {report['file']}"
+    return (
+        "" if path.is_file() and report["pattern"] in path.read_text(encoding="utf-8") else f"not in {report['file']}"
+    )
 
 
 def containers(report: Report) -> str:

@@ -11,6 +11,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container
     SECURITY,
     capabilities,
     devices,
+    gpu_devices,
     ulimits,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
@@ -55,7 +56,8 @@ def _docker_run(member: Member, environment: Mapping[str, Any], program: str) ->
         *("--network=host", "--ipc=host"),
         f"--user={member.deployment.user}",
         *("--env-file=/dev/stdin", f"--volume={program}:/llm-collective.py:ro"),
-        *(f"--device={device}" for device in devices(environment)),
+        *(f"--device={device}" for device in (*devices(environment), *gpu_devices(member))),
+        "--userns=host",
         *(f"--security-opt={option}" for option in SECURITY),
         *("--cap-drop=ALL", *(f"--cap-add={name}" for name in capabilities(member))),
         *(f"--ulimit={limit.replace(':', '=', 1)}" for limit in ulimits(member)),

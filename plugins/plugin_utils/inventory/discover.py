@@ -196,6 +196,9 @@ def _plan(hosts: Sequence[FoundHost], version: str, config: Mapping[str, Any], l
 _WRAPPED = re.compile(r"^(Task failed: |Failed to connect to the host via ssh: |ssh: )+")
 # What ssh and Ansible say of a host, by a part of it: the code of what to do.
 _WHY = (
+    ("future feature annotations is not defined", "discover_python_old"),
+    ("requires a minimum of python", "discover_python_old"),
+    ("python 3.6", "discover_python_old"),
     ("permission denied", "discover_login"),
     ("authentication", "discover_login"),
     ("host key verification", "discover_host_key"),

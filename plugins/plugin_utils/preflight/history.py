@@ -29,7 +29,16 @@ _DOCKER_NETWORKS = ("docker", "br-", "veth")
 # Each layer is a whole copy with vfs; devicemapper and aufs are gone since Docker 25 and 24.
 POOR_STORAGE = ("vfs", "devicemapper", "aufs")
 # Labels of folders from which systemd may start nothing.
-HOME_LABELS = ("user_home_t", "admin_home_t", "user_home_dir_t", "home_root_t", "tmp_t", "user_tmp_t", "default_t", "unlabeled_t")
+HOME_LABELS = (
+    "user_home_t",
+    "admin_home_t",
+    "user_home_dir_t",
+    "home_root_t",
+    "tmp_t",
+    "user_tmp_t",
+    "default_t",
+    "unlabeled_t",
+)
 FABRIC_MANAGER = "nvidia-fabricmanager.service"
 # States of a card's fabric that need no attention.
 FABRIC_READY = ("completed", "n/a", "not supported")
@@ -109,7 +118,9 @@ class Picture:
 def _flags_collide(picture: Picture) -> Said:
     # The toolkit will put the runtime nvidia into daemon.json.
     runtimes = {"nvidia": {}, **(picture.config.get("runtimes") or {})}
-    for directive in colliding(picture.flags, {**picture.config, "runtimes": runtimes}, str(picture.engine.get("version") or "")):
+    for directive in colliding(
+        picture.flags, {**picture.config, "runtimes": runtimes}, str(picture.engine.get("version") or "")
+    ):
         flag = picture.flags[directive]
         yield {"value": flag["said"], "where": flag["path"], "path": flag["path"], "directive": directive}
 
@@ -142,7 +153,11 @@ def _packages_conflict(picture: Picture) -> Said:
     foreign: Sequence[str] = ()
     if method in (REPOSITORY, PACKAGES) and not set(wanted) & set(installed):
         foreign = ENGINE_CONFLICTS if "containerd.io" in wanted else ENGINE_CONFLICTS[2:]
-    elif method == "static" and not picture.engine.get("installed_by") and picture.units.get("containerd.service") == "active":
+    elif (
+        method == "static"
+        and not picture.engine.get("installed_by")
+        and picture.units.get("containerd.service") == "active"
+    ):
         foreign = ("containerd", "containerd.io")
     users = ("kubelet", "k3s", "podman", "buildah", "docker.io")
     names = [name for name in foreign if name in installed]
@@ -217,11 +232,17 @@ def _pools(picture: Picture) -> Said:
             if any(network.supernet_of(one) for one in _networks([address])):
                 yield {"value": f"{network}", "hidden": f"{address} ({who})", "severity": ERROR}
                 return
-    routes = [entry for entry in picture.found.get("routes") or () if not str(entry["interface"]).startswith(_DOCKER_NETWORKS)]
+    routes = [
+        entry for entry in picture.found.get("routes") or () if not str(entry["interface"]).startswith(_DOCKER_NETWORKS)
+    ]
     for network in mine:
         for entry in routes:
             if any(network.overlaps(one) for one in _networks([entry["network"]])):
-                yield {"value": f"{network}", "hidden": f"{entry['network']} ({entry['interface']})", "severity": WARNING}
+                yield {
+                    "value": f"{network}",
+                    "hidden": f"{entry['network']} ({entry['interface']})",
+                    "severity": WARNING,
+                }
                 return
 
 
@@ -254,14 +275,21 @@ def _mig(picture: Picture) -> Said:
 
 
 def _persistence(picture: Picture) -> Said:
-    cards = [str(gpu.get("index", at)) for at, gpu in enumerate(picture.gpus) if gpu.get("persistence_enabled") is False]
+    cards = [
+        str(gpu.get("index", at)) for at, gpu in enumerate(picture.gpus) if gpu.get("persistence_enabled") is False
+    ]
     if cards and picture.driver and picture.keeps_driver:
         yield {"value": picture.hosts.names(cards)}
 
 
 def _fabric_missing(picture: Picture) -> Said:
     state = picture.units.get(FABRIC_MANAGER) or ""
-    if picture.driver and picture.gpu.get("nvswitches") and state != "active" and not picture.found.get("fabric_manager"):
+    if (
+        picture.driver
+        and picture.gpu.get("nvswitches")
+        and state != "active"
+        and not picture.found.get("fabric_manager")
+    ):
         severity = ERROR if picture.keeps_driver else WARNING
         yield {"value": f"{FABRIC_MANAGER}: {state or '-'}", "severity": severity, "driver": picture.driver}
 

@@ -66,7 +66,9 @@ def setting_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findin
     if _kernel(kernel) and _kernel(kernel) < _kernel(least):
         yield hosts.finding("kernel_too_old", [host], value=kernel, host=host, least=least)
     engine = found.get("engine") or {}
-    labels = (engine.get("config") or {}).get("selinux-enabled") is True or "selinux-enabled" in (engine.get("flags") or {})
+    labels = (engine.get("config") or {}).get("selinux-enabled") is True or "selinux-enabled" in (
+        engine.get("flags") or {}
+    )
     if found.get("selinux") == "enforcing" and labels:
         yield hosts.finding("selinux_labels", [host], value="selinux-enabled: true", host=host)
 
