@@ -106,7 +106,7 @@ def module_paths(kernel: str, root: str = "/") -> list[str]:
 
 def parse_kernel_gcc(text: str) -> str:
     """The major release of the gcc that made a kernel, from its configuration; nothing where another compiler did, or where nobody says."""
-    said = re.search(r'^CONFIG_CC_VERSION_TEXT="(?:\S*-)?gcc[^"]*?(\d+)(?:\.\d+)+"', text, re.M)
+    said = re.search(r'^CONFIG_CC_VERSION_TEXT="(?:\S*-)?gcc[^"]*?(\d+)(?:\.\d+)+', text, re.M)
     number = re.search(r"^CONFIG_GCC_VERSION=(\d+)\d{4}$", text, re.M)
     return said.group(1) if said else number.group(1) if number and int(number.group(1)) else ""
 

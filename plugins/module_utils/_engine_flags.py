@@ -45,6 +45,10 @@ _SWITCHES = re.compile(
 )
 
 
+# A value in quotes may go on for several lines.
+_ASSIGNED = re.compile(r"""^\s*(\w+)=('[^']*'|"(?:[^"\\]|\\.)*"|[^\n]*)""", re.M)
+
+
 def parse_show(text: str) -> dict[str, list[str]]:
     """The properties that ``systemctl show`` prints; one may have several lines."""
     found: dict[str, list[str]] = {}
@@ -109,10 +113,8 @@ def engine_flags(show: str, text_of: Callable[[str], str] = read) -> dict[str, d
     for line in properties.get("Environment", []):
         environment.update(word.split("=", 1) for word in split(line) if "=" in word)
     for path in files:
-        for line in text_of(path).splitlines():
-            name, equals, value = line.strip().partition("=")
-            if equals and re.fullmatch(r"\w+", name):
-                environment[name] = " ".join(split(value))
+        for name, value in _ASSIGNED.findall(text_of(path).replace("\\\n", "")):
+            environment[name] = " ".join(split(value))
     drop_ins = [path for line in properties.get("DropInPaths", []) for path in line.split()]
     places = [*reversed(drop_ins), *files, *properties.get("FragmentPath", [])]
     texts = {path: text_of(path) for path in places}

@@ -103,7 +103,7 @@ def label_of(path: str) -> str:
         label = os.getxattr(path, "security.selinux").decode("utf-8", "replace")
     except OSError:
         return ""
-    return (label.rstrip("\0").split(":") + ["", "", ""])[2]
+    return [*label.rstrip("\0").split(":"), "", "", ""][2]
 
 
 def parse_routes(text: str) -> list[dict[str, str]]:

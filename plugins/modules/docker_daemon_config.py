@@ -160,11 +160,10 @@ def refuse_what_cannot_start(
     dockerd = programs.path("dockerd")
     if not dockerd:
         return
-    candidate = os.path.join(module.tmpdir, "daemon.json.candidate")
-    with open(candidate, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    status, _out, err = programs.run([dockerd, "--validate", "--config-file", candidate, *arguments(flags)])
-    os.unlink(candidate)
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".json") as candidate:
+        candidate.write(text)
+        candidate.flush()
+        status, _out, err = programs.run([dockerd, "--validate", "--config-file", candidate.name, *arguments(flags)])
     # Engines before 23.0 do not know the question.
     if status and "unknown flag: --validate" not in err:
         module.fail_json(**failure("daemon_json_refused", path=path, reason=err.strip()[-500:]))

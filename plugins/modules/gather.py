@@ -225,8 +225,8 @@ ansible_facts:
           sample: {"containerd.service": "active"}
         mounts:
           description:
-            - Of the folders that matter (C(path)) where the file system is mounted (C(mount)), its C(type) and C(options), with xfs whether it keeps the types of
-              files (C(ftype)), and the type in the folder's SELinux label (C(label)).
+            - Of the folders that matter (C(path)) where the file system is mounted (C(mount)), its C(type) and C(options), with xfs whether it keeps
+              the types of files (C(ftype)), and the type in the folder's SELinux label (C(label)).
           type: list
           elements: dict
           sample: [{"path": "/tmp", "mount": "/tmp", "type": "tmpfs", "options": ["rw", "noexec"], "ftype": null, "label": ""}]
@@ -245,7 +245,9 @@ ansible_facts:
           elements: str
           sample: [nvidia, overlay]
         secure_boot:
-          description: Whether the firmware allows signed modules only; then C(module) has the C(path) of the driver's, its C(signer), and whether that is C(known).
+          description:
+            - Whether the firmware allows signed modules only. Then C(module) has the C(path) of the driver's module, its C(signer), and whether that
+              is C(known).
           type: bool
         fabric_manager:
           description: Version of NVIDIA's fabric manager; empty where there is none.

@@ -43,17 +43,33 @@ ENGINE = {
     "llm_bundle_dir": "",
     "llm_host_dir": "/opt/llm",
     "ansible_facts": {
-        "distribution": "Ubuntu", "distribution_version": "22.04", "distribution_release": "jammy",
-        "os_family": "Debian", "architecture": "x86_64",
+        "distribution": "Ubuntu",
+        "distribution_version": "22.04",
+        "distribution_release": "jammy",
+        "os_family": "Debian",
+        "architecture": "x86_64",
     },
     **{f"docker_{name}": "" for name in ("version", "repository_url", "repository_key", "data_root")},
-    "docker_method": "auto", "docker_address_pools": [], "docker_registry_mirrors": [], "docker_daemon_options": {},
-    "docker_log_max_size": "50m", "docker_log_max_files": 3,
-    "docker_switch_enabled": False, "docker_data_root_change_enabled": False,
+    "docker_method": "auto",
+    "docker_address_pools": [],
+    "docker_registry_mirrors": [],
+    "docker_daemon_options": {},
+    "docker_log_max_size": "50m",
+    "docker_log_max_files": 3,
+    "docker_switch_enabled": False,
+    "docker_data_root_change_enabled": False,
 }
 BARE_DRIVER = {
-    "packages": {}, "held": [], "broken": [], "runfile": False, "unowned": False, "headers": True, "module": False,
-    "kernel": "6.1.0-40-amd64", "programs": {"gcc": True, "make": True, "dkms": True}, "secure_boot": False,
+    "packages": {},
+    "held": [],
+    "broken": [],
+    "runfile": False,
+    "unowned": False,
+    "headers": True,
+    "module": False,
+    "kernel": "6.1.0-40-amd64",
+    "programs": {"gcc": True, "make": True, "dkms": True},
+    "secure_boot": False,
 }
 NO_DRIVER = {"loaded": None, "installed": None, "branch": None, "kernel_module": None, "mismatch": False}
 
@@ -82,8 +98,12 @@ def found_codes(report: Report, lang: str = "en") -> list[str]:
         if number == 2:
             interfaces = [{**each, **report.get("second", {})} for each in interfaces]
         facts[name] = {
-            "distribution": "Debian", "distribution_version": "12.5", "distribution_major_version": "12",
-            "os_family": "Debian", "architecture": "x86_64", "pkg_mgr": "apt",
+            "distribution": "Debian",
+            "distribution_version": "12.5",
+            "distribution_major_version": "12",
+            "os_family": "Debian",
+            "architecture": "x86_64",
+            "pkg_mgr": "apt",
             "llm_nics_found": interfaces,
             "llm_gpus_found": [{"index": 0, **CARD, **report.get("gpus", {})}],
             **report.get("facts", {}),
@@ -192,7 +212,8 @@ def containers(report: Report) -> str:
 @functools.cache
 def _probe() -> Any:
     spec = importlib.util.spec_from_file_location("llm_probe", ROOT / "roles/vllm/files/llm-probe.py")
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
