@@ -360,18 +360,6 @@ def kit(session: nox.Session) -> None:
             there(*install, str(home / "other"), says=f"wheels/{wheel.name}", status=1)
 
 
-@nox.session(default=False)
-def dashboards(session: nox.Session) -> None:
-    """Grafana's dashboards, from the table of panels (plugins/plugin_utils/monitoring/panels.yml)."""
-    run(
-        session,
-        "python",
-        "-m",
-        "tests.support.dashboards",
-        PYTHONPATH=os.pathsep.join([str(ROOT / ".collections"), str(ROOT)]),
-    )
-
-
 @nox.session(name="format", default=False)
 def format_python(session: nox.Session) -> None:
     """Let ruff rewrite the Python files as lint wants them."""

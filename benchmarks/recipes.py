@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import Question, Sources, decide
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import DecisionInput, Readers, decide
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, releases
 
@@ -65,7 +65,7 @@ def render(recipe: Mapping[str, Any], version: str) -> dict[str, Any]:
     shared = {**defaults(), **variables_of(recipe, version), "vllm_model_config": "/config.json", "ansible_facts": {}}
     hosts = {name: {**shared, "llm_gpus": [gpus[kind] for kind in kinds]} for name, kinds in recipe["hosts"].items()}
     asked = {DEPLOYMENT: {"hosts": list(hosts), "head": next(iter(hosts))}}
-    decided = decide(Question(asked, hosts, []), Sources(lambda bundle: (), lambda path: config_of(recipe)))
+    decided = decide(DecisionInput(asked, hosts, []), Readers(lambda bundle: (), lambda path: config_of(recipe)))
     plan: dict[str, Any] = decided["plans"][DEPLOYMENT]
     return plan
 

@@ -10,7 +10,7 @@ import time
 
 import docker
 
-from lab import artefacts, bundle, config, demo, engine, exits, hosts, images
+from lab import artefacts, build_images, bundle, config, demo, engine, exits, hosts
 from lab.locks import claim, lock
 from lab.progress import LabError, say
 from lab.states import ROAD_GIB, STATES, States
@@ -19,8 +19,8 @@ from lab.states import ROAD_GIB, STATES, States
 def make_images(client: docker.DockerClient, lab: config.Config) -> str:
     """Images and artefacts; nothing is made twice. Returns the reference of the bare host's image."""
     with lock("images"):
-        host = images.host_image(client, lab)
-        vllm = images.vllm_image(client, lab)
+        host = build_images.host_image(client, lab)
+        vllm = build_images.vllm_image(client, lab)
     artefacts.ensure_artefacts(client, lab, host, vllm)
     return host
 
@@ -44,7 +44,7 @@ def down(client: docker.DockerClient, lab: config.Config) -> None:
 
 def replace(client: docker.DockerClient, lab: config.Config, names: list[str]) -> None:
     """Throw hosts away and put bare ones in their place, with new ssh host keys, as a reinstallation does."""
-    image = images.host_image(client, lab)
+    image = build_images.host_image(client, lab)
     for name in names:
         hosts.remove_host(client, lab, lab.nodes[name])
         hosts.create_host(client, lab, lab.nodes[name], image)
@@ -54,7 +54,7 @@ def replace(client: docker.DockerClient, lab: config.Config, names: list[str]) -
 def web_ui(client: docker.DockerClient, lab: config.Config) -> None:
     """This machine's engine has the image of Open WebUI, for the one scenario whose bundle holds it."""
     with lock("images"):
-        images.web_ui_image(client, lab)
+        build_images.web_ui_image(client, lab)
 
 
 def state(client: docker.DockerClient, lab: config.Config, arguments: argparse.Namespace) -> None:
@@ -129,11 +129,11 @@ def run(client: docker.DockerClient, lab: config.Config, arguments: argparse.Nam
     elif arguments.command == "state":
         state(client, lab, arguments)
     elif arguments.command == "docker-packages":
-        artefacts.ensure_docker_packages(client, lab, images.host_image(client, lab))
+        artefacts.ensure_docker_packages(client, lab, build_images.host_image(client, lab))
     elif arguments.command == "web-ui":
         web_ui(client, lab)
     elif arguments.command == "driver-packages":
-        artefacts.ensure_driver_packages(client, lab, images.host_image(client, lab))
+        artefacts.ensure_driver_packages(client, lab, build_images.host_image(client, lab))
     else:
         claim()
         if arguments.command == "down":

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.faults import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import hold, load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.signature import require_trusted
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import SERVICE_GROUPS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import SERVICE_GROUPS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, names, reason
 
 display = Display()

@@ -18,21 +18,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.search import search_config
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import (
-    Question,
-    Sources,
-    decide,
-)
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import prepared_by_another
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import (
-    Agreement,
-    Secret,
-    agree,
-    digests,
-    secret_digests,
-    secrets_of_run,
-)
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import (
     CODE,
     asked_by_decision,
     bundled,
@@ -46,14 +32,32 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work impo
     whole_run,
     with_secrets,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import (
+    DecisionInput,
+    Readers,
+    decide,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import alias_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import (
+    Agreement,
+    Secret,
+    agree,
+    digests,
+    secret_digests,
+    secrets_of_run,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import (
+    OWN_KEY,
+    REPLICA_KEY,
+    ControllerSecrets,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import (
     Gateways,
     Secrets,
     decide_gateways,
     served_name,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import OWN_KEY, REPLICA_KEY, Shelf
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import (
     GROUP,
     PASSWORD,
@@ -166,8 +170,8 @@ class ActionModule(ActionBase):
         }
         found = to_do(deployments, asked, records, lost)
         options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
-        twice = prepared_by_another(hosts, fleet["localhost"]["llm_inventory"].get("names") or {})
-        idle = left_out(hosts, found, options_of_run, twice=twice, asked=asked)
+        aliases = alias_hosts(hosts, fleet["localhost"]["llm_inventory"].get("names") or {})
+        idle = left_out(hosts, found, options_of_run, aliases=aliases, asked=asked)
         heads = {name: members[name]["head"] for name in deployments}
         order = rolling(
             deployments,
@@ -201,11 +205,13 @@ class ActionModule(ActionBase):
             section["work"] = role_differs("gateway", section["asked"], records)
             section["needed"] = walk or bool(section["work"])
 
-    def _question(self, fleet: Fleet, task_vars: Any, earlier: Mapping[str, Any], lang: str, reports: str) -> Question:
+    def _question(
+        self, fleet: Fleet, task_vars: Any, earlier: Mapping[str, Any], lang: str, reports: str
+    ) -> DecisionInput:
         playing = [host for host in fleet.playing if host != "localhost"]
         deployments = fleet["localhost"]["llm_inventory"]["deployments"]
         members = [host for deployment in deployments.values() for host in deployment["hosts"]]
-        return Question(
+        return DecisionInput(
             deployments=deployments,
             variables=fleet,
             playing=playing,
@@ -224,7 +230,7 @@ class ActionModule(ActionBase):
             names=fleet["localhost"]["llm_inventory"].get("names") or {},
         )
 
-    def _sources(self, fleet: Fleet, lang: str) -> Sources:
+    def _sources(self, fleet: Fleet, lang: str) -> Readers:
         """What is read on the controller when it is needed."""
 
         def text(path: str) -> str:
@@ -234,7 +240,7 @@ class ActionModule(ActionBase):
             read: dict[str, Any] = json.loads(text(path))
             return read
 
-        return Sources(
+        return Readers(
             lambda bundle: known_records(bundle, lang),
             config,
             text,
@@ -243,7 +249,7 @@ class ActionModule(ActionBase):
         )
 
     def _agreements(
-        self, fleet: Fleet, sections: Mapping[str, Mapping[str, Any]], question: Question
+        self, fleet: Fleet, sections: Mapping[str, Mapping[str, Any]], question: DecisionInput
     ) -> list[tuple[Secret, Agreement]]:
         """What becomes of every secret that a host of this run needs; nothing is written."""
 
@@ -255,7 +261,7 @@ class ActionModule(ActionBase):
         return [(secret, agree(secret, question.language)) for secret in found]
 
     def _gateways(
-        self, fleet: Fleet, decided: Mapping[str, Any], question: Question
+        self, fleet: Fleet, decided: Mapping[str, Any], question: DecisionInput
     ) -> tuple[dict[str, dict[str, Any]], list[dict[str, str]]]:
         """The section of each gateway, and what is to be refused; nothing where there is no gateway."""
         clients = question.services["clients"]
@@ -266,14 +272,14 @@ class ActionModule(ActionBase):
         looked_at = any("llm_records" in (fleet[host].get("ansible_facts") or {}) for host in clients)
         write = write_private if looked_at and not self._task.check_mode else None
         now = datetime.datetime.now(datetime.UTC)
-        shelf = Shelf(folder, fleet, self._loader.path_dwim, write, now, question.language)
-        replica_key, own_key = (functools.partial(shelf.secret, name) for name in (REPLICA_KEY, OWN_KEY))
+        store = ControllerSecrets(folder, fleet, self._loader.path_dwim, write, now, question.language)
+        replica_key, own_key = (functools.partial(store.secret, name) for name in (REPLICA_KEY, OWN_KEY))
 
         def web_ui(host: str) -> dict[str, str]:
             """The secrets of the web page. The password of its first account is made as well, and told to nobody."""
             if fleet[host].get(PASSWORD) is None:
-                shelf.secret(PASSWORD)
-            return {name: shelf.secret(name) for name in (WEB_UI_KEY, SESSION_KEY)}
+                store.secret(PASSWORD)
+            return {name: store.secret(name) for name in (WEB_UI_KEY, SESSION_KEY)}
 
         addresses = {host: str(section.get("address") or "") for host, section in decided["hosts"].items()}
         return decide_gateways(
@@ -287,5 +293,5 @@ class ActionModule(ActionBase):
                 renew=str(fleet["localhost"]["llm_rotate_secrets"]) == "gateway",
                 web_ui=[host for host in fleet.groups.get(GROUP) or [] if host in clients],
             ),
-            Secrets(shelf.key, replica_key, own_key, shelf.certificate_problems, shelf.certificate, web_ui, shelf.lost),
+            Secrets(store.key, replica_key, own_key, store.certificate_problems, store.certificate, web_ui, store.lost),
         )

@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.crash_loop import SAME_ENDS, CrashLoop
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.starting import Starting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.start_progress import StartProgress
 
 display = Display()
 # Between two questions, and between two looks at the log.
@@ -41,7 +41,9 @@ class ActionModule(ActionBase):
         began = time.monotonic()
         looked = began - LOOK_SECONDS
         expected = (options["reading_seconds"], options["last_seconds"])
-        starting = Starting(options["name"], task_vars["inventory_hostname"], began, *expected, options["language"])
+        starting = StartProgress(
+            options["name"], task_vars["inventory_hostname"], began, *expected, options["language"]
+        )
         loop, cause = CrashLoop(), ""
         while True:
             # An answer may take long, so it is the clock that ends it.

@@ -12,7 +12,7 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import candidates
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import candidates
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import BASE_PYTHON, RUNTIME, VENV
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import SECRETS, kept, standing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_offset

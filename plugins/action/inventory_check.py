@@ -14,10 +14,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import prelo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.bundle import read_bundles
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.duplicate_groups import named_twice
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP, SERVICE_GROUPS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line import OneLine, one_line
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import ROOT_GROUP, SERVICE_GROUPS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.read import Variables, short
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.twice import named_twice
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse, refuse_fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
     LANGUAGES,

@@ -18,16 +18,20 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIF
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.decide import held_images
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on, prepared_by_another
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import (
     bundled,
     code_digest,
     digest,
     variables_of,
     whole_run,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import alias_hosts, names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import GRAFANA_PASSWORD, JOURNAL, Shelf
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import (
+    GRAFANA_PASSWORD,
+    JOURNAL,
+    ControllerSecrets,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
@@ -47,7 +51,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.grafana import grafana, provisioning
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import central, senders
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.receivers import endpoints
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import endpoint
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import endpoint, targets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.work import asked, sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
 
@@ -73,21 +77,23 @@ class ActionModule(ActionBase):
         members = [host for deployment in deployments.values() for host in deployment["hosts"]]
         of_host = {host: name for name, deployment in deployments.items() for host in deployment["hosts"]}
         # A machine has one exporter, under the first of its names. Where the site has its own, nothing of the role's measures GPUs.
-        others = prepared_by_another(members, names)
+        others = alias_hosts(members, names)
         machines = [
             host for host in members if host not in others and is_true(fleet[host]["monitoring_exporter_enabled"])
         ]
         gpus = self._gpu_exporters(machines, fleet, lang)
         decided = {
             "files": files(
-                deployments,
-                fleet,
-                collectors,
-                executors,
+                targets(
+                    deployments,
+                    fleet,
+                    collectors,
+                    executors,
+                    fleet.groups.get("llm_gateway") or [],
+                    exporters(gpus),
+                ),
                 watching,
                 lang,
-                fleet.groups.get("llm_gateway") or [],
-                exporters(gpus),
             ),
             **exporters_and_collectors(deployments, fleet, collectors, resolved),
             "figures": self._figures(deployments, fleet, collectors, controller),
@@ -105,7 +111,7 @@ class ActionModule(ActionBase):
         sending = senders(mine, fleet)
         journal = central(sending, fleet, collectors, self._certificates(fleet)) if sending else {"hosts": {}}
         # One machine sends one journal, whatever names it has.
-        second = prepared_by_another(sending, names)
+        second = alias_hosts(sending, names)
         journal["senders"] = [host for host in sending if host not in second]
         decided["journal"] = journal
         to, sent = {**journal, "hosts": {}, "senders": []}, journal["hosts"]
@@ -127,8 +133,8 @@ class ActionModule(ActionBase):
         wanted = asked(decided, collectors, said, {**settings, "grafana": shown}, rules)
         records = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in wanted}
         walk = is_true(controller["llm_full_check"]) or not whole_run(task_vars)
-        twice = prepared_by_another([host for host in wanted if host in fleet.selected], names)
-        hosts = sections(wanted, records, code_digest(), walk, set(members) <= set(fleet.selected), twice)
+        aliases = alias_hosts([host for host in wanted if host in fleet.selected], names)
+        hosts = sections(wanted, records, code_digest(), walk, set(members) <= set(fleet.selected), aliases)
         return {**result, "changed": False, **decided, "hosts": hosts}
 
     def _gpu_exporters(self, hosts: Sequence[str], fleet: Fleet, lang: str) -> dict[str, dict[str, Any]]:
@@ -168,10 +174,10 @@ class ActionModule(ActionBase):
                 raise AnsibleActionFail(render([problem("grafana_not_bundled", lang, **values)], lang))
         # What is made before the host was looked at is not kept, since another controller may have set it up.
         if not watching.get("monitoring_grafana_admin_password") and on_host is not None:
-            shelf = self._shelf(fleet)
-            if on_host and not shelf.kept(GRAFANA_PASSWORD):
-                shelf.keep(GRAFANA_PASSWORD, on_host + "\n")
-            shelf.secret(GRAFANA_PASSWORD)
+            store = self._store(fleet)
+            if on_host and not store.kept(GRAFANA_PASSWORD):
+                store.keep(GRAFANA_PASSWORD, on_host + "\n")
+            store.secret(GRAFANA_PASSWORD)
         own = endpoint(str(watching["monitoring_listen_address"]), 9090)
         read = provisioning(str(watching["monitoring_dir"]), own, int(watching["monitoring_interval_seconds"]))
         password = self._secrets(fleet) / GRAFANA_PASSWORD
@@ -180,10 +186,12 @@ class ActionModule(ActionBase):
     def _secrets(self, fleet: Fleet) -> Path:
         return Path(self._loader.path_dwim(str(fleet["localhost"].get("llm_secrets_dir") or "")))
 
-    def _shelf(self, fleet: Fleet) -> Shelf:
+    def _store(self, fleet: Fleet) -> ControllerSecrets:
         """What the controller keeps. Check mode writes nothing."""
         write = None if self._task.check_mode else write_private
-        return Shelf(self._secrets(fleet), fleet, self._loader.path_dwim, write, datetime.datetime.now(datetime.UTC))
+        return ControllerSecrets(
+            self._secrets(fleet), fleet, self._loader.path_dwim, write, datetime.datetime.now(datetime.UTC)
+        )
 
     def _figures(
         self,
@@ -215,7 +223,7 @@ class ActionModule(ActionBase):
 
     def _certificates(self, fleet: Fleet) -> Callable[[str, Sequence[str]], Mapping[str, Any]]:
         """What makes the certificates of journals on the controller, or finds those that were made."""
-        return partial(self._shelf(fleet).signed, JOURNAL)
+        return partial(self._store(fleet).signed, JOURNAL)
 
     def _text(self, path: str) -> str:
         """The content of a file of rules, looked for where ansible.builtin.copy looks for it."""

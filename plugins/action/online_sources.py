@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 from ansible_collections.baremetal.llm.plugins.module_utils._download import make_opener
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.online import learn, online_wanted
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.online import Registries, learn, online_wanted
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online, manifest_folder
@@ -46,8 +46,7 @@ class ActionModule(ActionBase):
                     os.path.expanduser(folder),
                     wanted,
                     self._settings(said),
-                    said["llm_registry_mirrors"],
-                    said["bundle_registry_credentials"],
+                    Registries(said["llm_registry_mirrors"], said["bundle_registry_credentials"]),
                     display.display,
                     is_true(said["bundle_update_enabled"]),
                     lang,

@@ -12,9 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records, load_records
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import prepared_by_another
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import (
     CODE,
     EARLY_STAGES,
     asked_by_variables,
@@ -22,6 +20,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work impo
     left_out,
     to_do,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import alias_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet, HostVariables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
@@ -89,8 +89,8 @@ class ActionModule(ActionBase):
         records_of = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in hosts}
         found = to_do({"": hosts}, asked, records_of)
         options_of_run = {**task_vars, "llm_full_check": fleet["localhost"]["llm_full_check"]}
-        twice = prepared_by_another(hosts, names)
-        return asked, left_out(hosts, found, options_of_run, EARLY_STAGES, twice, asked), images
+        aliases = alias_hosts(hosts, names)
+        return asked, left_out(hosts, found, options_of_run, EARLY_STAGES, aliases, asked), images
 
     def check(self, task_vars: Mapping[str, Any], lang: str) -> dict[str, Any]:
         """All that is wrong with the hosts of the deployments that this run is about."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import secret_digests
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import (
     CODE,
     whole_run,
     with_secrets,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import secret_digests
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 
 

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prints the report of a playbook as plain lines; its words come from plugin_utils/reports/run.py."""
+"""Prints the report of a playbook as plain lines; its words come from plugin_utils/reports/summary.py."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import KEYS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import KEYS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import gpu_exporters, groups
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import latest_benchmarks
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.starts import first_start
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.start_history import first_start
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.summary import Run, report_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.use_it import Address
 
 
@@ -42,37 +42,37 @@ class ActionModule(ActionBase):
         heads = [deployment["head"] for deployment in deployments.values()]
         gateways = (controller.get("llm_decision") or {}).get("gateways") or {}
         starts = Path(str(controller["llm_report_dir"]), "starts.json")
-        lines = report_lines(
-            controller["llm_stages"],
-            deployments,
-            decided.get("plans") or {},
-            {head: fleet[head].get("llm_serving") or {} for head in heads},
-            lang,
-            {head: fleet[head].get("llm_collective") or {} for head in heads},
-            decided.get("networks") or {},
-            controller.get("llm_work") or {},
-            decided.get("secrets") or [],
-            {
-                host: section if "_web_ui_answered" in fleet[host] else {**section, "web_ui": {}}
-                for host, section in gateways.items()
-                if "_gateway_answered" in fleet[host]
-            },
-            {
+        run = Run(
+            stages=controller["llm_stages"],
+            deployments=deployments,
+            plans=decided.get("plans") or {},
+            networks=decided.get("networks") or {},
+            serving={head: fleet[head].get("llm_serving") or {} for head in heads},
+            collective={head: fleet[head].get("llm_collective") or {} for head in heads},
+            benchmarks={
                 head: latest_benchmarks(Path(folder))
                 for head in heads
                 if (folder := fleet[head].get("vllm_benchmark_dir"))
             },
-            {
+            starts={
                 head: {**start, "first": first_start(starts, head, str(start["cache"]), float(start["seconds"]))}
                 for head in heads
                 if (start := fleet[head].get("_vllm_new_start"))
             },
-            (decided.get("rolling") or {}).get("meanwhile") or {},
-            groups(self._gpu_exporters(fleet, hosts, controller, lang)),
+            meanwhile=(decided.get("rolling") or {}).get("meanwhile") or {},
+            work=controller.get("llm_work") or {},
+            secrets=decided.get("secrets") or [],
+            gateways={
+                host: section if "_web_ui_answered" in fleet[host] else {**section, "web_ui": {}}
+                for host, section in gateways.items()
+                if "_gateway_answered" in fleet[host]
+            },
+            gpu_exporters=groups(self._gpu_exporters(fleet, hosts, controller, lang)),
             addresses=self._addresses(fleet, deployments, decided.get("plans") or {}, gateways),
             written=[os.path.join(str(controller["llm_report_dir"]), name) for name in ("plan.html", "report.txt")],
             one_line=bool(controller["llm_inventory"].get("one_line")),
         )
+        lines = report_lines(run, lang)
         Display().display("\n" + "\n".join(lines) + "\n")
         if not self._task.check_mode:
             # For who did not see it.

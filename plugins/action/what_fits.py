@@ -12,8 +12,8 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line import host_names
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import ROOT_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse, refuse_fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, problem, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import declared_gpus, read_fleet, said_fleet

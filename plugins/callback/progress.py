@@ -44,7 +44,7 @@ from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.running import Running
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.progress import Progress
 
 # How many times in such an interval the tasks are looked at: a line is late by one of these parts at most.
 LOOKS = 12
@@ -59,7 +59,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc,unused-ignore]
     CALLBACK_NEEDS_ENABLED = True
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        self.running = Running(
+        self.running = Progress(
             float(self.get_option("every_seconds")), self.get_option("language") or language_of(os.environ)
         )
         self.over = threading.Event()

@@ -43,7 +43,7 @@ _raw:
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import (
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import (
     former_hosts,
     service_hosts,
     stage_hosts,

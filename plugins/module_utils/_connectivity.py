@@ -415,12 +415,11 @@ def _become_daemon(listener: Listener, seconds: float) -> None:
 class Prober:
     """Connects to all others, one network after the other."""
 
-    def __init__(self, host: str, token: str, addresses: Mapping[str, str], timeout: float, stream: float) -> None:
+    def __init__(self, host: str, token: str, addresses: Mapping[str, str], timeout: float) -> None:
         self.host = host
         self.token = token
         self.addresses = addresses
         self.timeout = timeout
-        self.stream_seconds = stream
 
     def connect(self, network: str, address: str, port: int) -> socket.socket:
         channel = socket.socket(_family(address), socket.SOCK_STREAM)
@@ -488,7 +487,7 @@ class Prober:
                             pass  # no route, refused, larger than the device takes: it does not arrive, and that is recorded
                 time.sleep(0.02)  # a burst may be lost where nothing else would
 
-    def stream(self, network: str, peer: str, address: str, port: int) -> tuple[float | None, str]:
+    def stream(self, network: str, peer: str, address: str, port: int, seconds: float) -> tuple[float | None, str]:
         """Megabits a second that one connection carries to a peer, as that one counts them."""
         try:
             with self.connect(network, address, port) as channel:
@@ -500,7 +499,7 @@ class Prober:
                     return None, "timeout"
                 channel.settimeout(self.timeout)
                 block = bytes(_CHUNK)
-                sent, deadline = 0, time.monotonic() + self.stream_seconds
+                sent, deadline = 0, time.monotonic() + seconds
                 while sent < _STREAM_BYTES and time.monotonic() < deadline:
                     sent += channel.send(block)
                 channel.shutdown(socket.SHUT_WR)
@@ -530,16 +529,15 @@ def probe(
     addresses: Mapping[str, str],
     peers: Sequence[Mapping[str, Any]],
     mtus: Mapping[str, int],
-    stream_to: Sequence[str] = (),
-    timeout: float = 3.0,
-    stream_seconds: float = 0.3,
+    timeout: float,
+    streams: Mapping[str, float],
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Per network and peer: milliseconds of a connection, megabits a second, and what failed on which port.
 
     A peer is ``{host, addresses: {network: address}, port, mtus: {network: bytes}, held: {variable: {network: {port, answers}}}}``,
-    most of it as its ``start_listener`` returned it.
+    most of it as its ``start_listener`` returned it. ``streams`` says how many seconds are streamed to which peers.
     """
-    prober = Prober(host, token, addresses, timeout, stream_seconds)
+    prober = Prober(host, token, addresses, timeout)
     result: dict[str, dict[str, dict[str, Any]]] = {}
     with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
         waiting = {}
@@ -569,10 +567,10 @@ def probe(
                 result[network][name]["milliseconds"] = round(took, 2)
     by_name = {str(peer["host"]): peer for peer in peers}
     for network, reached in result.items():
-        for name in stream_to:
+        for name, seconds in streams.items():
             if name in reached and "dynamic" not in reached[name]["failed"]:
                 peer = by_name[name]
-                rate, wrong = prober.stream(network, name, peer["addresses"][network], int(peer["port"]))
+                rate, wrong = prober.stream(network, name, peer["addresses"][network], int(peer["port"]), seconds)
                 reached[name].update(mbps=rate, stream=wrong)
     return result
 

@@ -166,9 +166,8 @@ def main() -> None:
         given["addresses"],
         given["peers"],
         given["mtus"],
-        stream_partners(names, given["host"]),
         given["timeout_seconds"],
-        given["stream_seconds"],
+        dict.fromkeys(stream_partners(names, given["host"]), given["stream_seconds"]),
     )
     module.exit_json(changed=False, reached=reached)
 

@@ -53,7 +53,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/monitoring/rules.py", r" by \("),
     ("plugins/plugin_utils/monitoring/consoles.py", r"^body\{|^<|^\{\{ if "),
     # A line of figures under the names that NCCL's own tests give them.
-    ("plugins/plugin_utils/reports/run.py", r"algbw .* busbw"),
+    ("plugins/plugin_utils/reports/summary.py", r"algbw .* busbw"),
     # A host's own words: the catalogue's message quotes them beside the code.
     (
         "plugins/module_utils/_gpu.py",

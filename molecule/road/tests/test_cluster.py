@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import testinfra
 import yaml
+from jsonschema import Draft202012Validator
 
 from lab.config import STATE, load
+from tests.support.schema import host_schema
 
 CHECKOUT = Path(__file__).parents[3]
 HOSTS = ["node1", "node2", "node3"]
@@ -33,6 +35,13 @@ def interface_of(host: Any) -> str:
     addresses = json.loads(host.check_output("ip -json -4 address"))
     (name,) = [one["ifname"] for one in addresses for own in one["addr_info"] if own["local"] == DATA[name_of(host)]]
     return str(name)
+
+
+def test_what_was_decided_has_the_fields_of_its_types() -> None:
+    hosts = json.loads((STATE / "reports/decision.json").read_text(encoding="utf-8"))["hosts"]
+    assert sorted(hosts) == HOSTS
+    schema = Draft202012Validator(host_schema())
+    assert [f"{name}: {error.message}" for name in HOSTS for error in schema.iter_errors(hosts[name])] == []
 
 
 def containers_of(host: Any) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_compress import COMPRESSIONS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import check_images
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import wanted
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import Wishes, wanted
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import ray_images
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, render
 
@@ -26,11 +26,11 @@ def decide(
 ) -> dict[str, Any]:
     """What the bundle has to hold, as ``wanted`` says it, and what follows from it.
 
-    `wishes` are arguments of ``wanted``; `records` what the bundle holds already. Added are ``ray_images`` (the images that have to hold
+    `wishes` are the fields of ``Wishes``; `records` what the bundle holds already. Added are ``ray_images`` (the images that have to hold
     Ray), ``archive`` (where the images go), ``other_archives`` (where they would go in other forms) and ``known_images`` (what
     is known of the images that the bundle holds).
     """
-    found = wanted(deployments, hostvars, lang=lang, **wishes)
+    found = wanted(deployments, hostvars, Wishes(**wishes), lang)
     paths = {name: f"images/images{form.suffix}" for name, form in COMPRESSIONS.items()}
     return {
         **found,

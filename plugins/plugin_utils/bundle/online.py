@@ -14,6 +14,7 @@ import os
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -79,12 +80,19 @@ def online_wanted(
     return {"images": images, "models": models, "problems": list(dict.fromkeys(problems))}
 
 
+@dataclass(frozen=True)
+class Registries:
+    """Where images come from: mirrors by registry, and by registry who asks (``username``, ``password``)."""
+
+    mirrors: Mapping[str, Sequence[str]]
+    credentials: Mapping[str, Mapping[str, str]]
+
+
 def learn(
     folder: str,
     wanted: Mapping[str, Any],
     settings: Settings,
-    mirrors: Mapping[str, Sequence[str]],
-    credentials: Mapping[str, Mapping[str, str]],
+    registries: Registries,
     say: Say,
     update: bool = False,
     lang: str = "en",
@@ -99,7 +107,9 @@ def learn(
     for one in wanted["images"]:
         reference = str(one["reference"])
         try:
-            found = known.get(reference) or registry.resolve(reference, settings.opener, mirrors, credentials)
+            found = known.get(reference) or registry.resolve(
+                reference, settings.opener, registries.mirrors, registries.credentials
+            )
             images[reference] = {**one, **found}
         except CodedError as error:
             problems.append(error)

@@ -12,6 +12,7 @@ import fnmatch
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_compress as bundle_compress
@@ -75,18 +76,27 @@ _HUB_SOURCE = re.compile(r"(huggingface|modelscope):[\w.-]+/[\w.-]+(@[\w./-]+)?"
 Item = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Wishes:
+    """What whoever makes a bundle asks for beside what the deployments need: the variables ``bundle_*``."""
+
+    images: Sequence[Mapping[str, Any]] = ()
+    artefacts: Sequence[Mapping[str, Any]] = ()
+    # Such as debian-12; kernels as `uname -r` has them; wheels as pip takes them.
+    systems: Sequence[str] = ()
+    kernels: Sequence[str] = ()
+    wheels: Sequence[str] = ()
+    venvs: Sequence[Mapping[str, Any]] = ()
+    # Where models come from of which ``model_sources`` says nothing: huggingface or modelscope.
+    hub: str = "huggingface"
+    model_sources: Mapping[str, str] = field(default_factory=dict)
+    compression: str = bundle_compress.AUTO
+
+
 def wanted(
     deployments: Mapping[str, Mapping[str, Any]],
     hostvars: Mapping[str, Mapping[str, Any]],
-    images: Sequence[Mapping[str, Any]] = (),
-    artefacts: Sequence[Mapping[str, Any]] = (),
-    systems: Sequence[str] = (),
-    kernels: Sequence[str] = (),
-    wheels: Sequence[str] = (),
-    venvs: Sequence[Mapping[str, Any]] = (),
-    hub: str = "huggingface",
-    model_sources: Mapping[str, str] | None = None,
-    compression: str = bundle_compress.AUTO,
+    wishes: Wishes,
     lang: str = "en",
 ) -> dict[str, Any]:
     """``{images, compression, items, hosts, problems}``: what the bundle has to hold, in which form the images travel, for how many hosts,
@@ -94,7 +104,7 @@ def wanted(
     hosts = {host: hostvars[host] for entry in deployments.values() for host in entry["hosts"]}
     heads = [hostvars[entry["head"]] for entry in deployments.values()]
     problems: list[str] = []
-    named = {str(artefact["kind"]) for artefact in artefacts}
+    named = {str(artefact["kind"]) for artefact in wishes.artefacts}
     items: list[Item] = []
     if "driver" not in named:
         items += _drivers(hosts, problems, lang)
@@ -102,15 +112,15 @@ def wanted(
         items += _engines(hosts)
     if "nvidia_container_toolkit" not in named:
         items += _toolkits(hosts)
-    items += _packages(hosts, artefacts, systems, kernels, problems, lang)
-    if wheels:
-        items += _wheels(systems, wheels)
-    items += environments.items(heads, venvs, systems, problems, lang)
-    items += model_items(heads, artefacts, hub, model_sources or {}, problems, lang)
+    items += _packages(hosts, wishes.artefacts, wishes.systems, wishes.kernels, problems, lang)
+    if wishes.wheels:
+        items += _wheels(wishes.systems, wishes.wheels)
+    items += environments.items(heads, wishes.venvs, wishes.systems, problems, lang)
+    items += model_items(heads, wishes.artefacts, wishes.hub, wishes.model_sources, problems, lang)
     return {
-        "images": image_items(heads, images, images_beside(hosts, hostvars)),
-        "compression": _compression(compression, _engine_versions(hosts, artefacts), problems, lang),
-        "items": [dict(artefact) for artefact in artefacts] + items,
+        "images": image_items(heads, wishes.images, images_beside(hosts, hostvars)),
+        "compression": _compression(wishes.compression, _engine_versions(hosts, wishes.artefacts), problems, lang),
+        "items": [dict(artefact) for artefact in wishes.artefacts] + items,
         "hosts": len(hosts),
         "problems": list(dict.fromkeys(problems)),
     }

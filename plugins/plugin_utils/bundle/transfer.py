@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     CHUNK_BYTES,
@@ -52,6 +52,13 @@ Add = Callable[[int], None]
 Say = Callable[[str], None]
 
 
+class Reporter(NamedTuple):
+    """Who hears of a copy: of bytes as they go, and of each file that is complete, by its size."""
+
+    add: Add
+    copied: Add = lambda size: None
+
+
 def send(options: Mapping[str, Any], say: Say, check: bool) -> dict[str, Any]:
     """Export a bundle, as the action plugin bundle_transfer is asked to."""
     target, checks = options["export"], options["checks"]
@@ -63,7 +70,7 @@ def send(options: Mapping[str, Any], say: Say, check: bool) -> dict[str, Any]:
     )
     notes, limit = _Notes(checks, target, seen), options["split_mib"] * MIB
     try:
-        copied = export(options["bundle"], records, target, limit, seen, progress.add, check, notes.add)
+        copied = export(options["bundle"], records, target, limit, seen, Reporter(progress.add, notes.add), check)
     finally:
         if not check:
             notes.write()
@@ -90,7 +97,7 @@ def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dic
     )
     notes = _Notes(checks, bundle, seen)
     try:
-        copied = bring_in(folders, records, bundle, seen, progress.add, check, notes.add)
+        copied = bring_in(folders, records, bundle, seen, Reporter(progress.add, notes.add), check)
         artefacts = [] if home else script.adopt(folders, plan, bundle, warn, lang, check)
     finally:
         if not check:
@@ -170,14 +177,12 @@ def export(
     target: str,
     limit: int,
     seen: dict[str, Any],
-    add: Add,
+    report: Reporter,
     check: bool = False,
-    copied: Add = lambda size: None,
 ) -> list[str]:
     """Copy a bundle to a folder, files of more than `limit` bytes in parts. Returns what was copied, or would be.
 
-    `seen` (path -> last check) is brought up to date and `copied` is called with the size of each file that is complete; what is there already is
-    not copied again.
+    `seen` (path -> last check) is brought up to date; what is there already is not copied again.
     """
     split = planned_parts(records, limit)
     wanted: list[tuple[Record, str, int, int]] = []
@@ -190,7 +195,7 @@ def export(
         one for one in wanted if not _there(os.path.join(target, one[1]), one[1], one[3], _whole(one[0], one[1]), seen)
     ]
     for _record, _name, _start, size in [one for one in wanted if one not in todo]:
-        add(size)
+        report.add(size)
     changed = [name for _record, name, _start, _size in todo]
     if check:
         return changed
@@ -200,12 +205,12 @@ def export(
         if source is None or not os.path.isfile(source):
             raise Refused("bundle_not_a_file", path=record["path"], bundle=bundle)
         full = os.path.join(target, name)
-        digest = _copy([(source, start, size)], full, add)
+        digest = _copy([(source, start, size)], full, report.add)
         if name == record["path"] and digest != record["sha256"]:
             os.unlink(full)
             raise Refused("transfer_differs", path=name, bundle=bundle)
         seen[name] = {"sha256": digest, "mark": fingerprint(full)}
-        copied(size)
+        report.copied(size)
     parts: Parts = {
         path: [{"path": name, "size": size, "sha256": seen[name]["sha256"]} for name, size in pieces]
         for path, pieces in split.items()
@@ -292,13 +297,12 @@ def bring_in(
     records: Sequence[Record],
     bundle: str,
     seen: dict[str, Any],
-    add: Add,
+    report: Reporter,
     check: bool = False,
-    copied: Add = lambda size: None,
 ) -> list[str]:
     """Copy what a bundle lacks from the folders (disks), parts put together, everything checked. Returns what was brought.
 
-    `seen` (path -> last check) is brought up to date, and `copied` is called with the size of each file that is complete.
+    `seen` (path -> last check) is brought up to date.
     Refused names all files that are on none of the disks, and all parts that are damaged.
     """
     parts = read_parts(folders)
@@ -308,7 +312,7 @@ def bring_in(
         if full is None:
             raise Refused("bundle_link", path=record["path"], bundle=bundle)
         if _there(full, record["path"], record["size"], record["sha256"], seen):
-            add(record["size"])
+            report.add(record["size"])
             continue
         pieces, lacking = _pieces(folders, record, parts)
         missing += lacking
@@ -320,10 +324,10 @@ def bring_in(
     _require_room(bundle, {record["path"]: record["size"] for record, _full, _pieces in todo}, "llm_bundle_dir")
     wrong = []
     for record, full, pieces in todo:
-        digest = _copy(pieces, full, add)
+        digest = _copy(pieces, full, report.add)
         if digest == record["sha256"]:
             seen[record["path"]] = {"sha256": digest, "mark": fingerprint(full)}
-            copied(record["size"])
+            report.copied(record["size"])
             continue
         os.unlink(full)
         wrong += _damaged(record, pieces, parts)

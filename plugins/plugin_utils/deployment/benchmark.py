@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import SECURITY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
@@ -13,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import model_volumes, secrets_volume
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SECRETS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Benchmark
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import pools
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import run_once, unit_environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, language, message
@@ -23,7 +23,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
 MEMORY = "8g"
 
 
-def benchmark_section(member: Member) -> dict[str, Any]:
+def benchmark_section(member: Member) -> Benchmark:
     """vLLM's own benchmark of the server, from a container or a unit beside it: what that takes of memory is not the server's."""
     mine = member.variables
     tokens = {name: int(mine[f"vllm_benchmark_{name}_tokens"]) for name in ("input", "output")}

@@ -16,6 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Collective, Links
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import (
     run_limits,
     run_once,
@@ -28,7 +29,7 @@ SECONDS = 180
 _WITH_VARIABLES = 'while IFS= read -r variable || [ -n "$variable" ]; do export "$variable"; done; exec "$@"'
 
 
-def collective_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
+def collective_section(member: Member, environment: Mapping[str, Any]) -> Collective:
     """The all-reduce over every rank, run once as the service's containers or units are all the time."""
     nodes = member.deployment.plan["nodes"]
     ranks: list[int] = next((node["ranks"] for node in nodes if node["host"] == member.host), [])
@@ -44,7 +45,7 @@ def collective_section(member: Member, environment: Mapping[str, Any]) -> dict[s
         "hosts": member.deployment.planned,
         "program": program,
         # The environment may hold secrets: it comes through standard input, and is on no command line.
-        "environment": unit_environment(member, environment, {}) if venv else environment,
+        "environment": unit_environment(member, environment, {}) if venv else dict(environment),
         "command": [*(_run(member, program) if venv else _docker_run(member, environment, program)), *where, *numbers],
         **_links(member),
     }
@@ -71,7 +72,7 @@ def _run(member: Member, program: str) -> list[str]:
     return [*begun, "/bin/bash", "-c", _WITH_VARIABLES, "bash", str(member.variables[PYTHON]), program]
 
 
-def _links(member: Member) -> dict[str, Any]:
+def _links(member: Member) -> Links:
     """What the slowest link between the hosts claims to carry, or on one host the GPUs' own; None where no driver says."""
     planned = member.deployment.planned
     fabric = (member.variables.get("ansible_facts") or {}).get("llm_gpu_fabric") or {}

@@ -12,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import CACHES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 
 # A program in a container gets no rights that it was not started with, such as those of a setuid program.
@@ -21,7 +22,7 @@ RDMA_DEVICES = "/dev/infiniband:/dev/infiniband"
 
 def container(
     member: Member, environment: Mapping[str, Any], entrypoint: list[str], command: list[str], volumes: list[str]
-) -> dict[str, Any]:
+) -> Container:
     """What differs between hosts and containers; the rest stands in the tasks."""
     return {
         "image": member.deployment.image,

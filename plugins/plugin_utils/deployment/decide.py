@@ -22,11 +22,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices i
     own_gpus,
     with_own_gpus,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import (
-    candidates,
-    environment_section,
-    held,
-)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
     gpus_of,
     gpus_of_machine,
@@ -42,6 +37,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.model_con
     find_config,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import former, names_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import (
+    candidates,
+    environment_section,
+    held,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
     PYTHON,
     is_made,
@@ -59,7 +59,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty 
 
 
 @dataclass(frozen=True)
-class Question:
+class DecisionInput:
     """What is known when it is decided."""
 
     deployments: Mapping[str, Mapping[str, Any]]
@@ -80,7 +80,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Sources:
+class Readers:
     """What is read on the controller when it is needed."""
 
     # The records of a bundle's manifest; none where there is no bundle.
@@ -95,7 +95,7 @@ class Sources:
     search: Callable[[str], Found] = lambda model: Found(None)
 
 
-def decide(question: Question, sources: Sources) -> dict[str, Any]:
+def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
     """``{plans, networks, hosts, problems}``; ``problems`` are those of every plan that cannot start."""
     concerned = [host for name in _of_run(question) for host in question.deployments[name]["hosts"]]
     added, errors = own_gpus(concerned, question.variables, question.names, gpus_of_machine, question.language)
@@ -194,7 +194,7 @@ def _part_of_gpus(plan: Mapping[str, Any], host: str, variables: Mapping[str, An
     return {DEVICES: device_names(places, list(gpus_of(variables)))} if places else {}
 
 
-def _of_run(question: Question) -> list[str]:
+def _of_run(question: DecisionInput) -> list[str]:
     """The deployments with a host in this run; all of them where no host is looked at."""
     return [
         name
@@ -203,7 +203,7 @@ def _of_run(question: Question) -> list[str]:
     ]
 
 
-def _named(question: Question, host: str) -> dict[str, Any]:
+def _named(question: DecisionInput, host: str) -> dict[str, Any]:
     """What things are called on a host, and what they were called when its machine had more or fewer deployments."""
     mine = names_on(host, question.names)
     host_dir = str(question.variables[host]["llm_host_dir"])
@@ -214,7 +214,7 @@ def _named(question: Question, host: str) -> dict[str, Any]:
     return {"names": {**mine, "folder": host_dir + mine["folder"]}, "former": former(containers, current, host_dir)}
 
 
-def _beside(question: Question, hosts: Sequence[str]) -> dict[str, list[str]]:
+def _beside(question: DecisionInput, hosts: Sequence[str]) -> dict[str, list[str]]:
     """By host the hosts of the other deployments on its machine, whose traffic its firewall has to let through."""
     found: dict[str, list[str]] = {}
     for host in hosts:
@@ -224,7 +224,7 @@ def _beside(question: Question, hosts: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _shared_firewalls(question: Question, hosts: Sequence[str]) -> list[dict[str, str]]:
+def _shared_firewalls(question: DecisionInput, hosts: Sequence[str]) -> list[dict[str, str]]:
     """Machines with several deployments where somebody else's firewall runs, which has one list of rules for all."""
     found = []
     for host in hosts:
@@ -239,7 +239,7 @@ def _shared_firewalls(question: Question, hosts: Sequence[str]) -> list[dict[str
 
 
 def _plan(
-    question: Question,
+    question: DecisionInput,
     asked: Mapping[str, Any],
     inputs: Mapping[str, Any],
     found: Found,
@@ -279,8 +279,8 @@ def _kind(answer: str, serving: Serving) -> str:
 
 
 def _serving(
-    question: Question,
-    sources: Sources,
+    question: DecisionInput,
+    sources: Readers,
     name: str,
     asked: Mapping[str, Any],
     records: Sequence[Mapping[str, Any]],

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import held
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, FREE
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import environment_for
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import environment_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import CAPABILITIES, is_made, is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.version_changes import RAY_IN_IMAGE_LAST
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.environment import PREFIXES

@@ -74,7 +74,7 @@ def names_of_all(
     return found
 
 
-def prepared_by_another(hosts: Sequence[str], known: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def alias_hosts(hosts: Sequence[str], known: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The hosts of a run whose machine is prepared under an earlier name: of each machine the first name of the run stands for it."""
     playing = set(hosts)
     return [

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Probe
 
 
-def probe_section(member: Member, cluster: Sequence[str]) -> dict[str, Any]:
+def probe_section(member: Member, cluster: Sequence[str]) -> Probe:
     """What restarts what is dead, on each host that takes part. On the head it asks for tokens, and says how long a start may take.
 
     ``cluster`` is the command that asks Ray who is in its cluster.

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import ray_volumes
@@ -18,12 +19,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     runtime_section,
     scripts_folder,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, RaySection, Unit
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import (
     run_once,
     unit_environment,
     unit_section,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 
 # Ray gets a twentieth of the host's memory for its objects, within these bounds.
@@ -48,7 +49,7 @@ def object_store_gib(variables: Mapping[str, Any]) -> float:
     return min(max(round(memory_mib / 1024 / OBJECT_STORE_SHARE), least), most)
 
 
-def ray_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
+def ray_section(member: Member, environment: Mapping[str, Any]) -> RaySection:
     gpus = member.deployment.gpus.get(member.host, 0)
     needed = member.deployment.by_ray and gpus > 0
     metrics = _metrics(member) if member.is_head else {}
@@ -77,12 +78,12 @@ def ray_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _container(member: Member, environment: Mapping[str, Any], gpus: int) -> dict[str, Any]:
+def _container(member: Member, environment: Mapping[str, Any], gpus: int) -> Container:
     entrypoint = ["/bin/bash", f"{scripts_folder(member.variables)}/start-ray.sh"]
     return container(member, environment, entrypoint, ray_command(member, gpus), ray_volumes(member))
 
 
-def _unit(member: Member, environment: Mapping[str, Any], gpus: int) -> dict[str, Any]:
+def _unit(member: Member, environment: Mapping[str, Any], gpus: int) -> Unit:
     command = ["/bin/bash", f"{scripts_folder(member.variables)}/start-ray.sh", *ray_command(member, gpus)]
     return unit_section(
         member, "ray", unit_environment(member, environment, {}), command, digest(member.deployment.etc_hosts)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SCRIPTS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Runtime, Secrets
 
 RUNTIME, PYTHON = "vllm_runtime", "vllm_python"
 # On which interpreter a host makes an environment, where nobody has made one for it.
@@ -38,7 +39,7 @@ def scripts_folder(variables: Mapping[str, Any]) -> str:
     return f"{variables['llm_host_dir']}/scripts" if is_venv(variables) else SCRIPTS
 
 
-def runtime_section(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+def runtime_section(variables: Mapping[str, Any], name: str) -> Runtime:
     """How the tasks ask about what has this name as a container or as a unit, whichever of them it is."""
     if not is_venv(variables):
         state = "{{.State.Status}}, restarted {{.RestartCount}} times"
@@ -73,7 +74,7 @@ def runtime_section(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
     }
 
 
-def secrets_section(variables: Mapping[str, Any]) -> dict[str, str]:
+def secrets_section(variables: Mapping[str, Any]) -> Secrets:
     """Who may read the folder of the secrets and what is in it, beside root: the group of the containers, or of the units."""
     # With 2 what others write into the folder belongs to its group.
     return {"mode": "2750", "group": USER} if is_venv(variables) else {"mode": "0750", "group": "root"}

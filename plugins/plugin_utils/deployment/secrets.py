@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._secrets import seal
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import digest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message, names, problem
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import capabilities, container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
@@ -19,15 +20,21 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     runtime_section,
     scripts_folder,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import (
+    Container,
+    Options,
+    ServerSection,
+    SmallFile,
+    Unit,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FILES, FOLDER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import unit_environment, unit_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import digest
 
 # What a server offers outside of /v1 that answers with this: its clients need it, as the probe does.
 KIND_PATHS = {"class": ("/classify",), "pooled": ("/pooling",)}
 
 
-def server_section(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
+def server_section(member: Member, environment: Mapping[str, Any]) -> ServerSection:
     started = member.deployment.launch.get(member.host)
     files = _files(member)
     # Of all that the server reads when it starts: where it is another one, the container or the unit is another one.
@@ -54,7 +61,7 @@ def server_section(member: Member, environment: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def _container(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any]) -> dict[str, Any]:
+def _container(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any]) -> Container:
     command = (started.get("config") or started)["argv"]
     made = container(member, environment, _program(member, "python3"), command, server_volumes(member))
     made["environment"] |= started["environment"]
@@ -69,7 +76,7 @@ def _container(member: Member, environment: Mapping[str, Any], started: Mapping[
     return made
 
 
-def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any], reads: str) -> dict[str, Any]:
+def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any], reads: str) -> Unit:
     command = [*_program(member, str(member.variables[PYTHON])), *(started.get("config") or started)["argv"]]
     places = {
         "LLM_API_KEY_FILE": member.key_file if member.enabled("vllm_api_key_enabled") else "",
@@ -98,13 +105,13 @@ def _api_paths(member: Member) -> list[str]:
     return list(dict.fromkeys(paths))
 
 
-def _files(member: Member) -> list[dict[str, str]]:
+def _files(member: Member) -> list[SmallFile]:
     """The small files that the server is started with, by their places on the host; without content those that are not asked for."""
     folder = f"{member.folder}/scripts/{FOLDER}"
     return [{"path": f"{folder}/{name}", "content": member.deployment.files.get(name, "")} for name in FILES.values()]
 
 
-def _config_file(member: Member, started: Mapping[str, Any]) -> dict[str, Any]:
+def _config_file(member: Member, started: Mapping[str, Any]) -> Options:
     """Where the options lie on the host, and what the file holds: nothing for a release that has them on its command line."""
     path = f"{member.folder}/scripts/{CONFIG_FILE}"
     return {"path": path, "content": (started.get("config") or {}).get("content") or {}}

@@ -17,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import model_folders
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, USER, is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostsFile, Nothing, Unit
 
 # Of containers: what the container toolkit reads. Of Ray: what nobody reads without it.
 _OF_CONTAINERS = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
@@ -76,16 +77,14 @@ def cache_folder(member: Member) -> str:
     return f"{member.folder}/cache/venv-{member.deployment.vllm_version}-{'-'.join(kinds)}"
 
 
-def hosts_file(member: Member) -> dict[str, str]:
+def hosts_file(member: Member) -> HostsFile | Nothing:
     """What the units see in place of /etc/hosts: that of the host, with the names of the ranks, which containers get from the engine."""
     names = member.deployment.etc_hosts if is_venv(member.variables) else {}
     text = "".join(f"{address} {name}\n" for name, address in names.items())
     return {"path": f"{member.folder}/scripts/hosts", "text": text} if text else {}
 
 
-def unit_section(
-    member: Member, kind: str, environment: Mapping[str, str], command: Sequence[str], reads: str
-) -> dict[str, Any]:
+def unit_section(member: Member, kind: str, environment: Mapping[str, str], command: Sequence[str], reads: str) -> Unit:
     """The unit of ``ray`` or ``vllm`` with its environment, which may hold secrets and is therefore no part of the unit's text.
 
     ``reads`` is a digest of what the program reads when it starts: another content is another unit, which is started anew.

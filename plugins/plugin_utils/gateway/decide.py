@@ -116,7 +116,7 @@ class Secrets:
     own_key: Callable[[], str]
     # What is wrong with a host's own certificate.
     problems: Callable[[str], Sequence[dict[str, str]]]
-    # The certificate of a host for these names, as gateway/shelf.py describes it.
+    # The certificate of a host for these names, as gateway/controller_secrets.py describes it.
     certificate: Callable[[str, Sequence[str]], Mapping[str, Any]]
     # Of the web page on a host, by name: the key with which it asks, and with what it signs its sessions.
     web_ui: Callable[[str], Mapping[str, str]] = lambda host: {}

@@ -23,7 +23,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, RUNTIME, VENV
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP as PAGE_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import IMAGE, WISH
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, is_unresolved, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import DCGM, gpu_exporter, refusal

@@ -20,12 +20,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.deployment
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import gpu_exporter_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import gpu_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.journals import journal_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.log_targets import log_target_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import machine_names, sharing_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.network import network_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.own_ports import own_port_problems
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.receivers import receiver_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.runtime import runtime_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import setting_problems

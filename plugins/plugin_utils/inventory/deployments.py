@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import ROOT_GROUP, Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP, Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 

@@ -145,7 +145,7 @@ def _networks(interface: Mapping[str, Any]) -> list[dict[str, str]]:
 def _system(facts: Mapping[str, Any]) -> str:
     distribution = str(facts.get("ansible_distribution") or facts.get("distribution") or "").lower()
     full = str(facts.get("ansible_distribution_version") or facts.get("distribution_version") or "")
-    major = full.split(".")[0]
+    major = full.partition(".")[0]
     return f"{distribution}-{full if distribution in ('ubuntu', 'openeuler') else major}" if distribution else ""
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import DCGM, gpu_exporter, refusal
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import COUNT, INDICES, claim_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_unresolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import declared_gpus

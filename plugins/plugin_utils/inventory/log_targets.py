@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.vector import NOWHERE
 
 KIND, URL = "monitoring_logs_kind", "monitoring_logs_url"

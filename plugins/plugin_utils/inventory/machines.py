@@ -15,7 +15,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import de
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import ADAPTERS, BY_NAME, needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import machines, names, names_of_all
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import RUNTIME, VENV
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import SERVICE_GROUPS, Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import (
+    SERVICE_GROUPS,
+    Inventory,
+    Problems,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import PORTS, Port, clashes, deployment_ports

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import cidr_fault
 
 _NAME = "llm_cluster_network"

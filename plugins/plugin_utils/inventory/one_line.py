@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import ROOT_GROUP
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import read_fleet, said_fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
 

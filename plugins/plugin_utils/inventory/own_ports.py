@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import ports_on
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import clashes
 

@@ -19,7 +19,7 @@ from ansible.parsing.vault import b_HEADER, is_encrypted
 from ansible.template import Templar
 from ansible.vars.manager import VariableManager
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import GPUS, as_gpus
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import COMMAND_LINE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import COMMAND_LINE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.spelling import prefix_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import Unresolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names

@@ -15,8 +15,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     RUNTIME,
     VENV,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import machine_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
 
 # What says something about a container and nothing else.
 _OF_CONTAINERS = ("vllm_image", "vllm_extra_volumes", "llm_container_uid")

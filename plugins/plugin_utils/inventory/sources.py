@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import SOURCE
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 
 _ALLOWED = re.compile(r"(host|controller):/.+|rsync://[^/]+/.+|rclone:[^:]+:.*")
 

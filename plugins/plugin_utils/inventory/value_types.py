@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.forms impo
     has_controls,
     is_host_path,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_loopback, is_network
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import is_secret

@@ -8,7 +8,7 @@ import fnmatch
 from collections.abc import Iterable
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.spelling import (
     looks_like,
     nearest_variable,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 PASSWORD_LENGTH = 12

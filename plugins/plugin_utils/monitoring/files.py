@@ -6,44 +6,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring import configuration
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import consoles
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dashboards import dashboards
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.grafana import provisioning
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import rules_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import (
+    Targets,
     address_of,
     endpoint,
     exporter_of,
-    targets,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.vector import NOWHERE, vector
 
-# For Grafana, by language: tests/support/dashboards.py makes them.
-DASHBOARDS = Path(__file__).with_name("dashboards")
 
-
-def files(
-    deployments: Mapping[str, Mapping[str, Any]],
-    variables: Mapping[str, Mapping[str, Any]],
-    collectors: Sequence[str],
-    executors: Mapping[str, str],
-    settings: Mapping[str, Any],
-    lang: str = "en",
-    gateways: Sequence[str] = (),
-    measured: Mapping[str, str] | None = None,
-) -> list[dict[str, str]]:
+def files(asked: Targets, settings: Mapping[str, Any], lang: str = "en") -> list[dict[str, str]]:
     """Each file with ``path``, ``content`` and ``check``, the kind of file; a file comes before the one that names it.
 
-    ``settings`` are the variables of the role on the host that watches. In the mode rules_only there is no configuration of programs
+    ``asked`` are the targets; ``settings`` are the variables of the role on the host that watches. In the mode rules_only there is no configuration of programs
     but ``scrape_configs.yml``, for a Prometheus that is there already.
     """
     folder, interval = str(settings["monitoring_dir"]), int(settings["monitoring_interval_seconds"])
-    asked = targets(deployments, variables, collectors, executors, gateways, measured)
     limits = {
         "first_token_seconds": settings["monitoring_first_token_seconds"],
         "backup_days": settings["monitoring_backup_days"],
@@ -53,10 +40,7 @@ def files(
         *(_file(f"targets/{job}.json", _json(entries), "targets") for job, entries in asked.items()),
         _file("rules/llm.yml", _yaml(rules_file(limits, lang)), "rules"),
         *(_file(f"consoles/{name}", text, "consoles") for name, text in consoles(lang).items()),
-        *(
-            _file(f"dashboards/{path.name}", path.read_text(encoding="utf-8"), "dashboards")
-            for path in sorted((DASHBOARDS / lang).glob("*.json"))
-        ),
+        *(_file(f"dashboards/{name}", _json(content), "dashboards") for name, content in dashboards(lang).items()),
     ]
     own = endpoint(str(settings["monitoring_listen_address"]), 9090)
     found += [_file(path, _yaml(content), "grafana") for path, content in provisioning(folder, own, interval).items()]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import CODE, digest, role_differs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import CODE, digest, role_differs
 
 # The two records of a host: of its exporters, and of what watches there.
 EXPORTERS, WATCHER = "monitoring_exporters", "monitoring"

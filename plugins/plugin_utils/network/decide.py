@@ -9,7 +9,7 @@ import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -18,6 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity
     connectivity_arguments,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.firewall import (
+    Surroundings,
     firewall_commands,
     firewall_rules,
     firewalld_zones,
@@ -27,6 +28,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces i
     interfaces_from_facts,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import ITSELF, deployment_ports
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections import (
+    Check,
+    Commands,
+    NetworkSection,
+    Rules,
+)
 
 # A listener waits for a run that died: this long for each turn that Ansible needs for all hosts.
 LISTEN_SECONDS = 300
@@ -125,7 +132,7 @@ class Network:
             }
         return {host: dict(self.variables[host]["llm_interface"]) for host in self.known}
 
-    def section(self, host: str) -> dict[str, Any]:
+    def section(self, host: str) -> NetworkSection:
         """What the role network reads."""
         state, firewall = self.state(host), self.facts(host).get("llm_firewall") or {}
         network = self.connectivity["network"] if self.connectivity else state.get("network") or ""
@@ -149,8 +156,9 @@ class Network:
             "enabled": enabled,
             "backend": backend,
             "table": table,
-            "rules": {**rules, "dynamic": rules["dynamic"] if dynamic else None},
-            **commands,
+            "rules": cast(Rules, {**rules, "dynamic": rules["dynamic"] if dynamic else None}),
+            "ufw": commands["ufw"],
+            "firewalld": commands["firewalld"],
             "is_new": bool(network) and network != (state.get("network") or ""),
             "state": {
                 "network": network,
@@ -163,13 +171,12 @@ class Network:
         }
 
     @staticmethod
-    def commands(
-        program: str, rules: Mapping[str, Any], previous: Sequence[Mapping[str, str]], runs: bool
-    ) -> dict[str, Any]:
+    def commands(program: str, rules: Mapping[str, Any], previous: Sequence[Mapping[str, str]], runs: bool) -> Commands:
         """What to remove and to add. A firewall that is not in use keeps what it has."""
         if not runs:
-            return {"runs": False, "remove": [], "add": list(previous)}
-        return {"runs": True, **firewall_commands(program, rules, previous)}
+            return {"runs": False, "remove": [], "add": [dict(one) for one in previous]}
+        changes = firewall_commands(program, rules, previous)
+        return {"runs": True, "remove": changes["remove"], "add": changes["add"]}
 
     def backend(self, host: str) -> str:
         return backend_of(self.facts(host).get("llm_firewall") or {})
@@ -185,15 +192,17 @@ class Network:
             self.hosts,
             self.services,
             self.variables,
-            executor=self.executor,
-            candidates=self.candidates,
-            remembered=self.remembered,
-            open_ports=self.state(host).get("open_ports") or (),
-            zones=zones,
-            policy=str(firewall["ufw"].get("default_input") or "") if self.backend(host) == "ufw" else "",
-            resolve=self.resolve,
-            lang=self.lang,
-            beside=self.beside.get(host) or (),
+            Surroundings(
+                executor=self.executor,
+                candidates=self.candidates,
+                remembered=self.remembered,
+                open_ports=self.state(host).get("open_ports") or (),
+                zones=zones,
+                policy=str(firewall["ufw"].get("default_input") or "") if self.backend(host) == "ufw" else "",
+                beside=self.beside.get(host) or (),
+                resolve=self.resolve,
+            ),
+            self.lang,
         )
 
     def problems(self, host: str) -> str:
@@ -207,7 +216,7 @@ class Network:
             else message("connectivity_elsewhere", self.lang, host=first)
         )
 
-    def check(self, host: str, token: str) -> dict[str, Any]:
+    def check(self, host: str, token: str) -> Check:
         """What the connectivity check gets on one host; ``token`` tells this run's listeners from whatever else may answer."""
         ports = deployment_ports(self.variables[host], self.executor)
         return {

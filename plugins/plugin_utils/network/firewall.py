@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
@@ -78,28 +79,37 @@ def _ranges(ports: Iterable[Any]) -> list[str]:
     return [str(first) if first == last else "{0}-{1}".format(first, last) for first, last in merged(ports)]
 
 
+@dataclass(frozen=True)
+class Surroundings:
+    """What is known around a host, beside the hosts of its deployment."""
+
+    executor: str = ""
+    # The networks that would carry the deployment.
+    candidates: Sequence[Mapping[str, Any]] = ()
+    # Of earlier runs: the addresses of members, for those that do not answer now, and the ports of other people's programs.
+    remembered: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    open_ports: Iterable[Any] = ()
+    # The zones of firewalld, and what becomes of a packet that no rule of ufw is about.
+    zones: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    policy: str = ""
+    # The hosts of other deployments on the same machine: what the kernel hands out to them stays open to them.
+    beside: Sequence[str] = ()
+    # Asks for the addresses of a name.
+    resolve: Callable[[str], Sequence[str]] = lambda name: ()
+
+
 def firewall_rules(
     host: str,
     members: Sequence[str],
     others: Mapping[str, Sequence[str]],
     hostvars: Mapping[str, Mapping[str, Any]],
-    executor: str = "",
-    candidates: Sequence[Mapping[str, Any]] = (),
-    remembered: Mapping[str, Sequence[str]] | None = None,
-    open_ports: Iterable[Any] = (),
-    zones: Mapping[str, Mapping[str, Any]] | None = None,
-    policy: str = "",
-    resolve: Callable[[str], Sequence[str]] = lambda name: (),
+    around: Surroundings,
     lang: str = "en",
-    beside: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The rules of one host.
 
     ``members`` are the hosts of its deployment; ``others`` names hosts that come as ``clients`` (gateways), ``collectors`` (monitoring) or ``fleet`` (all
-    hosts that send their journal). ``candidates`` are the networks that would do. Of earlier runs are ``remembered``, the addresses of members, for
-    those that do not answer now, and ``open_ports`` of other people's programs. ``zones`` are those of firewalld, ``policy`` is what becomes of a
-    packet that no rule of ufw is about, ``resolve`` asks for the addresses of a name. ``beside`` are the hosts of other deployments on the same
-    machine: what the kernel hands out to those stays open to them.
+    hosts that send their journal).
 
     Returns ``members``, ``clients``, ``collectors`` and ``fleet``, each ``{v4, v6, ports}`` with ports as nftables writes them, ``closed``, the
     ports of them all and those that only the host itself may use, ``dynamic`` (the interface and range where gloo and NCCL listen,
@@ -110,8 +120,10 @@ def firewall_rules(
     facts = mine.get("ansible_facts") or {}
     # All that it may come with: a network that was asked for may well be that of a tunnel or a bridge. One that does not answer now
     # comes back with what it had.
-    seen = {name: {*addresses_of(hostvars[name]), *_agreed(name, hostvars[name], candidates)} for name in members}
-    known = {name: sorted(seen[name] or filter(_literal, (remembered or {}).get(name) or ())) for name in members}
+    seen = {
+        name: {*addresses_of(hostvars[name]), *_agreed(name, hostvars[name], around.candidates)} for name in members
+    }
+    known = {name: sorted(seen[name] or filter(_literal, around.remembered.get(name) or ())) for name in members}
     inside = [address for name in members for address in known[name]]
     sources = mine.get("llm_firewall_api_sources")
     if sources is None and others.get(CLIENTS):
@@ -126,13 +138,13 @@ def firewall_rules(
         ]
     more = {
         kind: {
-            name: addresses_of(hostvars[name]) or _addresses_said(name, hostvars[name], resolve)
+            name: addresses_of(hostvars[name]) or _addresses_said(name, hostvars[name], around.resolve)
             for name in names_of_kind
         }
         for kind, names_of_kind in others.items()
     }
     outside = {kind: [address for found in hosts.values() for address in found] for kind, hosts in more.items()}
-    ports = deployment_ports(mine, executor, watched=bool(others.get(COLLECTORS)))
+    ports = deployment_ports(mine, around.executor, watched=bool(others.get(COLLECTORS)))
     allowed = {
         MEMBERS: inside,
         # The metrics of vLLM are on the port of the API.
@@ -152,13 +164,15 @@ def firewall_rules(
     rules.update(
         closed=_ranges(ports),
         ssh=_ssh(logins, mine, ports),
-        dynamic=_dynamic(facts, open_ports, [one for name in beside for one in addresses_of(hostvars[name])]),
-        zones=_zones(host, facts, candidates, zones or {}),
+        dynamic=_dynamic(
+            facts, around.open_ports, [one for name in around.beside for one in addresses_of(hostvars[name])]
+        ),
+        zones=_zones(host, facts, around.candidates, around.zones),
         known=known,
         unknown=sorted(name for name in members if not known[name]),
         clashes=[list(pair) for pair in clashes(ports, [("sshd", port) for port in logins])],
     )
-    rules["notes"] = _notes(host, rules, more, zones or {}, policy, lang)
+    rules["notes"] = _notes(host, rules, more, around.zones, around.policy, lang)
     return rules
 
 

@@ -157,7 +157,7 @@ def _names(code: str) -> set[str]:
 
 def _place(flat: Flat, wanted: _Signature) -> re.Match[str] | None:
     offset = -1
-    for _ in range(CANDIDATES):
+    for _dummy in range(CANDIDATES):
         offset = flat.text.find(wanted.key, offset + 1)
         if offset < 0:
             return None

@@ -106,7 +106,7 @@ def _line(number: int, raw: str) -> Line:
     text = text.translate(_CONTROLS)
     process = level = ""
     position = 0
-    for _ in range(_PREFIXES):
+    for _dummy in range(_PREFIXES):
         match = _PREFIX.match(text, position)
         if not match:
             break
@@ -145,7 +145,7 @@ def _joined(lines: list[Line]) -> Iterator[Line]:
     lengths = Counter(len(line.raw) for line in lines)
     width = max(lengths, default=0)
     broken = width >= _LEAST_WIDTH and lengths[width] >= _LEAST_FULL_LINES
-    for _, group in itertools.groupby(lines, key=_Run(width if broken else 0)):
+    for _dummy, group in itertools.groupby(lines, key=_Run(width if broken else 0)):
         first, *rest = group
         yield first._replace(text="".join([first.text, *(line.raw for line in rest)]))
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.capacity import disk_findings, memory_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.driver import (
     driver_findings,
@@ -37,7 +38,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.processes 
     process_findings,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.report import report, text
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.room import disk_findings, memory_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import (
     CHECKS,
     ERROR,

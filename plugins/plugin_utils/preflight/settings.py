@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, own_gpus
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import candidates
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of_machine, image_to_run
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import candidates
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.ray import object_store_gib
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
     BASE_PYTHON,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import JOURNAL, Shelf
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import JOURNAL, ControllerSecrets
 
 from tests.support import programs
 
@@ -28,9 +28,9 @@ def gate() -> Any:
 @pytest.fixture
 def certificates(tmp_path: Path) -> Path:
     """Those of the host that collects under the names that the program looks for, and those of gpu01."""
-    shelf = Shelf(tmp_path, {}, str, lambda path, content: Path(path).write_text(content), NOW)
+    store = ControllerSecrets(tmp_path, {}, str, lambda path, content: Path(path).write_text(content), NOW)
     for host, names in (("watch", ["watch", "127.0.0.1"]), ("gpu01", ["gpu01"])):
-        made = shelf.signed(JOURNAL, host, names)
+        made = store.signed(JOURNAL, host, names)
         for part, kept in (("certificate", "pem"), ("key", "key")):
             (tmp_path / f"{'host' if host == 'watch' else host}.{kept}").write_text(Path(made[part]).read_text())
         (tmp_path / "authority.pem").write_text(Path(made["root"]).read_text())

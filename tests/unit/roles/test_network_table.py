@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.firewall import firewall_rules
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.firewall import Surroundings, firewall_rules
 
 from tests.support.namespaces import Door, listening, passed, run, why_not, wired
 
@@ -56,7 +56,7 @@ def rules(**more: Any) -> dict[str, Any]:
         "watch": {"ansible_host": COLLECTOR},
         "next": {"ansible_facts": {"llm_nics_found": [{"name": "data", "addresses": [f"{NEIGHBOUR}/24"]}]}},
     }
-    return firewall_rules("gpu01", ["gpu01", "gpu02"], {"collectors": ["watch"]}, hosts, "ray", **more)
+    return firewall_rules("gpu01", ["gpu01", "gpu02"], {"collectors": ["watch"]}, hosts, Surroundings("ray", **more))
 
 
 def table(found: dict[str, Any]) -> str:

@@ -398,11 +398,11 @@ bitsandbytes_limits             model    root         0.5.0-0.27.1     vllm/mode
     BitsAndBytes loader does not support
     Loading 4-bit and 8-bit prequantized
 weight_shapes                   model    root         0.5.5-           unslothai/unsloth#3366
-    assert param_data\.shape == loaded_weight\.shape
-    assert param\.size\(\) == loaded_weight\.size\(\)
+    param_data\.shape == loaded_weight\.shape
+    param\.size\(\) == loaded_weight\.size\(\)
     Attempted to load weight \((?P<loaded>[^)]{1,60}\)?)\) into parameter
-    assert loaded_weight\.shape\[output_dim\] == self\.org_vocab_size
-    assert self\.data\.shape == loaded_weight\.shape
+    loaded_weight\.shape\[output_dim\] == self\.org_vocab_size
+    self\.data\.shape == loaded_weight\.shape
     Tried to load weights of size
 tokenizer_class                 model    root         0.2.7-           gpustack/gpustack#5096
     Tokenizer class (?P<name>\w+) does not exist or is not currently imported
@@ -441,7 +441,7 @@ rope_scaling                    model    root         0.2.7-           runpod-wo
     `rope_scaling` must be a dictionary
     rope_scaling should have a 'rope_type' key
     rope_parameters should have a 'rope_type' key
-    assert "factor" in rope_scaling
+    "factor" in rope_scaling
     Unknown RoPE scaling type (?P<type>\w+)
     `rope_parameters`'s factor field
     `rope_scaling`'s
@@ -469,7 +469,7 @@ quantization_mismatch           model    root         0.2.7-           vllm#5842
 heads_not_divisible             model    root         0.2.7-           vllm/config.py
     otal number of attention heads \((?P<heads>\d+)\) must be divisible by tensor parallel size(?: \((?P<tp>\d+)\))?
     attention heads \((?P<heads>\d+)\) must be divisible by tensor parallel size(?: \((?P<tp>\d+)\))?
-    assert self\.total_num_(?:kv_)?heads % (?:attn_)?tp_size == 0
+    self\.total_num_(?:kv_)?heads % (?:attn_)?tp_size == 0
 not_divisible                   model    root         any              vllm/distributed/utils.py
     AssertionError: (?P<size>\d+) is not divisible by (?P<tp>\d+)
 quant_group_not_divisible       model    root         0.2.7-           vllm#21695

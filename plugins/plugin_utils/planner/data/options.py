@@ -96,7 +96,7 @@ OPTIONS: dict[str, tuple[str, str | None, str | None, str | None]] = {
 # the one after (without it). Between two releases the option gets the benefit of the doubt. Up to 0.14.1 the option parsers of the wheels
 # were run (0.3.0, 0.3.3, 0.4.0.post1, 0.4.1, 0.4.2, 0.4.3, 0.5.0.post1, 0.5.1, 0.5.3.post1, 0.5.4, 0.5.5, 0.6.1.post2, 0.6.3.post1,
 # 0.6.4.post1, 0.6.6, 0.7.0, 0.7.3, 0.8.2, 0.8.5.post1, 0.10.0, 0.10.2, 0.11.2, 0.12.0, 0.14.1); the trees 0.9.2, 0.16.0, 0.19.1, 0.22.0, 0.25.1,
-# 0.28.0 and 0.33.0 were read.
+# 0.28.0, 0.32.0 and 0.33.0 were read.
 # fmt: off
 _SAMPLED = """
 additional_config json 0.7.3 0.7.0 - -
@@ -109,10 +109,10 @@ allowed_local_media_path str 0.6.4.post1 0.6.3.post1 - -
 allowed_media_domains list 0.11.2 0.10.2 - -
 allowed_methods json 0.3.0 - - -
 allowed_origins json 0.3.0 - - -
-anthropic_disabled_thinking_effort str 0.33.0 0.28.0 - -
+anthropic_disabled_thinking_effort str 0.32.0 0.28.0 - -
 async_scheduling bool 0.10.0 0.9.2 - -
 attention_config json 0.14.1 0.12.0 - -
-aux_output_config json 0.33.0 0.28.0 - -
+aux_output_config json 0.32.0 0.28.0 - -
 calculate_kv_scales bool 0.7.0 0.6.6.post1 0.25.1 0.28.0
 chat_template_content_format str 0.6.6.post1 0.5.4 - -
 chat_template_text_format str 0.6.4.post1 0.6.3.post1 0.6.4.post1 0.6.6
@@ -127,19 +127,19 @@ cpu_distributed_timeout_seconds int 0.22.0 0.19.1 - -
 cpu_offload_params str 0.19.1 0.16.0 - -
 cuda_graph_sizes list 0.9.2 0.8.5.post1 0.12.0 0.14.1
 cudagraph_metrics bool 0.14.1 0.12.0 - -
-custom_histogram_buckets list 0.33.0 0.28.0 - -
+custom_histogram_buckets list 0.32.0 0.28.0 - -
 data_parallel_multi_port_external_lb bool 0.22.0 0.19.1 - -
 data_parallel_supervisor_port int 0.22.0 0.19.1 - -
 dbo_decode_token_threshold int 0.11.2 0.10.2 - -
 dbo_prefill_token_threshold int 0.11.2 0.10.2 - -
 dcp_comm_backend str 0.19.1 0.16.0 - -
 dcp_kv_cache_interleave_size int 0.11.2 0.10.2 - -
-dcp_q_replicate bool 0.33.0 0.28.0 - -
+dcp_q_replicate bool 0.32.0 0.28.0 - -
 decode_context_parallel_size int 0.10.2 0.10.0 - -
 default_chat_template_kwargs json 0.14.1 0.11.2 - -
 default_mm_loras json 0.10.0 0.9.2 - -
 device_ids list 0.25.1 0.22.0 - -
-device_memory_utilization str 0.33.0 0.28.0 - -
+device_memory_utilization str 0.32.0 0.28.0 - -
 diffusion_config json 0.25.1 0.22.0 - -
 disable_access_log_for_endpoints str 0.16.0 0.14.1 - -
 disable_async_output_proc bool 0.6.1.post2 0.5.5 0.10.2 0.11.2
@@ -156,12 +156,12 @@ disable_uvicorn_access_log bool 0.8.5.post1 0.7.3 - -
 dp_supervisor_probe_failure_threshold int 0.22.0 0.19.1 - -
 dp_supervisor_probe_interval_s float 0.22.0 0.19.1 - -
 dp_supervisor_probe_timeout_s float 0.22.0 0.19.1 - -
-dp_sync_interval int 0.33.0 0.28.0 - -
+dp_sync_interval int 0.32.0 0.28.0 - -
 ec_manager_config json 0.28.0 0.25.1 - -
 ec_transfer_config json 0.11.2 0.10.2 - -
-elastic_ep_max_dp_size int 0.33.0 0.28.0 - -
+elastic_ep_max_dp_size int 0.32.0 0.28.0 - -
 enable_auto_tool_choice bool 0.6.0 0.5.5 - -
-enable_batch_sharded_sampling bool 0.33.0 0.28.0 - -
+enable_batch_sharded_sampling bool 0.32.0 0.28.0 - -
 enable_bf16x3_router_gemm bool 0.28.0 0.25.1 0.28.0 0.33.0
 enable_cumem_allocator bool 0.22.0 0.19.1 - -
 enable_dbo bool 0.11.2 0.10.2 - -
@@ -172,7 +172,7 @@ enable_fault_tolerance bool 0.28.0 0.25.1 - -
 enable_flash_late_interaction bool 0.22.0 0.19.1 - -
 enable_flashinfer_autotune bool 0.16.0 0.14.1 - -
 enable_force_include_usage bool 0.9.2 0.8.5.post1 - -
-enable_hc_sp bool 0.33.0 0.28.0 - -
+enable_hc_sp bool 0.32.0 0.28.0 - -
 enable_layerwise_nvtx_tracing bool 0.14.1 0.12.0 - -
 enable_log_deltas bool 0.14.1 0.11.2 - -
 enable_log_outputs bool 0.10.2 0.9.2 - -
@@ -180,13 +180,13 @@ enable_logging_iteration_details bool 0.14.1 0.12.0 - -
 enable_lora bool 0.3.0 - - -
 enable_lora_bias bool 0.6.4.post1 0.6.3.post1 0.10.2 0.11.2
 enable_mamba_cache_stochastic_rounding bool 0.22.0 0.19.1 - -
-enable_mamba_shared_prefix_checkpoint bool 0.33.0 0.28.0 - -
+enable_mamba_shared_prefix_checkpoint bool 0.32.0 0.28.0 - -
 enable_mfu_metrics bool 0.14.1 0.12.0 - -
 enable_mixed_moe_lora_format bool 0.22.0 0.19.1 - -
 enable_mm_embeds bool 0.11.2 0.10.2 - -
 enable_moe_shared_loras bool 0.28.0 0.25.1 - -
 enable_multimodal_encoder_data_parallel bool 0.9.2 0.8.5.post1 0.12.0 0.14.1
-enable_nccl_comm_suspend bool 0.33.0 0.28.0 - -
+enable_nccl_comm_suspend bool 0.32.0 0.28.0 - -
 enable_offline_docs bool 0.14.1 0.11.2 - -
 enable_per_request_metrics bool 0.25.1 0.22.0 - -
 enable_prompt_adapter bool 0.5.3.post1 0.5.1 0.10.0 0.10.2
@@ -195,15 +195,15 @@ enable_prompt_tokens_details bool 0.6.6.post1 0.5.4 - -
 enable_reasoning bool 0.7.1 0.6.6 0.9.2 0.10.0
 enable_request_id_headers bool 0.6.6.post1 0.5.4 - -
 enable_return_routed_experts bool 0.14.1 0.12.0 - -
-enable_scale_out bool 0.33.0 0.28.0 - -
+enable_scale_out bool 0.32.0 0.28.0 - -
 enable_server_load_tracking bool 0.8.5.post1 0.7.3 - -
-enable_shm_tensor_arena bool 0.33.0 0.28.0 - -
+enable_shm_tensor_arena bool 0.32.0 0.28.0 - -
 enable_sleep_mode bool 0.7.0 0.6.6.post1 - -
 enable_ssl_refresh bool 0.8.5.post1 0.7.3 - -
 enable_tokenizer_info_endpoint bool 0.10.2 0.9.2 - -
 enable_tower_connector_lora bool 0.14.1 0.12.0 - -
-enable_trace_replay bool 0.33.0 0.28.0 - -
-engram_config json 0.33.0 0.28.0 - -
+enable_trace_replay bool 0.32.0 0.28.0 - -
+engram_config json 0.32.0 0.28.0 - -
 eplb_config json 0.10.2 0.10.0 - -
 eplb_log_balancedness bool 0.9.2 0.8.5.post1 0.11.2 0.12.0
 eplb_step_interval int 0.9.2 0.8.5.post1 0.11.2 0.12.0
@@ -219,7 +219,7 @@ forced_num_gpu_blocks int 0.4.0.post1 0.3.3 0.4.0.post1 0.4.1
 fully_sharded_loras bool 0.4.2 0.4.1 - -
 gdn_prefill_backend str 0.19.1 0.16.0 - -
 grpc bool 0.22.0 0.19.1 - -
-grpc_port int 0.33.0 0.28.0 - -
+grpc_port int 0.32.0 0.28.0 - -
 guided_decoding_disable_additional_properties bool 0.9.2 0.8.5.post1 0.11.2 0.12.0
 guided_decoding_disable_any_whitespace bool 0.9.2 0.8.5.post1 0.11.2 0.12.0
 guided_decoding_disable_fallback bool 0.9.2 0.8.5.post1 0.11.2 0.12.0
@@ -239,7 +239,7 @@ io_processor_plugin str 0.10.2 0.10.0 - -
 ir_op_priority json 0.22.0 0.19.1 - -
 jit_monitor_mode str 0.25.1 0.22.0 - -
 jit_monitor_verbose bool 0.25.1 0.22.0 - -
-kda_decode_backend str 0.33.0 0.28.0 - -
+kda_decode_backend str 0.32.0 0.28.0 - -
 kda_prefill_backend str 0.28.0 0.25.1 - -
 kernel_config json 0.16.0 0.14.1 - -
 kv_cache_dtype_skip_layers list 0.19.1 0.16.0 - -
@@ -253,14 +253,14 @@ limit_mm_per_prompt json 0.5.5 0.5.4 - -
 linear_backend str 0.22.0 0.19.1 - -
 log_config_file str 0.9.2 0.8.5.post1 - -
 log_error_stack bool 0.10.2 0.9.2 - -
-log_level str 0.33.0 0.28.0 - -
-logging_config json 0.33.0 0.28.0 - -
+log_level str 0.32.0 0.28.0 - -
+logging_config json 0.32.0 0.28.0 - -
 logits_processor_pattern str 0.6.6 0.6.4.post1 0.16.0 0.19.1
 logits_processors list 0.10.2 0.10.0 - -
 logprobs_mode str 0.10.0 0.9.2 - -
 long_lora_scaling_factors float 0.4.3 0.4.2 0.9.2 0.10.0
 long_prefill_token_threshold int 0.7.3 0.7.0 - -
-long_prefill_token_threshold_adaptive bool 0.33.0 0.28.0 - -
+long_prefill_token_threshold_adaptive bool 0.32.0 0.28.0 - -
 lora_dtype str 0.3.0 - - -
 lora_extra_vocab_size int 0.3.0 - 0.11.2 0.12.0
 lora_modules list 0.3.3 0.3.0 - -
@@ -277,13 +277,13 @@ max_cpu_loras int 0.3.0 - - -
 max_log_len int 0.3.0 - - -
 max_logprobs int 0.4.0.post1 0.3.3 - -
 max_long_partial_prefills int 0.7.3 0.7.0 0.25.1 0.28.0
-max_lora_cls_labels int 0.33.0 0.28.0 - -
+max_lora_cls_labels int 0.32.0 0.28.0 - -
 max_lora_rank int 0.3.0 - - -
 max_loras int 0.3.0 - - -
-max_num_active_seqs int 0.33.0 0.28.0 - -
+max_num_active_seqs int 0.32.0 0.28.0 - -
 max_num_partial_prefills int 0.7.3 0.7.0 0.25.1 0.28.0
-max_num_queued_reqs int 0.33.0 0.28.0 - -
-max_num_queued_tokens int 0.33.0 0.28.0 - -
+max_num_queued_reqs int 0.32.0 0.28.0 - -
+max_num_queued_tokens int 0.32.0 0.28.0 - -
 max_num_scheduled_tokens int 0.28.0 0.25.1 - -
 max_prompt_adapter_token int 0.5.3.post1 0.5.1 0.9.2 0.10.0
 max_prompt_adapters int 0.5.3.post1 0.5.1 0.9.2 0.10.0
@@ -329,12 +329,12 @@ override_attention_dtype str 0.9.2 0.8.5.post1 0.25.1 0.28.0
 override_generation_config json 0.7.3 0.7.0 - -
 override_neuron_config json 0.6.1.post2 0.5.5 0.10.0 0.10.2
 override_pooler_config json 0.6.4.post1 0.6.3.post1 0.11.2 0.12.0
-per_request_spec_decode_metrics str 0.33.0 0.28.0 - -
+per_request_spec_decode_metrics str 0.32.0 0.28.0 - -
 performance_mode str 0.19.1 0.16.0 - -
 pooler_config json 0.11.2 0.10.2 - -
 prefill_context_parallel_size int 0.12.0 0.11.2 - -
 prefill_schedule_interval int 0.25.1 0.22.0 - -
-prefix_cache_retention_interval int 0.33.0 0.28.0 - -
+prefix_cache_retention_interval int 0.32.0 0.28.0 - -
 prefix_caching_hash_algo str 0.8.5.post1 0.8.2 - -
 prefix_match_unit int 0.28.0 0.25.1 - -
 profiler_config json 0.14.1 0.12.0 - -
@@ -369,9 +369,9 @@ shutdown_timeout int 0.19.1 0.16.0 - -
 skip_mm_profiling bool 0.10.2 0.10.0 - -
 skip_tokenizer_init bool 0.4.1 0.4.0.post1 - -
 sleep_mode_backend str 0.33.0 0.28.0 - -
-sleep_mode_offload_cudagraph bool 0.33.0 0.28.0 - -
-sleep_preserve_parameter_names list 0.33.0 0.28.0 - -
-sparse_indexer_topk_backend str 0.33.0 0.28.0 - -
+sleep_mode_offload_cudagraph bool 0.32.0 0.28.0 - -
+sleep_preserve_parameter_names list 0.32.0 0.28.0 - -
+sparse_indexer_topk_backend str 0.32.0 0.28.0 - -
 spec_decoding_acceptance_method str 0.5.1 0.5.0.post1 0.8.2 0.8.5.post1
 spec_method str 0.22.0 0.19.1 - -
 spec_model str 0.22.0 0.19.1 - -
@@ -384,12 +384,12 @@ speculative_draft_tensor_parallel_size int 0.5.1 0.5.0.post1 0.8.2 0.8.5.post1
 speculative_max_model_len int 0.4.1 0.4.0.post1 0.8.2 0.8.5.post1
 speculative_model str 0.4.1 0.4.0.post1 0.8.2 0.8.5.post1
 speculative_model_quantization str 0.5.5 0.5.4 0.8.2 0.8.5.post1
-sse_keep_alive_interval int 0.33.0 0.28.0 - -
+sse_keep_alive_interval int 0.32.0 0.28.0 - -
 ssl_cert_reqs int 0.4.2 0.3.0 - -
 ssl_ciphers str 0.16.0 0.14.1 - -
 stream_interval int 0.11.2 0.10.2 - -
 structured_outputs_config json 0.11.2 0.10.2 - -
-swa_bounded_replay bool 0.33.0 0.28.0 - -
+swa_bounded_replay bool 0.32.0 0.28.0 - -
 tokenizer str 0.3.0 - - -
 tokenizer_mode str 0.3.0 - - -
 tokenizer_pool_extra_config json 0.4.0.post1 0.3.3 0.9.2 0.10.0
@@ -400,9 +400,9 @@ tokens_only bool 0.11.2 0.10.2 - -
 tool_call_parser str 0.6.0 0.5.5 - -
 tool_parser_plugin str 0.6.3.post1 0.6.1.post2 - -
 tool_server str 0.10.2 0.9.2 - -
-tool_strict_level str 0.33.0 0.28.0 - -
+tool_strict_level str 0.32.0 0.28.0 - -
 trust_request_chat_template bool 0.11.2 0.10.2 - -
-trust_request_mm_kwargs bool 0.33.0 0.28.0 - -
+trust_request_mm_kwargs bool 0.32.0 0.28.0 - -
 typical_acceptance_sampler_posterior_alpha float 0.5.1 0.5.0.post1 0.8.2 0.8.5.post1
 typical_acceptance_sampler_posterior_threshold float 0.5.1 0.5.0.post1 0.8.2 0.8.5.post1
 ubatch_size int 0.14.1 0.12.0 - -
@@ -414,7 +414,7 @@ video_pruning_method str 0.28.0 0.25.1 - -
 video_pruning_rate float 0.11.2 0.10.2 - -
 watchdog_config json 0.33.0 0.28.0 - -
 watermark float 0.25.1 0.22.0 - -
-watermark_config json 0.33.0 0.28.0 - -
+watermark_config json 0.32.0 0.28.0 - -
 weight_transfer_config json 0.16.0 0.14.1 - -
 worker_cls str 0.6.6 0.6.4.post1 - -
 worker_extension_cls str 0.8.2 0.7.3 - -

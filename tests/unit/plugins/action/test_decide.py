@@ -17,7 +17,7 @@ from ansible.playbook.task import Task
 from ansible.template import trust_as_template
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.action import decide, network_connectivity, record, report
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.work import code_digest, digest, with_secrets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import code_digest, digest, with_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network import addresses
 
 from tests.support.connectivity import good

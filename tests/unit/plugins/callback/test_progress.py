@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.running import Running
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[4]
 PLAY = """
@@ -51,7 +51,7 @@ def test_the_checkout_has_it_and_a_quick_run_prints_nothing_of_it(tmp_path: Path
 
 
 def test_hosts_of_one_task_are_one_line() -> None:
-    running = Running(every=60)
+    running = Progress(every=60)
     running.began("a", "Load", 0)
     running.began("b", "Load", 30)
     running.began("c", "Copy", 30)

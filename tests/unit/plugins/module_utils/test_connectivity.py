@@ -47,16 +47,18 @@ def start(control: bytes, *ports: tuple[int, int], host: str = "gpu02", token: s
     return {**found, "host": host, "addresses": OTHER, "mtus": {NETWORK: 65536}}
 
 
-def probe(peer: dict[str, Any], token: str = "t", timeout: float = 20, **more: Any) -> dict[str, Any]:
+def probe(
+    peer: dict[str, Any], token: str = "t", timeout: float = 20, streams: dict[str, float] | None = None
+) -> dict[str, Any]:
     """What is reached, however slowly this machine runs."""
-    reached = connectivity.probe("gpu01", token, ME, [peer], {NETWORK: 65536}, timeout=timeout, **more)
+    reached = connectivity.probe("gpu01", token, ME, [peer], {NETWORK: 65536}, timeout, streams or {})
     found: dict[str, Any] = reached[NETWORK][peer["host"]]
     return found
 
 
 def test_a_host_is_reached_heard_and_measured(control: bytes, free_port: int) -> None:
     peer = start(control, (free_port, free_port))
-    found = probe(peer, stream_to=["gpu02"], stream_seconds=0.2)
+    found = probe(peer, streams={"gpu02": 0.2})
     assert found["failed"] == {}
     assert found["stream"] == ""
     assert found["mbps"] > 100

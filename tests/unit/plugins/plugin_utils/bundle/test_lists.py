@@ -149,7 +149,7 @@ def test_the_script_fetches_and_the_site_takes_it_in(lists: Path, tmp_path: Path
     said = script.read_plan([str(out)])
     records = script.fetched_records([str(out)], said)
     site, seen = tmp_path / "site", {}
-    transfer.bring_in([str(out)], records, str(site), seen, lambda size: None)
+    transfer.bring_in([str(out)], records, str(site), seen, transfer.Reporter(lambda size: None))
     assert (site / "driver/x.run").read_bytes() == CONTENT["x.run"]
     assert (site / "models/m/config.json").read_bytes() == b"{}"
 

@@ -56,8 +56,8 @@ def learn(
     folder: Path, asked: dict[str, Any], hub: Hub, registry: Registry, update: bool = False, **tokens: str
 ) -> Any:
     settings = Settings(make_opener(), huggingface_endpoint=hub.url, modelscope_endpoint=hub.url, tokens=tokens)
-    mirrors = {"docker.io": [registry.name]}
-    return online.learn(str(folder), asked, settings, mirrors, {}, lambda line: None, update)
+    registries = online.Registries({"docker.io": [registry.name]}, {})
+    return online.learn(str(folder), asked, settings, registries, lambda line: None, update)
 
 
 def test_who_has_no_bundle_and_may_reach_the_internet() -> None:

@@ -25,7 +25,8 @@ def plan(hosts: dict[str, dict[str, Any]] | None = None, **options: Any) -> dict
     common["llm_firewall_enabled"] = False
     hostvars = {name: {**common, **own} for name, own in (hosts or {"gpu01": {}, "gpu02": {}}).items()}
     deployments = {"qwen": {"hosts": list(hostvars), "head": next(iter(hostvars))}}
-    return bundle_plan.wanted(deployments, hostvars, **{"systems": ["debian-12"], **options})
+    lang = options.pop("lang", "en")
+    return bundle_plan.wanted(deployments, hostvars, bundle_plan.Wishes(**{"systems": ["debian-12"], **options}), lang)
 
 
 def of(result: dict[str, Any], kind: str) -> list[dict[str, Any]]:

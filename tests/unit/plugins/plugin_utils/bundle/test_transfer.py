@@ -53,14 +53,16 @@ def send(
     home: Path, records: list[bundle.Record], disk: Path, seen: dict[str, Any] | None = None, **options: Any
 ) -> list[str]:
     known = {} if seen is None else seen
-    return transfer.export(str(home), records, str(disk), 1000, known, lambda size: None, **options)
+    return transfer.export(str(home), records, str(disk), 1000, known, transfer.Reporter(lambda size: None), **options)
 
 
 def receive(
     records: list[bundle.Record], site: Path, *disks: Path, seen: dict[str, Any] | None = None, **options: Any
 ) -> list[str]:
     known = {} if seen is None else seen
-    return transfer.bring_in([str(one) for one in disks], records, str(site), known, lambda size: None, **options)
+    return transfer.bring_in(
+        [str(one) for one in disks], records, str(site), known, transfer.Reporter(lambda size: None), **options
+    )
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**5).filter(lambda limit: limit == 0 or limit > 100))

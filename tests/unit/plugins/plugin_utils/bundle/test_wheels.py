@@ -14,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._download import mak
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import sources, wheels
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import fetch
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import environments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import python_environments
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.tags import sys_tags
@@ -283,13 +283,13 @@ def test_what_was_resolved_is_found_again_in_the_manifest(place: Index) -> None:
         {**item["fields"], "kind": "python", "path": file["path"], "size": file.get("size") or 1, "sha256": "ab" * 32}
         for file in found["files"]
     ]
-    [held] = environments.held(records)
+    [held] = python_environments.held(records)
     assert (held.name, held.vllm_version, held.python, held.glibc) == (
         *("vllm-0.3.0-python3.10-glibc2.31", "0.3.0"),
         *("3.10", "2.31"),
     )
     assert held.uv.startswith("uv-")
-    assert environments.held(records[1:]) == environments.held(records[:-1]) == []
+    assert python_environments.held(records[1:]) == python_environments.held(records[:-1]) == []
 
 
 def test_a_host_makes_an_environment_of_what_is_bundled(place: Index, tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_host_makes_an_environment_of_what_is_bundled(place: Index, tmp_path: 
         {**one["fields"], "kind": one["kind"], "path": one["path"], "size": 1, "sha256": "ab" * 32}
         for one in first["artefacts"]
     ]
-    [held] = environments.held(records)
+    [held] = python_environments.held(records)
     wheels_dir = bundle / item["path"]
     made = tmp_path / "made"
     arguments = {"path": str(made), "python": BASE, "wheels": str(wheels_dir), "uv": str(wheels_dir / held.uv)}

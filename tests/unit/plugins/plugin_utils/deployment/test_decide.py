@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import (
-    Question,
-    Sources,
+    DecisionInput,
+    Readers,
     decide,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_of_all
@@ -63,8 +63,8 @@ class Bundle:
 def answer(variables: dict[str, Any], deployments: Any = None, playing: Any = None, **more: Any) -> dict[str, Any]:
     bundle = Bundle()
     return decide(
-        Question(deployments or PAIR, variables, list(variables) if playing is None else playing, **more),
-        Sources(bundle.records, bundle.config),
+        DecisionInput(deployments or PAIR, variables, list(variables) if playing is None else playing, **more),
+        Readers(bundle.records, bundle.config),
     )
 
 
@@ -134,7 +134,7 @@ def test_the_plan_shows_the_command_lines() -> None:
 def test_what_is_read_on_the_controller(variables: dict[str, Any], read: list[str]) -> None:
     bundle = Bundle()
     found = {name: {**each, **variables} for name, each in hosts().items()}
-    decided = decide(Question(PAIR, found, list(found)), Sources(bundle.records, bundle.config))
+    decided = decide(DecisionInput(PAIR, found, list(found)), Readers(bundle.records, bundle.config))
     assert bundle.read == read
     assert decided["plans"]["pair"]["model"] == CONFIG
 
@@ -265,8 +265,8 @@ def test_a_narrow_plan_has_to_be_asked_for(accepted: Any, language: str, parts: 
     bundle = Bundle()
     config = json.loads((DATA / "Qwen__Qwen2.5-7B-Instruct.json").read_text(encoding="utf-8"))
     decided = decide(
-        Question({"alone": {"hosts": ["gpu1"], "head": "gpu1"}}, variables, ["gpu1"], language=language),
-        Sources(bundle.records, lambda _path: config),
+        DecisionInput({"alone": {"hosts": ["gpu1"], "head": "gpu1"}}, variables, ["gpu1"], language=language),
+        Readers(bundle.records, lambda _path: config),
     )
     assert decided["plans"]["alone"]["verdict"] == "starts_narrowly"
     if accepted in (True, "yes"):
@@ -282,13 +282,13 @@ def test_a_host_that_nobody_has_seen_is_named() -> None:
     del variables["gpu2"]["ansible_facts"]
     deployments = {"pair": {"hosts": ["gpu1", "gpu2"], "head": "gpu1"}, "alone": {"hosts": ["gpu3"], "head": "gpu3"}}
     bundle = Bundle()
-    sources = Sources(bundle.records, bundle.config)
-    decided = decide(Question(deployments, variables, ["gpu1", "gpu3"]), sources)
+    sources = Readers(bundle.records, bundle.config)
+    decided = decide(DecisionInput(deployments, variables, ["gpu1", "gpu3"]), sources)
     assert "The GPUs of gpu2 are not known" in refused(decided)
     assert "deployment pair" in refused(decided)
     assert list(decided["plans"]) == ["alone"]
     variables["gpu2"]["llm_gpus"] = [{"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}]
-    assert refused(decide(Question(deployments, variables, ["gpu3"]), sources)) == ""
+    assert refused(decide(DecisionInput(deployments, variables, ["gpu3"]), sources)) == ""
 
 
 def test_the_head_gets_ranks_where_any_plan_gives_it_some() -> None:
@@ -412,7 +412,7 @@ def test_a_decision_is_sound_and_has_no_secret_when_it_is_written(inventory: Any
 def with_ray(version: str, language: str = "en", **more: Any) -> dict[str, Any]:
     variables = hosts(vllm_executor="ray", **more)
     bundle = Bundle(version)
-    return decide(Question(PAIR, variables, [], language=language), Sources(bundle.records, bundle.config))
+    return decide(DecisionInput(PAIR, variables, [], language=language), Readers(bundle.records, bundle.config))
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -443,7 +443,7 @@ def test_without_ray_no_token_is_missed() -> None:
     variables = hosts(1, llm_firewall_enabled=False)
     bundle = Bundle("2.43.0")
     alone = {"alone": {"hosts": ["gpu1"], "head": "gpu1"}}
-    assert refused(decide(Question(alone, variables, []), Sources(bundle.records, bundle.config))) == ""
+    assert refused(decide(DecisionInput(alone, variables, []), Readers(bundle.records, bundle.config))) == ""
 
 
 # -- several deployments on one machine -------------------------------------------------------------------------------
@@ -556,8 +556,8 @@ def made(*more: dict[str, Any], **host_more: Any) -> dict[str, Any]:
     variables = hosts(1, vllm_runtime="venv", **host_more)
     bundle = Bundle()
     return decide(
-        Question({"one": {"hosts": ["gpu1"], "head": "gpu1"}}, variables, ["gpu1"]),
-        Sources(lambda path: [*bundle.records(path), *more], bundle.config),
+        DecisionInput({"one": {"hosts": ["gpu1"], "head": "gpu1"}}, variables, ["gpu1"]),
+        Readers(lambda path: [*bundle.records(path), *more], bundle.config),
     )
 
 

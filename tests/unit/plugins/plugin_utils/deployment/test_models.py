@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.filter import needed_models as needed_models_filter
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import wanted
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import work
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import Wishes, wanted
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import (
@@ -56,7 +56,7 @@ def test_the_filter_asks_for_the_same() -> None:
 
 def test_all_of_them_come_with_the_bundle_and_need_room() -> None:
     variables = {**SERVED, "llm_gpus": [], "vllm_version": "0.8.5"}
-    found = wanted({"d": {"hosts": ["a"], "head": "a"}}, {"a": variables})
+    found = wanted({"d": {"hosts": ["a"], "head": "a"}}, {"a": variables}, Wishes())
     models = [item for item in found["items"] if item["kind"] == "model"]
     assert [(item["fields"]["model"], item["source"]) for item in models] == [
         (name, f"huggingface:{name}") for name in ("org/big", "org/words", "org/sql")
@@ -65,12 +65,12 @@ def test_all_of_them_come_with_the_bundle_and_need_room() -> None:
 
 
 def test_another_adapter_is_another_thing_to_copy() -> None:
-    options: dict[str, Any] = {role: [] for role in work.BY_VARIABLES}
+    options: dict[str, Any] = {role: [] for role in changes.BY_VARIABLES}
     asked = [
-        work.asked_by_variables({**SERVED, "vllm_lora_adapters": adapters}, options, RECORDS, "image")
+        changes.asked_by_variables({**SERVED, "vllm_lora_adapters": adapters}, options, RECORDS, "image")
         for adapters in (SERVED["vllm_lora_adapters"], [{"name": "a", "model": "org/other"}])
     ]
-    assert {role for role in work.BY_VARIABLES if asked[0][role] != asked[1][role]} == {"models"}
+    assert {role for role in changes.BY_VARIABLES if asked[0][role] != asked[1][role]} == {"models"}
 
 
 def test_containers_see_the_models_and_volumes_and_cannot_write_them() -> None:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Hashable
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import (
+    alias_hosts,
     former,
     names,
     names_of_all,
     part_of_names,
-    prepared_by_another,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,9 +56,9 @@ def test_a_part_of_a_name_is_one_for_every_program_and_of_one_deployment_only(on
 
 def test_a_machine_is_prepared_under_its_first_name_of_the_run() -> None:
     found = names_of_all({"one": ["a", "c"], "two": ["b"]}, MACHINES.get)
-    assert prepared_by_another(["a", "b", "c"], found) == ["b"]
-    assert prepared_by_another(["b", "c"], found) == []
-    assert prepared_by_another(["x"], {}) == []
+    assert alias_hosts(["a", "b", "c"], found) == ["b"]
+    assert alias_hosts(["b", "c"], found) == []
+    assert alias_hosts(["x"], {}) == []
 
 
 def test_containers_of_another_number_of_deployments_are_found() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import Question, Sources, decide
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import DecisionInput, Readers, decide
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import (
     Serving,
     answers_with,
@@ -213,8 +213,8 @@ def decided(**more: Any) -> dict[str, Any]:
         return CONTENT[path.removeprefix("/bundle/")]
 
     variables = {"gpu1": host(1, vllm_max_model_len=2048, llm_bundle_dir="/bundle", **more)}
-    question = Question({"d": {"hosts": ["gpu1"], "head": "gpu1"}}, variables, ["gpu1"])
-    return decide(question, Sources(lambda bundle: records(CONTENT), read))
+    question = DecisionInput({"d": {"hosts": ["gpu1"], "head": "gpu1"}}, variables, ["gpu1"])
+    return decide(question, Readers(lambda bundle: records(CONTENT), read))
 
 
 def test_they_reach_the_host_and_the_command_line(tmp_path: Path) -> None:

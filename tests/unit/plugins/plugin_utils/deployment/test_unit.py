@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import work
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import quoted
 
@@ -279,20 +279,20 @@ def test_the_documented_exposure_is_what_systemd_computes(tmp_path: Path, kind: 
 
 def test_a_host_without_containers_has_nothing_to_do_for_them() -> None:
     variables = {"llm_host_dir": "/opt/llm", "vllm_model": "lab/tiny", **VENV, "ansible_facts": {}}
-    options: dict[str, list[str]] = {role: [] for role in work.BY_VARIABLES}
-    asked = work.asked_by_variables(variables, options, (), "", {"engine": False})
-    unused = {role for role, found in asked.items() if found == work.UNUSED}
+    options: dict[str, list[str]] = {role: [] for role in changes.BY_VARIABLES}
+    asked = changes.asked_by_variables(variables, options, (), "", {"engine": False})
+    unused = {role for role, found in asked.items() if found == changes.UNUSED}
     assert unused == {"docker", "nvidia_container_toolkit", "images"}
-    found = work.to_do({"": ["gpu1"]}, {"gpu1": asked}, {"gpu1": {}})
+    found = changes.to_do({"": ["gpu1"]}, {"gpu1": asked}, {"gpu1": {}})
     assert {reason["role"] for reason in found["prepare"]["gpu1"]} == {"nvidia_driver"}
     assert found["images"] == {}
     # Also where every role is run, and where tags choose.
-    left = work.left_out(["gpu1"], found, {"llm_full_check": True}, asked={"gpu1": asked})
+    left = changes.left_out(["gpu1"], found, {"llm_full_check": True}, asked={"gpu1": asked})
     assert (left["images"], left["prepare"]) == (":!gpu1", "")
 
 
 def test_an_engine_that_something_else_needs_is_brought() -> None:
     variables = {"llm_host_dir": "/opt/llm", "vllm_model": "lab/tiny", **VENV, "ansible_facts": {}}
-    options: dict[str, list[str]] = {role: [] for role in work.BY_VARIABLES}
-    asked = work.asked_by_variables(variables, options, (), "", {"engine": True})
-    assert {role for role, found in asked.items() if found == work.UNUSED} == {"images"}
+    options: dict[str, list[str]] = {role: [] for role in changes.BY_VARIABLES}
+    asked = changes.asked_by_variables(variables, options, (), "", {"engine": True})
+    assert {role for role, found in asked.items() if found == changes.UNUSED} == {"images"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import Shelf
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import ControllerSecrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
     CERTIFICATE_DAYS,
     RENEW_DAYS,
@@ -93,23 +93,23 @@ def test_others_and_other_names_are_not_trusted(tmp_path: Path) -> None:
 
 
 # -- what the controller keeps ----------------------------------------------------------------------------------------
-def shelf(folder: Path, now: datetime.datetime = NOW, *, check: bool = False, **variables: Any) -> Shelf:
+def store(folder: Path, now: datetime.datetime = NOW, *, check: bool = False, **variables: Any) -> ControllerSecrets:
     def write(path: str, content: str) -> None:
         Path(path).write_text(content, encoding="utf-8")
 
-    return Shelf(folder, {"gate": variables}, str, None if check else write, now)
+    return ControllerSecrets(folder, {"gate": variables}, str, None if check else write, now)
 
 
 def test_the_authority_is_made_once_and_certificates_before_they_end(tmp_path: Path) -> None:
-    first = shelf(tmp_path).certificate("gate", NAMES)
+    first = store(tmp_path).certificate("gate", NAMES)
     root = (tmp_path / "gateway_ca.crt").read_bytes()
     assert first["days"] == CERTIFICATE_DAYS
     assert not first["own"]
-    assert shelf(tmp_path).certificate("gate", NAMES) == first
-    other = shelf(tmp_path).certificate("gate", [*NAMES, "new.example"])
+    assert store(tmp_path).certificate("gate", NAMES) == first
+    other = store(tmp_path).certificate("gate", [*NAMES, "new.example"])
     assert other["sha256"] != first["sha256"], "another name"
     late = NOW + (CERTIFICATE_DAYS - RENEW_DAYS + 1) * DAY
-    assert shelf(tmp_path, late).certificate("gate", [*NAMES, "new.example"])["days"] == CERTIFICATE_DAYS
+    assert store(tmp_path, late).certificate("gate", [*NAMES, "new.example"])["days"] == CERTIFICATE_DAYS
     assert (tmp_path / "gateway_ca.crt").read_bytes() == root
 
 
@@ -120,28 +120,28 @@ def test_an_own_certificate_is_judged_and_used(tmp_path: Path) -> None:
         f"gateway_tls_{part}": str(tmp_path / f"mine.{part[:3]}".replace(".cer", ".crt"))
         for part in ("certificate", "key")
     }
-    mine = shelf(tmp_path, **files)
+    mine = store(tmp_path, **files)
     assert mine.certificate_problems("gate") == []
     found = mine.certificate("gate", ["unused"])
     assert (found["own"], found["root"], found["names"]) == (True, "", sorted(NAMES))
     assert not (tmp_path / "gateway_ca.crt").exists()
-    half = shelf(tmp_path, gateway_tls_certificate=files["gateway_tls_certificate"])
+    half = store(tmp_path, gateway_tls_certificate=files["gateway_tls_certificate"])
     assert [each["code"] for each in half.certificate_problems("gate")] == ["gateway_tls_half"]
-    lost = shelf(tmp_path, **{**files, "gateway_tls_key": str(tmp_path / "nowhere")})
+    lost = store(tmp_path, **{**files, "gateway_tls_key": str(tmp_path / "nowhere")})
     assert [each["code"] for each in lost.certificate_problems("gate")] == ["gateway_tls_unreadable"]
 
 
 def test_keys_are_those_of_the_inventory_or_made_once(tmp_path: Path) -> None:
-    mine = shelf(tmp_path, gateway_keys=[{"name": "a", "key": " given "}, {"name": "b"}])
+    mine = store(tmp_path, gateway_keys=[{"name": "a", "key": " given "}, {"name": "b"}])
     assert mine.key("gate", "a") == "given"
     made = mine.key("gate", "b")
     assert len(made) == 40
-    assert shelf(tmp_path).key("gate", "b") == made
+    assert store(tmp_path).key("gate", "b") == made
     assert not (tmp_path / "gateway_key_a").exists()
 
 
 def test_check_mode_keeps_nothing(tmp_path: Path) -> None:
-    mine = shelf(tmp_path, check=True)
+    mine = store(tmp_path, check=True)
     assert mine.key("gate", "b") == mine.key("gate", "b")
     mine.certificate("gate", NAMES)
     assert list(tmp_path.iterdir()) == []

@@ -14,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.forms impo
     SEVERAL_LINES,
     bounds_of,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.value_types import value_faults
 
 # Files of the controller, which only Ansible and Python open: any name that a file can have.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.own_ports import OF_SERVICES, own_port_problems
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
 
 KNOWN = known_variables()
 SERVICES = [name for names in OF_SERVICES.values() for name in names]

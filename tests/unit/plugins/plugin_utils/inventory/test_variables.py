@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import COMMAND_LINE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import COMMAND_LINE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import (
     Unresolved,
     is_unresolved,

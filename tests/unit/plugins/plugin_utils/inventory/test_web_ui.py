@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import Inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.web_ui import web_ui_problems
 
 

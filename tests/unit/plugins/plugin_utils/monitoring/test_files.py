@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files import exporters_and_collectors, files
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import targets
 
 DEPLOYMENTS = {"qwen": {"hosts": ["gpu01"], "head": "gpu01"}}
 VARIABLES: dict[str, dict[str, Any]] = {
@@ -30,7 +31,7 @@ SETTINGS = {
 
 def written(mode: str) -> dict[str, str]:
     settings = {**SETTINGS, "monitoring_mode": mode}
-    found = files(DEPLOYMENTS, VARIABLES, ["watcher"], {"qwen": "ray"}, settings)
+    found = files(targets(DEPLOYMENTS, VARIABLES, ["watcher"], {"qwen": "ray"}), settings)
     return {entry["path"]: entry["content"] for entry in found}
 
 
@@ -54,7 +55,7 @@ def test_texts_of_ansible_are_written_as_others() -> None:
         """As Ansible has them: a text that knows where it comes from."""
 
     receiver = {"name": Tagged("ops"), "kind": Tagged("wecom"), "url": Tagged("http://192.0.2.5/")}
-    found = files(DEPLOYMENTS, VARIABLES, [], {}, {**SETTINGS, "monitoring_receivers": [receiver]})
+    found = files(targets(DEPLOYMENTS, VARIABLES), {**SETTINGS, "monitoring_receivers": [receiver]})
     (alertmanager,) = [entry["content"] for entry in found if entry["path"] == "alertmanager.yml"]
     assert yaml.safe_load(alertmanager)["receivers"][1]["name"] == "ops"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files import DASHBOARDS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dashboards import dashboards
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.grafana import grafana, provisioning
 
 SETTINGS: dict[str, Any] = {
@@ -71,7 +70,7 @@ def test_dashboards_are_read_from_the_folder_where_they_are_written() -> None:
     folder = provider["options"]["path"]
     assert f"{folder}:{folder}:ro" in grafana(SETTINGS)["volumes"]
     # Each names its source by a variable of the type that is provisioned.
-    made = [json.loads(path.read_text()) for path in DASHBOARDS.glob("en/*.json")]
+    made = dashboards().values()
     assert len(made) == 5
     for dashboard in made:
         assert {entry["query"] for entry in dashboard["templating"]["list"] if entry["type"] == "datasource"} == {

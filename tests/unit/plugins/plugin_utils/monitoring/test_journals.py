@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.shelf import JOURNAL, Shelf
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import JOURNAL, ControllerSecrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import central, senders
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -21,16 +21,16 @@ HOSTS: dict[str, dict[str, Any]] = {
 }
 
 
-def shelf(folder: Path, now: datetime.datetime = NOW) -> Shelf:
+def store(folder: Path, now: datetime.datetime = NOW) -> ControllerSecrets:
     def write(path: str, content: str) -> None:
         Path(path).write_text(content, encoding="utf-8")
 
-    return Shelf(folder, HOSTS, str, write, now)
+    return ControllerSecrets(folder, HOSTS, str, write, now)
 
 
 def made(folder: Path, hosts: Any = None, now: datetime.datetime = NOW) -> dict[str, Any]:
     variables = hosts or HOSTS
-    mine = shelf(folder, now)
+    mine = store(folder, now)
     return central(
         senders(list(variables), variables), variables, ["watch"], lambda host, names: mine.signed(JOURNAL, host, names)
     )
@@ -70,7 +70,7 @@ def test_certificates_are_made_once_and_again_before_they_end(tmp_path: Path) ->
 
 def test_gateways_have_another_authority(tmp_path: Path) -> None:
     made(tmp_path)
-    gateway = shelf(tmp_path).certificate("gpu1", ["llm.example"])
+    gateway = store(tmp_path).certificate("gpu1", ["llm.example"])
     assert Path(gateway["root"]).name == "gateway_ca.crt"
     uses = x509.load_pem_x509_certificate(Path(gateway["certificate"]).read_bytes()).extensions
     found = uses.get_extension_for_class(x509.ExtendedKeyUsage).value

@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network import firewall
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.firewall import (
     firewall_commands,
-    firewall_rules,
     firewalld_rules,
     firewalld_zones,
     ufw_rules,
@@ -39,6 +39,12 @@ CANDIDATES = [
     {"network": f"{net}.0/24", "interfaces": {f"gpu0{n}": {"interface": nic, "address": f"{net}.{n}"} for n in (1, 2)}}
     for net, nic in (("10.0.0", "eth1"), ("192.168.0", "eth0"))
 ]
+
+
+def firewall_rules(
+    host: str, members: list[str], others: Any, hostvars: Any, executor: str = "", lang: str = "en", **around: Any
+) -> dict[str, Any]:
+    return firewall.firewall_rules(host, members, others, hostvars, firewall.Surroundings(executor, **around), lang)
 
 
 def rules(executor: str = "ray", facts: Any = None, **more: Any) -> dict[str, Any]:

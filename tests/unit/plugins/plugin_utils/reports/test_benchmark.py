@@ -12,7 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark im
     latest_benchmarks,
     room_of,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.summary import Run, report_lines
 
 
 def figures(**more: Any) -> dict[str, Any]:
@@ -85,5 +85,5 @@ def test_the_newest_two_files_are_read(tmp_path: Path) -> None:
 
 
 def test_the_report_has_them_with_their_deployment() -> None:
-    lines = report_lines([], {"d": {"hosts": ["a"], "head": "a"}}, {}, {}, "zh", benchmarks={"a": [figures()]})
+    lines = report_lines(Run(deployments={"d": {"hosts": ["a"], "head": "a"}}, benchmarks={"a": [figures()]}), "zh")
     assert [line for line in lines if "2026-11-23T101500Z 的基准测试" in line], lines

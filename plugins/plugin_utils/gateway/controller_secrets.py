@@ -37,7 +37,7 @@ def _authority(kind: str) -> tuple[str, str]:
     return f"{kind}_ca.crt", f"{kind}_ca.key"
 
 
-class Shelf:
+class ControllerSecrets:
     """The folder of one run. ``write`` is None in check mode: what is made then is forgotten."""
 
     def __init__(

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import work
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import changes
 from hypothesis import given
 from hypothesis import strategies as st
 
-ROLES = [role for roles, _after in work.STAGES.values() for role in roles]
+ROLES = [role for roles, _after in changes.STAGES.values() for role in roles]
 CODE = "c0de"
 DEPLOYMENTS = {"pair": ["gpu1", "gpu2"], "single": ["gpu3"]}
 HOSTS = ["gpu1", "gpu2", "gpu3"]
 
 
 def asked(**changed: str) -> dict[str, str]:
-    return {work.CODE: CODE, **{role: changed.get(role, "same") for role in ROLES}}
+    return {changes.CODE: CODE, **{role: changed.get(role, "same") for role in ROLES}}
 
 
 def records(**changed: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -27,7 +27,7 @@ def records(**changed: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def to_do(of_gpu1: dict[str, dict[str, Any]], asked_of_gpu1: dict[str, str] | None = None) -> dict[str, list[str]]:
     """The hosts by stage, with these records on the first host and perfect ones on the others."""
     wanted = {host: asked() for host in HOSTS} | {"gpu1": asked_of_gpu1 or asked()}
-    found = work.to_do(DEPLOYMENTS, wanted, {host: records() for host in HOSTS} | {"gpu1": of_gpu1})
+    found = changes.to_do(DEPLOYMENTS, wanted, {host: records() for host in HOSTS} | {"gpu1": of_gpu1})
     return {stage: sorted(hosts) for stage, hosts in found.items() if hosts}
 
 
@@ -59,7 +59,7 @@ def test_what_differs_on_a_host_concerns_later_stages_and_its_deployment(
 
 def test_a_lost_host_is_a_reason_for_its_deployment() -> None:
     wanted, there = {host: asked() for host in HOSTS}, {host: records() for host in HOSTS}
-    found = work.to_do({"pair": ["gpu1"], "single": ["gpu3"]}, wanted, there, {"pair": ["gpu2"]})
+    found = changes.to_do({"pair": ["gpu1"], "single": ["gpu3"]}, wanted, there, {"pair": ["gpu2"]})
     reason = [{"role": "gpu2", "code": "work_lost", "what": ""}]
     assert {stage: hosts for stage, hosts in found.items() if hosts} == {
         "network": {"gpu1": reason},
@@ -68,12 +68,12 @@ def test_a_lost_host_is_a_reason_for_its_deployment() -> None:
 
 
 def test_the_reasons_are_named() -> None:
-    found = work.differs(asked(), records(docker={"differs": ["units docker.service"]}), "prepare")
+    found = changes.differs(asked(), records(docker={"differs": ["units docker.service"]}), "prepare")
     assert found == [{"role": "docker", "code": "work_differs", "what": "units docker.service"}]
     codes = [
-        work.differs(asked(ray="other"), records(), "serve"),
-        work.differs(asked(), records(ray={"collection": ""}), "serve"),
-        work.differs({}, records(), "images"),
+        changes.differs(asked(ray="other"), records(), "serve"),
+        changes.differs(asked(), records(ray={"collection": ""}), "serve"),
+        changes.differs({}, records(), "images"),
     ]
     assert [entry["code"] for (entry,) in codes] == ["work_other_settings", "work_other_collection", "work_no_record"]
 
@@ -87,7 +87,7 @@ def test_no_stage_is_left_out_whose_role_has_anything_to_do(faults: dict[str, st
         else:
             mine[role] |= {"digest": "old"} if fault == "other" else {"differs": ["x y"]}
     found = to_do(mine)
-    for stage, (roles, after) in work.STAGES.items():
+    for stage, (roles, after) in changes.STAGES.items():
         has_work = any(role in faults for role in roles) or any(earlier in found for earlier in after)
         assert ("gpu1" in found.get(stage, [])) == has_work
 
@@ -104,7 +104,7 @@ OPTIONS = {role: [f"{role}_version"] for role in ROLES}
 
 
 def digests(variables: dict[str, Any] | None = None, bundle: list[dict[str, Any]] | None = None) -> dict[str, str]:
-    return work.asked_by_variables({**VARIABLES, **(variables or {})}, OPTIONS, bundle or BUNDLE, "i")
+    return changes.asked_by_variables({**VARIABLES, **(variables or {})}, OPTIONS, bundle or BUNDLE, "i")
 
 
 def changed_by(variables: dict[str, Any] | None = None, bundle: list[dict[str, Any]] | None = None) -> set[str]:
@@ -115,8 +115,8 @@ def changed_by(variables: dict[str, Any] | None = None, bundle: list[dict[str, A
 def test_a_variable_concerns_its_role() -> None:
     assert changed_by() == set()
     assert changed_by({"docker_version": "27.0"}) == {"docker"}
-    assert changed_by({"llm_host_dir": "/data"}) == set(work.BY_VARIABLES)
-    assert changed_by({"ansible_facts": {**FACTS, "kernel": "6.2"}}) == set(work.BY_VARIABLES)
+    assert changed_by({"llm_host_dir": "/data"}) == set(changes.BY_VARIABLES)
+    assert changed_by({"ansible_facts": {**FACTS, "kernel": "6.2"}}) == set(changes.BY_VARIABLES)
     assert changed_by({"llm_bundle_dir": "/elsewhere", "llm_language": "zh"}) == set()
 
 
@@ -142,8 +142,8 @@ def test_a_value_that_only_the_role_can_evaluate_counts_as_not_there() -> None:
                 raise KeyError("_llm_image")
             return super().__getitem__(name)
 
-    assert work.variables_of({"vllm_benchmark_requests": 8}, ["vllm_benchmark_requests"]) == {}
-    assert work.variables_of(
+    assert changes.variables_of({"vllm_benchmark_requests": 8}, ["vllm_benchmark_requests"]) == {}
+    assert changes.variables_of(
         Lazy(images_references="{{ _llm_image }}", docker_version="1"), ["images_references", "docker_version"]
     ) == {
         "images_references": None,
@@ -152,13 +152,13 @@ def test_a_value_that_only_the_role_can_evaluate_counts_as_not_there() -> None:
 
 
 def section(**changed: Any) -> dict[str, Any]:
-    network = dict.fromkeys(work.NETWORK_KEYS, "x") | {"is_new": True, "check": 1}
+    network = dict.fromkeys(changes.NETWORK_KEYS, "x") | {"is_new": True, "check": 1}
     vllm = {"needed": True, "collective": {"possible": True, "link_mbps": 10}}
     return {"deployment": "pair", "network": network, "ray": {"needed": False}, "vllm": vllm, **changed}
 
 
 def decided(secrets: dict[str, str] | None = None, **changed: Any) -> dict[str, str]:
-    return work.with_secrets(work.asked_by_decision(section(**changed), VARIABLES, OPTIONS), secrets or {})
+    return changes.with_secrets(changes.asked_by_decision(section(**changed), VARIABLES, OPTIONS), secrets or {})
 
 
 def test_a_section_concerns_its_role_and_secrets_those_who_write_them() -> None:
@@ -179,43 +179,43 @@ def test_a_section_concerns_its_role_and_secrets_those_who_write_them() -> None:
 
 
 def test_hosts_are_left_out_of_the_pattern_of_a_play() -> None:
-    found: dict[str, list[str]] = {stage: [] for stage in work.STAGES} | {"serve": ["gpu1"]}
+    found: dict[str, list[str]] = {stage: [] for stage in changes.STAGES} | {"serve": ["gpu1"]}
     whole = {"ansible_run_tags": ["all"], "ansible_skip_tags": []}
-    assert work.left_out(HOSTS, found, whole)["serve"] == ":!gpu2:!gpu3"
-    assert work.left_out(HOSTS, found, whole)["prepare"] == ":!gpu1:!gpu2:!gpu3"
-    assert work.left_out(HOSTS, found, {**whole, "ansible_skip_tags": ["molecule-notest", "notest"]})["serve"], (
+    assert changes.left_out(HOSTS, found, whole)["serve"] == ":!gpu2:!gpu3"
+    assert changes.left_out(HOSTS, found, whole)["prepare"] == ":!gpu1:!gpu2:!gpu3"
+    assert changes.left_out(HOSTS, found, {**whole, "ansible_skip_tags": ["molecule-notest", "notest"]})["serve"], (
         "nobody's tags"
     )
-    assert work.left_out(HOSTS, found, whole)["lock"] == ":!gpu2:!gpu3", "where nothing is done, nobody is kept away"
-    assert work.left_out(HOSTS, found, whole, work.EARLY_STAGES)["lock"] == ":!gpu1:!gpu2:!gpu3"
+    assert changes.left_out(HOSTS, found, whole)["lock"] == ":!gpu2:!gpu3", "where nothing is done, nobody is kept away"
+    assert changes.left_out(HOSTS, found, whole, changes.EARLY_STAGES)["lock"] == ":!gpu1:!gpu2:!gpu3"
     for walk in ({"llm_full_check": True}, {"ansible_run_tags": ["docker"]}, {"ansible_skip_tags": ["ray"]}):
-        assert set(work.left_out(HOSTS, found, {**whole, **walk}).values()) == {""}
+        assert set(changes.left_out(HOSTS, found, {**whole, **walk}).values()) == {""}
 
 
 def test_a_machine_is_prepared_under_one_of_its_names_in_every_run() -> None:
     """gpu3 is another name for the machine of gpu1."""
-    found = {stage: ["gpu1", "gpu3"] for stage in work.STAGES}
+    found = {stage: ["gpu1", "gpu3"] for stage in changes.STAGES}
     whole = {"ansible_run_tags": ["all"], "ansible_skip_tags": []}
     for walk in ({}, {"llm_full_check": True}, {"ansible_run_tags": ["docker"]}):
-        patterns = work.left_out(HOSTS, found, {**whole, **walk}, twice=["gpu3"])
-        for stage in work.STAGES:
+        patterns = changes.left_out(HOSTS, found, {**whole, **walk}, aliases=["gpu3"])
+        for stage in changes.STAGES:
             assert (":!gpu3" in patterns[stage]) == (stage in ("prepare", "images", "models")), (stage, walk)
-        assert ":!gpu3" not in patterns[work.LOCK]
-    patterns = work.left_out(HOSTS, found, whole, twice=["gpu3"])
-    assert work.stage_hosts("prepare", patterns, "gpu3", ["gpu1", "gpu3"]) == "gpu1:gpu3:!gpu2:!gpu3"
-    assert work.stage_hosts("serve", patterns, "gpu3", ["gpu1", "gpu3"]) == "llm_deployments:!gpu2"
+        assert ":!gpu3" not in patterns[changes.LOCK]
+    patterns = changes.left_out(HOSTS, found, whole, aliases=["gpu3"])
+    assert changes.stage_hosts("prepare", patterns, "gpu3", ["gpu1", "gpu3"]) == "gpu1:gpu3:!gpu2:!gpu3"
+    assert changes.stage_hosts("serve", patterns, "gpu3", ["gpu1", "gpu3"]) == "llm_deployments:!gpu2"
 
 
 def test_every_name_of_a_machine_asks_for_the_same() -> None:
     machine = {"images": ["i", "j"], "models": ["org/model", "org/other"]}
     others = {**VARIABLES, "vllm_model": "org/other"}
     one, other = (
-        work.asked_by_variables(variables, OPTIONS, BUNDLE, image, machine)
+        changes.asked_by_variables(variables, OPTIONS, BUNDLE, image, machine)
         for variables, image in ((VARIABLES, "i"), (others, "j"))
     )
     assert one == other
-    alone = work.asked_by_variables(VARIABLES, OPTIONS, BUNDLE, "i", {"images": [], "models": []})
-    assert alone == work.asked_by_variables(VARIABLES, OPTIONS, BUNDLE, "i")
+    alone = changes.asked_by_variables(VARIABLES, OPTIONS, BUNDLE, "i", {"images": [], "models": []})
+    assert alone == changes.asked_by_variables(VARIABLES, OPTIONS, BUNDLE, "i")
 
 
 @pytest.mark.parametrize(
@@ -227,22 +227,22 @@ def test_every_name_of_a_machine_asks_for_the_same() -> None:
         ("models", {}, "gpu2", "gpu2"),
         ("network", {}, "gpu2", "llm_deployments"),
         ("serve", {}, "gpu2", "llm_deployments"),
-        (work.LOCK, {"lock": ":!gpu1"}, "gpu2", "llm_deployments:!gpu1"),
+        (changes.LOCK, {"lock": ":!gpu1"}, "gpu2", "llm_deployments:!gpu1"),
     ],
 )
 def test_the_pattern_of_a_stage(stage: str, left_out: dict[str, str], node: str, pattern: str) -> None:
-    assert work.stage_hosts(stage, left_out, node) == pattern
+    assert changes.stage_hosts(stage, left_out, node) == pattern
 
 
 def test_the_digest_of_the_collection_is_that_of_its_roles_and_plugins(tmp_path: Path) -> None:
     for name in ("roles/a/tasks/main.yml", "plugins/b.py", "docs/c.md"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("before")
-    found = work.code_digest(tmp_path)
+    found = changes.code_digest(tmp_path)
     (tmp_path / "docs/c.md").write_text("after")
-    assert work.code_digest(tmp_path) == found
+    assert changes.code_digest(tmp_path) == found
     (tmp_path / "roles/a/tasks/main.yml").write_text("after")
-    assert work.code_digest(tmp_path) != found
+    assert changes.code_digest(tmp_path) != found
 
 
 def test_hosts_that_a_service_has_left() -> None:
@@ -253,10 +253,10 @@ def test_hosts_that_a_service_has_left() -> None:
         "h4": {"web_ui": {}},
     }
     members = ["h1", "h2", "h3", "h4", "h5"]
-    assert work.former_hosts("web_ui", members, ["h1"], records, {}) == "llm_deployments:!h1:!h3:!h5"
+    assert changes.former_hosts("web_ui", members, ["h1"], records, {}) == "llm_deployments:!h1:!h3:!h5"
     names = {host: {"sharing": ["h2", "h4"]} for host in ("h2", "h4")}
-    assert work.former_hosts("web_ui", members, ["h1"], records, names) == "llm_deployments:!h1:!h3:!h4:!h5"
-    assert work.former_hosts("web_ui", ["h3"], [], records, {}) == "llm_deployments:!h3"
+    assert changes.former_hosts("web_ui", members, ["h1"], records, names) == "llm_deployments:!h1:!h3:!h4:!h5"
+    assert changes.former_hosts("web_ui", ["h3"], [], records, {}) == "llm_deployments:!h3"
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_hosts_that_a_service_has_left() -> None:
 def test_the_pattern_of_a_service(
     service: str, groups: dict[str, list[str]], needed: dict[str, bool], pattern: str
 ) -> None:
-    assert work.service_hosts(service, groups, needed) == pattern
+    assert changes.service_hosts(service, groups, needed) == pattern
 
 
 REPLICAS = {"a": ["a1", "a2"], "b": ["b1"], "c": ["c1"], "other": ["o1"]}
@@ -289,14 +289,14 @@ def batches(found: dict[str, Any]) -> list[list[str]]:
 
 
 def test_replicas_that_serve_take_turns() -> None:
-    found = work.rolling(REPLICAS, MODELS, list(REPLICAS), "")
+    found = changes.rolling(REPLICAS, MODELS, list(REPLICAS), "")
     assert batches(found) == [["a1", "a2", "o1"], ["b1"], ["c1"]]
     assert found["after"] == {"a1": [], "a2": [], "o1": [], "b1": ["a1", "a2"], "c1": ["a1", "a2", "b1"]}
     assert found["meanwhile"] == {"a": ["b", "c"], "b": ["a", "c"], "c": ["a", "b"], "other": []}
 
 
 def test_what_does_not_serve_yet_comes_first() -> None:
-    found = work.rolling(REPLICAS, MODELS, ["a"], "")
+    found = changes.rolling(REPLICAS, MODELS, ["a"], "")
     assert batches(found) == [["b1", "c1", "o1"], ["a1", "a2"]]
     assert found["after"]["a1"] == ["b1", "c1"]
     assert found["meanwhile"]["b"] == ["a"]
@@ -307,24 +307,24 @@ def test_what_does_not_serve_yet_comes_first() -> None:
     [([], ""), (["other", "a"], ":!b1:!c1"), (list(REPLICAS), ":!a1:!a2:!b1:!o1"), (["other"], "")],
 )
 def test_one_batch_is_enough_where_nobody_has_to_wait(standing: list[str], left_out: str) -> None:
-    found = work.rolling(REPLICAS, MODELS, standing, left_out)
+    found = changes.rolling(REPLICAS, MODELS, standing, left_out)
     assert (found["sizes"], found["hosts"]) == ([], "")
 
 
 def test_hosts_with_nothing_to_do_do_not_count() -> None:
-    found = work.rolling(REPLICAS, MODELS, list(REPLICAS), ":!b1:!o1")
+    found = changes.rolling(REPLICAS, MODELS, list(REPLICAS), ":!b1:!o1")
     assert found["sizes"] == [2, 1]
-    assert work.stage_hosts("serve", {"serve": ":!b1:!o1"}, batches=found["hosts"]) == "a1:a2:o1:b1:c1:!b1:!o1"
-    assert work.stage_hosts("network", {}, batches=found["hosts"]) == "llm_deployments"
+    assert changes.stage_hosts("serve", {"serve": ":!b1:!o1"}, batches=found["hosts"]) == "a1:a2:o1:b1:c1:!b1:!o1"
+    assert changes.stage_hosts("network", {}, batches=found["hosts"]) == "llm_deployments"
 
 
 @given(st.integers(1, 40), st.data())
 def test_of_replicas_that_serve_most_serve_on(count: int, data: st.DataObject) -> None:
     names = [f"r{number}" for number in range(count)]
     standing = data.draw(st.lists(st.sampled_from(names), unique=True))
-    found = work.rolling({name: [name] for name in names}, dict.fromkeys(names, "m"), standing, "")
+    found = changes.rolling({name: [name] for name in names}, dict.fromkeys(names, "m"), standing, "")
     there = batches(found) or [names]
     assert sorted(name for batch in there for name in batch) == sorted(names)
     most = max(len(set(batch) & set(standing)) for batch in there)
-    assert most <= -(-len(standing) // work.MOST_BATCHES)
+    assert most <= -(-len(standing) // changes.MOST_BATCHES)
     assert set(there[0]) >= set(names) - set(standing)

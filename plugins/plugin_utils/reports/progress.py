@@ -8,7 +8,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 
 
-class Running:
+class Progress:
     """The tasks that have begun and not ended, by host. Two threads use this, each for one dictionary operation at a time."""
 
     def __init__(self, every: float, lang: str = "en") -> None:

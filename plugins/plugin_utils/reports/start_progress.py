@@ -12,7 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progre
 REPEAT_SECONDS = 60.0
 
 
-class Starting:
+class StartProgress:
     """Reads the log again and again, and says a line where there is something to say."""
 
     def __init__(

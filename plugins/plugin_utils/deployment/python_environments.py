@@ -20,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     is_made,
     is_venv,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import PythonEnvironment
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -99,7 +100,7 @@ def environment_for(variables: Mapping[str, Any], records: Records) -> Environme
     return next((each for each in found if each.fits(base)), next(iter(found), None))
 
 
-def environment_section(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
+def environment_section(variables: Mapping[str, Any], records: Records) -> PythonEnvironment:
     """What the tasks ask about a host's environment, which only units have."""
     if not is_venv(variables):
         return {"made": False}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.twice import named_twice
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.duplicate_groups import named_twice
 
 from tests.support.inventories import KNOWN, Inventory
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import prepared_by_another
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import alias_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # The roles of each stage, and the stages after which it has to be run as well: on the same host, or for stages that concern a
@@ -55,7 +55,7 @@ EARLY_STAGES = tuple(stage for stage, (roles, _after) in STAGES.items() if set(r
 OF_SECRETS = ("ray", "vllm")
 
 # Molecule skips these tags in all of its runs (molecule/provisioner/ansible.py), and no task of the collection has them.
-NOBODYS_TAGS = {"molecule-notest", "notest"}
+MOLECULE_TAGS = {"molecule-notest", "notest"}
 
 # Where something lies on the controller, or what people read, changes nothing on a host.
 OF_ALL_ROLES = ("llm_host_dir", "llm_offline")
@@ -253,19 +253,19 @@ def left_out(
     found: Mapping[str, Iterable[str]],
     variables: Mapping[str, Any],
     known: Iterable[str] = (*STAGES,),
-    twice: Collection[str] = (),
+    aliases: Collection[str] = (),
     asked: Mapping[str, Mapping[str, str]] | None = None,
 ) -> dict[str, str]:
     """For each stage the end of its play's pattern: the hosts where there is nothing to do. No host is left out of a run that is to
     walk everything (``llm_full_check``), or that has tags. Other runs are kept away from hosts where one of the stages has something to do of
-    which it is ``known``. ``twice`` are the hosts whose machine is in this run under another name, under which it is prepared. A stage
+    which it is ``known``. ``aliases`` are the hosts whose machine is in this run under another name, under which it is prepared. A stage
     that a host does not use, by what its roles are ``asked`` there, is left out of every run."""
     idle = {stage: [host for host in hosts if not used((asked or {}).get(host) or {}, stage)] for stage in OF_A_MACHINE}
-    again = {stage: without(dict.fromkeys([*twice, *idle[stage]]), ()) for stage in OF_A_MACHINE}
+    again = {stage: without(dict.fromkeys([*aliases, *idle[stage]]), ()) for stage in OF_A_MACHINE}
     if is_true(variables.get("llm_full_check")) or not whole_run(variables):
         return {**dict.fromkeys([*STAGES, LOCK], ""), **again}
     busy = {host for stage in known for host in found[stage]}
-    first = {stage: set(found[stage]) - (set(twice) if stage in OF_A_MACHINE else set()) for stage in STAGES}
+    first = {stage: set(found[stage]) - (set(aliases) if stage in OF_A_MACHINE else set()) for stage in STAGES}
     return {**{stage: without(hosts, first[stage]) for stage in STAGES}, LOCK: without(hosts, busy)}
 
 
@@ -347,7 +347,7 @@ def former_hosts(
 ) -> str:
     """The pattern of the hosts of deployments that have a record of a service and are none of its ``current`` hosts: each machine under one name."""
     found = [host for host in members if host not in current and role in records.get(host, {})]
-    second = prepared_by_another(found, names)
+    second = alias_hosts(found, names)
     return "llm_deployments" + without(members, [host for host in found if host not in second])
 
 
@@ -359,5 +359,5 @@ def without(hosts: Iterable[str], busy: Iterable[str]) -> str:
 
 def whole_run(variables: Mapping[str, Any]) -> bool:
     """Whether roles run with all their tasks: tags leave some out."""
-    skipped = set(variables.get("ansible_skip_tags") or []) - NOBODYS_TAGS
+    skipped = set(variables.get("ansible_skip_tags") or []) - MOLECULE_TAGS
     return list(variables.get("ansible_run_tags") or ["all"]) == ["all"] and not skipped

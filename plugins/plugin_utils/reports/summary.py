@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
@@ -34,86 +35,87 @@ NEXT = dict.fromkeys(["decide", "prepare", "loading", "models"], "report_next_si
 NEXT_OF_ONE_LINE = "report_next_discover"
 
 
-def report_lines(
-    stages: Iterable[Mapping[str, Any]],
-    deployments: Mapping[str, Mapping[str, Any]],
-    plans: Mapping[str, Mapping[str, Any]],
-    serving: Mapping[str, Mapping[str, Any]],
-    language: str = "en",
-    collective: Mapping[str, Mapping[str, Any]] | None = None,
-    networks: Mapping[str, Mapping[str, Any]] | None = None,
-    work: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] | None = None,
-    secrets: Sequence[Mapping[str, str]] = (),
-    gateways: Mapping[str, Mapping[str, Any]] | None = None,
-    benchmarks: Mapping[str, list[dict[str, Any]]] | None = None,
-    starts: Mapping[str, Mapping[str, Any]] | None = None,
-    meanwhile: Mapping[str, Sequence[str]] | None = None,
-    gpu_exporters: Mapping[str, Sequence[str]] | None = None,
-    addresses: Sequence[Address] = (),
-    written: Sequence[str] = (),
-    one_line: bool = False,
-) -> list[str]:
-    """Lines of the report: the verdict and where files were ``written``, each deployment with its network, its answer and its ranks' hosts, then
-    the gateways that answered, secrets that are new on the controller, what there was to do and why, the stages with their seconds, and how
-    the ``addresses`` that answered in this run are used.
+@dataclass(frozen=True)
+class Run:
+    """What a playbook has reached: what its stages left."""
 
-    ``starts`` has, by head, the start of a server in this run (``seconds``, ``served_before``, ``first``, the seconds of the first one with the same
-    cache, and ``kept_kib``, its size), ``meanwhile``, by deployment, the replicas that answered then, and ``gpu_exporters`` the hosts by
-    what is said of the exporter of their GPUs.
-    """
-    stages = list(stages)
-    follows = {**NEXT, "decide": NEXT_OF_ONE_LINE} if one_line else NEXT
-    lines = _verdict(stages, deployments, plans, serving, written, follows, language)
-    for name, deployment in sorted(deployments.items()):
-        head = deployment["head"]
-        figures = (collective or {}).get(head) or {}
-        lines += _deployment_head(name, deployment, (networks or {}).get(name) or {}, language)
-        lines += _deployment(name, plans.get(name) or {}, serving.get(head) or {}, language)
-        measured = benchmark_lines((benchmarks or {}).get(head) or [], plans.get(name) or {}, language)
-        started = _started((starts or {}).get(head) or {}, (meanwhile or {}).get(name, ()), language)
-        lines[-1:] = [*_collective(figures, language), *started, *measured, ""]
-    lines += _gateways(gateways or {}, language)
-    for why, hosts in (gpu_exporters or {}).items():
+    # The stages in their order, each with its ``name`` and when it ``started`` (seconds since 1970).
+    stages: Sequence[Mapping[str, Any]] = ()
+    # The deployments, each with its ``hosts`` and ``head``; their plans, and what was verified of their networks.
+    deployments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    plans: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    networks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # By head what it answered (``url``, ``model``, ``prompt``, ``answer``, ``tokens``, ``ranks``), what the all-reduce measured, and the last two benchmarks.
+    serving: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    collective: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    benchmarks: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    # By head the start of a server in this run: ``seconds``, ``served_before``, ``first`` (the seconds of the first start with the same cache) and
+    # ``kept_kib`` (the size of that cache).
+    starts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # By deployment the replicas that answered meanwhile.
+    meanwhile: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # By stage and host why there was something to do.
+    work: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]] = field(default_factory=dict)
+    # Secrets that are new on the controller.
+    secrets: Sequence[Mapping[str, str]] = ()
+    # The sections of the gateways that answered.
+    gateways: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # The hosts by what is said of the exporter of their GPUs.
+    gpu_exporters: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # What answered in this run, for people who want to use it.
+    addresses: Sequence[Address] = ()
+    # The files that were written.
+    written: Sequence[str] = ()
+    # Whether the hosts are those of the command line.
+    one_line: bool = False
+
+
+def report_lines(run: Run, language: str = "en") -> list[str]:
+    """Lines of the report: the verdict and the files that were written, each deployment with its network, its answer and the hosts of its ranks,
+    then the gateways, secrets that are new, what there was to do and why, the stages with their seconds, and how what answered is used."""
+    follows = {**NEXT, "decide": NEXT_OF_ONE_LINE} if run.one_line else NEXT
+    lines = _verdict(run, follows, language)
+    for name, deployment in sorted(run.deployments.items()):
+        head, plan = deployment["head"], run.plans.get(name) or {}
+        lines += _deployment_head(name, deployment, run.networks.get(name) or {}, language)
+        lines += _deployment(name, plan, run.serving.get(head) or {}, language)
+        measured = benchmark_lines(run.benchmarks.get(head) or [], plan, language)
+        started = _started(run.starts.get(head) or {}, run.meanwhile.get(name, ()), language)
+        lines[-1:] = [*_collective(run.collective.get(head) or {}, language), *started, *measured, ""]
+    lines += _gateways(run.gateways, language)
+    for why, hosts in run.gpu_exporters.items():
         lines.append(message("report_gpu_exporter", language, hosts=names(hosts, language), why=why))
-    lines += [""] if gpu_exporters else []
-    pages = [section["web_ui"]["url"] for section in (gateways or {}).values() if section["web_ui"]]
+    lines += [""] if run.gpu_exporters else []
+    pages = [section["web_ui"]["url"] for section in run.gateways.values() if section["web_ui"]]
     # Records are known once hosts were looked at.
-    looked = any(stage["name"] == "preflight" for stage in stages)
+    looked = any(stage["name"] == "preflight" for stage in run.stages)
     lines += [
-        *_secrets(secrets, language),
-        *_work((work or {}) if looked else {}, language),
-        *_stages(stages, language),
+        *_secrets(run.secrets, language),
+        *_work(run.work if looked else {}, language),
+        *_stages(list(run.stages), language),
     ]
-    use = use_lines(addresses, pages, language)
+    use = use_lines(run.addresses, pages, language)
     return [*lines, "", *use] if use else lines
 
 
-def _verdict(
-    stages: Sequence[Mapping[str, Any]],
-    deployments: Mapping[str, Any],
-    plans: Mapping[str, Mapping[str, Any]],
-    serving: Mapping[str, Mapping[str, Any]],
-    written: Sequence[str],
-    follows: Mapping[str, str],
-    language: str,
-) -> list[str]:
+def _verdict(run: Run, follows: Mapping[str, str], language: str) -> list[str]:
     """What was reached, in one line, and where more is written."""
-    answered = [name for name, deployment in deployments.items() if serving.get(deployment["head"])]
+    answered = [name for name, deployment in run.deployments.items() if run.serving.get(deployment["head"])]
     lines = []
     if answered:
         lines.append(message("report_serves", language, names=names(sorted(answered), language)))
-    elif plans:
-        planned = {name: plan for name, plan in plans.items() if plan.get("settings")}
+    elif run.plans:
+        planned = {name: plan for name, plan in run.plans.items() if plan.get("settings")}
         for name, plan in sorted(planned.items()):
             said = message(
                 "plan_" + (plan.get("verdict") or ("starts" if plan.get("ok") else "does_not_start")), language
             )
             lines.append(message("report_planned", language, deployment=name, verdict=said, **_said_of(plan)))
-    last = [stage["name"] for stage in stages if stage["name"] != "report"][-1:]
+    last = [stage["name"] for stage in run.stages if stage["name"] != "report"][-1:]
     if not answered and last and last[0] in follows:
         lines.append(message(follows[last[0]], language))
-    if lines and written:
-        lines.append(message("report_written", language, paths=", ".join(written)))
+    if lines and run.written:
+        lines.append(message("report_written", language, paths=", ".join(run.written)))
     return [*lines, ""] if lines else []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.starts import first_start
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.start_history import first_start
 
 
 def test_the_first_start_with_a_cache_is_kept(tmp_path: Path) -> None:

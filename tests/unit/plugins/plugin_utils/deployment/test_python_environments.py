@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environments import (
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import (
     candidates,
     environment_for,
     environment_section,
     held,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,14 +8,14 @@ import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import LANGUAGES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.start_phases import PHASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import Start
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.starting import Starting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.start_progress import StartProgress
 
 LOADING = "Starting to load model m...\n"
 BAR = "Loading safetensors checkpoint shards:  60% Completed | 3/5 [01:00<00:40, 20.0s/it]\n"
 
 
-def starting(lang: str = "en", **measured: Any) -> Starting:
-    return Starting("tiny_split", "node1", 100.0, lang=lang, **measured)
+def starting(lang: str = "en", **measured: Any) -> StartProgress:
+    return StartProgress("tiny_split", "node1", 100.0, lang=lang, **measured)
 
 
 def test_a_line_says_the_part_its_share_and_the_time_left() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.plain import ROOT_GROUP
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP
 
 
 def named_twice(sources: Iterable[str]) -> dict[str, str]:

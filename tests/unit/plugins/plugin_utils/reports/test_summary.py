@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.run import report_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.summary import Run, report_lines
 
 SERVING: dict[str, Any] = {
     "url": "http://10.0.0.1:8000",
@@ -26,7 +26,15 @@ STAGES = [{"name": "plan", "started": 10.0}, {"name": "serve", "started": 12.0},
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_it_shows_answer_and_ranks(language: str) -> None:
     text = "\n".join(
-        report_lines(STAGES, {"d": {"hosts": ["a", "b"], "head": "a"}}, {"d": PLAN}, {"a": SERVING}, language)
+        report_lines(
+            Run(
+                stages=STAGES,
+                deployments={"d": {"hosts": ["a", "b"], "head": "a"}},
+                plans={"d": PLAN},
+                serving={"a": SERVING},
+            ),
+            language,
+        )
     )
     for part in ("' world'", "http://10.0.0.1:8000", "1,000"):
         assert part in text
@@ -36,7 +44,9 @@ def test_it_shows_answer_and_ranks(language: str) -> None:
 @pytest.mark.parametrize(("value", "named"), [(True, True), ("yes", True), (False, False), (None, False)])
 def test_code_of_the_model_is_named(value: Any, named: bool, serving: dict[str, Any]) -> None:
     plan = {**PLAN, "ok": True, "settings": {**PLAN["settings"], "trust_remote_code": value}}
-    text = "\n".join(report_lines([], {"d": {"hosts": ["a", "b"], "head": "a"}}, {"d": plan}, serving))
+    text = "\n".join(
+        report_lines(Run(deployments={"d": {"hosts": ["a", "b"], "head": "a"}}, plans={"d": plan}, serving=serving))
+    )
     assert ("trust_remote_code is on" in text) is named
 
 
@@ -51,21 +61,21 @@ def test_a_gateway_is_shown_with_what_clients_need(language: str, root: str, ren
         "web_ui": {"url": "https://llm.example:8443"},
         "certificate": {"root": "/s/gateway_ca.crt", "days": 20, "certificate": "/s/gate.crt"},
     }
-    text = "\n".join(report_lines([], {}, {}, {}, language, gateways={"gate": section}))
+    text = "\n".join(report_lines(Run(gateways={"gate": section}), language))
     for part in ("https://llm.example", "https://llm.example:8443", "a, b", "alice", root, "/s/gateway_ca.crt"):
         assert part in text
     assert renew not in text, "one that is made anew by itself"
     own = {**section, "certificate": {**section["certificate"], "root": ""}}
-    assert renew in "\n".join(report_lines([], {}, {}, {}, language, gateways={"gate": own}))
+    assert renew in "\n".join(report_lines(Run(gateways={"gate": own}), language))
 
 
 def test_a_playbook_that_ends_before_serving_says_what_comes_next() -> None:
-    lines = report_lines([{"name": "prepare", "started": 10.0}, STAGES[-1]], {}, {}, {})
+    lines = report_lines(Run(stages=[{"name": "prepare", "started": 10.0}, STAGES[-1]]))
     assert "site.yml" in lines[0]
 
 
 def test_a_stage_lasts_until_the_next_begins() -> None:
-    lines = report_lines(STAGES, {}, {}, {})
+    lines = report_lines(Run(stages=STAGES))
     assert [line.split() for line in lines[1:]] == [
         ["plan", "2", "s"],
         ["serve", "61", "s"],
@@ -74,7 +84,7 @@ def test_a_stage_lasts_until_the_next_begins() -> None:
 
 
 def test_a_deployment_that_does_not_serve_yet_is_named_all_the_same() -> None:
-    lines = report_lines([], {"d": {"hosts": ["a", "b"], "head": "a"}}, {}, {})
+    lines = report_lines(Run(deployments={"d": {"hosts": ["a", "b"], "head": "a"}}))
     assert lines == ["Deployment d on a, b", ""]
 
 
@@ -83,7 +93,7 @@ def test_new_secrets_are_named_with_their_place(how: str) -> None:
     found = [
         {"deployment": "d", "kind": kind, "how": how, "place": f"/s/d_{kind}"} for kind in ("ray_token", "api_key")
     ]
-    lines = report_lines([], {}, {}, {}, secrets=found)
+    lines = report_lines(Run(secrets=found))
     assert lines[0] == "Secrets:"
     assert ["/s/d_ray_token" in lines[1], "/s/d_api_key" in lines[2]] == [True, True]
     assert ("llm_rotate_secrets=finish" in lines[2]) is (how == "rotated")
@@ -105,7 +115,7 @@ def test_the_all_reduce_is_compared_with_the_link() -> None:
             for size, rate in ((1024, 23e3), (16 << 20, 625e6))
         ],
     }
-    text = "\n".join(report_lines([], {"d": {"hosts": ["a"], "head": "a"}}, {}, {}, collective={"a": found}))
+    text = "\n".join(report_lines(Run(deployments={"d": {"hosts": ["a"], "head": "a"}}, collective={"a": found})))
     assert "16 MiB" in text
     assert "1.000 ms" in text
     assert "625.0 MB/s" in text
@@ -126,7 +136,7 @@ def test_on_one_host_nccl_is_compared_with_what_joins_the_gpus(backend: str, com
         "link_mbps": 3600000,
         "results": [row],
     }
-    text = "\n".join(report_lines([], {"d": {"hosts": ["a"], "head": "a"}}, {}, {}, collective={"a": found}))
+    text = "\n".join(report_lines(Run(deployments={"d": {"hosts": ["a"], "head": "a"}}, collective={"a": found})))
     assert "256 MiB" in text
     assert ("at best 66 % of the 3600 Gbit/s of NVLink x18" in text) == compared
 
@@ -136,7 +146,7 @@ def test_it_says_how_long_a_start_took_and_who_answered(language: str) -> None:
     def said(meanwhile: dict[str, list[str]], served_before: bool, first: float | None = None, kept: int = 0) -> str:
         deployments = {"d": {"hosts": ["a"], "head": "a"}}
         starts = {"a": {"seconds": 61.7, "served_before": served_before, "first": first, "kept_kib": kept}}
-        return "\n".join(report_lines([], deployments, {}, {}, language, starts=starts, meanwhile=meanwhile))
+        return "\n".join(report_lines(Run(deployments=deployments, starts=starts, meanwhile=meanwhile), language))
 
     assert "62" in said({}, True)
     assert "other" in said({"d": ["other"]}, True)
@@ -152,5 +162,5 @@ def test_it_says_how_long_a_start_took_and_who_answered(language: str) -> None:
 
 
 def test_the_report_says_what_measures_gpus() -> None:
-    said = report_lines([], {}, {}, {}, gpu_exporters={"nvidia-smi, since A": ["gpu01", "gpu02"]})
+    said = report_lines(Run(gpu_exporters={"nvidia-smi, since A": ["gpu01", "gpu02"]}))
     assert "GPU figures of gpu01, gpu02: nvidia-smi, since A" in said
