@@ -109,7 +109,7 @@ def decide_engine(
         "docker",
         str(variables["docker_method"]),
         ours=_ours(found),
-        fits=bool(set(found["units"]) - {STATIC_UNIT}),
+        fits=bool(found["units"]),
         bundled=bool(select(read(), "docker")),
         offline=is_true(variables["llm_offline"]),
         has_repository=docker_repository(system_of(facts)) is not None,
@@ -124,9 +124,11 @@ def decide_engine(
     flags, swarm = flags_in_force(found, method), str(found.get("swarm") or "") in SWARM
     options = daemon_options(variables, flags, swarm)
     old_root = (found.get("config") or {}).get("data-root") or DATA_ROOT
-    static_there = STATIC_UNIT in found["units"]
-    package_there = bool(set(found["units"]) - {STATIC_UNIT})
-    other_kind = package_there if method == "static" else static_there if method != "present" else False
+    static_there = STATIC_UNIT in (found.get("ours") or ())
+    # One that somebody else put into /etc is no package, and no archive of ours.
+    other_there = bool(set(found["units"]) - {STATIC_UNIT}) or (STATIC_UNIT in found["units"] and not static_there)
+    hides_packages = STATIC_UNIT in found["units"] and (static_there or len(found["units"]) == 1)
+    other_kind = other_there if method == "static" else hides_packages if method != "present" else False
     version_dir = f"{VERSIONS_DIR}/{wanted}"
     differs = _differs(facts, "docker")
     section = {
@@ -173,9 +175,9 @@ def decide_engine(
 
 def _ours(found: Mapping[str, Any]) -> str:
     """The method with which this role has installed the engine before; empty if it has not."""
-    if STATIC_UNIT in found["units"]:
-        return "static"
     files = set(found.get("ours") or ())
+    if STATIC_UNIT in files:
+        return "static"
     if DROP_IN not in files:
         return ""
     return "repository" if files.intersection(SOURCES) else "packages"
