@@ -9,6 +9,7 @@ Runs on the host, so nothing here may fail because a file or a program is missin
 from __future__ import annotations
 
 import glob
+import importlib.util
 import ipaddress
 import os
 import platform
@@ -214,6 +215,7 @@ def picture(
         "selinux_booleans": booleans(sysfs_root),
         "cgroup": 2 if os.path.exists(os.path.join(sysfs_root, "fs/cgroup/cgroup.controllers")) else 1,
         "python": platform.python_version(),
+        "dnf": any(importlib.util.find_spec(name) for name in ("dnf", "libdnf5")),
         **compilers(programs, release),
     }
 

@@ -265,7 +265,7 @@ ansible_facts:
           type: int
           sample: 2
         python:
-          description: The release of the Python that answered.
+          description: The release of the Python that answered, and as C(dnf) whether it has the modules of that program.
           type: str
           sample: 3.11.2
         listeners:

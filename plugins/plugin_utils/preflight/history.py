@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import colliding
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import AUTO, PACKAGES, PRESENT, REPOSITORY
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import package_plan
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import MANAGERS, RPM, package_plan
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING, Findings
 
@@ -246,6 +246,13 @@ def _pools(picture: Picture) -> Said:
                 return
 
 
+def _python(picture: Picture) -> Said:
+    manager = str(picture.hosts.facts[picture.name].get("pkg_mgr") or "")
+    if MANAGERS.get(manager) == RPM and picture.found.get("dnf") is False:
+        python = str(picture.found.get("python") or "?")
+        yield {"value": python, "python": python}
+
+
 # -- file systems and labels -------------------------------------------------------------------------------------------
 def _noexec(picture: Picture) -> Said:
     for entry in picture.mounts():
@@ -311,6 +318,7 @@ def _fabric_state(picture: Picture) -> Said:
 
 # -- the table ---------------------------------------------------------------------------------------------------------
 JUDGEMENTS: dict[str, Callable[[Picture], Said]] = {
+    "python_without_dnf": _python,
     "engine_by_snap": _snap,
     "engine_rootless": _rootless,
     "engine_flags_collide": _flags_collide,

@@ -25,6 +25,7 @@ CHECKS: dict[str, Check] = {
     # System
     "system_not_supported": Check(ERROR, "preflight_supported_systems"),
     "system_family_differs": Check(ERROR),
+    "python_without_dnf": Check(WARNING),
     "architecture_not_supported": Check(ERROR, "preflight_supported_architectures"),
     "kernel_too_old": Check(ERROR, "preflight_kernel_minimum"),
     "selinux_labels": Check(WARNING),

@@ -6,7 +6,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.history im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import CHECKS
 
 from tests.support.each import check_each
-from tests.support.host_reports import JUDGES, Report, found_codes, reports, wrong_with
+from tests.support.host_reports import JUDGES, ROOT, Report, found_codes, reports, wrong_with
 
 EVERY = {str(report["id"]): report for report in reports()}
 
@@ -47,3 +47,9 @@ def test_every_row_of_the_table_is_a_check_that_a_report_needs() -> None:
     assert set(JUDGEMENTS) <= set(CHECKS)
     needed = {code for report in EVERY.values() for code in report.get("codes", ())}
     assert set(JUDGEMENTS) - needed == set()
+
+
+def test_the_pages_name_every_row_of_the_table() -> None:
+    for page in ("docs/guides/hosts-not-fresh.md", "docs/zh/guides/hosts-not-fresh.md"):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert [code for code in JUDGEMENTS if f"`{code}`" not in text] == []
