@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,12 +9,16 @@ from typing import Any
 
 import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils import _gpu
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import plan_driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import decide_engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover import unreached
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import cluster_environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import explain_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
+
+from tests.support import programs
+from tests.support.deployments import member
 
 ROOT = Path(__file__).parents[2]
 REPORTS = ROOT / "tests/data/hosts/reports.yml"
@@ -169,9 +171,6 @@ def rdma(report: Report) -> str:
 
 def devices(report: Report) -> str:
     """What a container is given."""
-    from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
-
-    from tests.support.deployments import member
 
     cards = [{**CARD, "index": at, "minor": at} for at in report["minors"]]
     made = member(found={"llm_gpus_found": cards, "llm_gpu": {"gpus": cards, "device_nodes": report["nodes"]}})
@@ -209,22 +208,9 @@ def containers(report: Report) -> str:
     return "; ".join(lacking)
 
 
-@functools.cache
-def _probe() -> Any:
-    spec = importlib.util.spec_from_file_location("llm_probe", ROOT / "roles/vllm/files/llm-probe.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def probe(report: Report) -> str:
     """What the probe does with a container that does not run."""
-    program = _probe()
-    if not hasattr(program, "given_up"):
-        return "nothing is done"
-    action, line = program.given_up(report["state"])
+    action, line = programs.load("vllm/files/llm-probe.py").given_up(report["state"])
     right = action == report["action"] and all(word in line for word in report["line"])
     return "" if right else f"{action}: {line}"
 
