@@ -111,7 +111,7 @@ def engine_flags(show: str, text_of: Callable[[str], str] = read) -> dict[str, d
     files = [line.split(" (")[0] for line in properties.get("EnvironmentFiles", [])]
     environment: dict[str, str] = {}
     for line in properties.get("Environment", []):
-        environment.update(word.split("=", 1) for word in split(line) if "=" in word)
+        environment.update(word.partition("=")[::2] for word in split(line) if "=" in word)
     for path in files:
         for name, value in _ASSIGNED.findall(text_of(path).replace("\\\n", "")):
             environment[name] = " ".join(split(value))

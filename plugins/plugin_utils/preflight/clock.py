@@ -46,15 +46,16 @@ CONTROLLER_LIMIT_SECONDS = 300
 
 
 def clock_findings(hosts: Hosts, everybody: Sequence[str]) -> Findings:
-    clocks = {host: hosts.found(host, "host").get("clock") for host in everybody}
+    asked = {host: hosts.found(host, "host").get("clock") for host in everybody}
+    clocks = {host: clock for host, clock in asked.items() if clock}
     limit = amount(hosts.limits.get("clock_limit_seconds"))
-    middle, apart = clocks_apart({host: clock for host, clock in clocks.items() if clock}, limit)
+    middle, apart = clocks_apart(clocks, limit)
     for host, seconds in apart.items():
         yield hosts.finding("clock_differs", [host], value=f"{seconds:+.1f} s", host=host, middle=middle, limit=limit)
     if not middle:
         return
     off, doubt = clocks[middle]["offset_seconds"], clocks[middle]["uncertainty_seconds"]
     if abs(off) - doubt > max(CONTROLLER_LIMIT_SECONDS, limit):
-        same = [host for host, clock in clocks.items() if clock and host not in apart]
-        values = {"names": hosts.names(same), "host": middle, "limit": CONTROLLER_LIMIT_SECONDS}
-        yield hosts.finding("clock_of_controller", same, value=f"{off:+.1f} s", **values)
+        same = [host for host in clocks if host not in apart]
+        said, most = hosts.names(same), CONTROLLER_LIMIT_SECONDS
+        yield hosts.finding("clock_of_controller", same, value=f"{off:+.1f} s", names=said, host=middle, limit=most)
