@@ -54,11 +54,10 @@ def collective_section(member: Member, environment: Mapping[str, Any]) -> Collec
 def _docker_run(member: Member, environment: Mapping[str, Any], program: str) -> list[str]:
     return [
         *("docker", "run", "--rm", f"--name={member.names['collective']}", "--runtime=nvidia"),
-        *("--network=host", "--ipc=host"),
+        *("--network=host", "--ipc=host", "--userns=host"),
         f"--user={member.deployment.user}",
         *("--env-file=/dev/stdin", f"--volume={program}:/llm-collective.py:ro"),
         *(f"--device={device}" for device in (*devices(environment), *gpu_devices(member))),
-        "--userns=host",
         *(f"--security-opt={option}" for option in SECURITY),
         *("--cap-drop=ALL", *(f"--cap-add={name}" for name in capabilities(member))),
         *(f"--ulimit={limit.replace(':', '=', 1)}" for limit in ulimits(member)),
