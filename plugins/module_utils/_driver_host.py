@@ -104,6 +104,17 @@ def module_paths(kernel: str, root: str = "/") -> list[str]:
     return [path for path in found if _MODULE.fullmatch(os.path.basename(path))]
 
 
+def module_key(programs: Any, release: str, root: str = "/") -> dict[str, Any]:
+    """Who signed the driver's module for the running kernel, and whether the kernel or the firmware knows that key; None where nobody tells."""
+    paths = module_paths(release, root)
+    if not paths:
+        return {}
+    signer = programs.answer("modinfo", "--field=signer", paths[0]).strip()
+    keys = read("/proc/keys") + programs.answer("mokutil", "--list-enrolled")
+    known = signer in keys if signer and keys.strip() else False if not signer else None
+    return {"path": paths[0], "signer": signer, "known": known}
+
+
 def parse_kernel_gcc(text: str) -> str:
     """The major release of the gcc that made a kernel, from its configuration; nothing where another compiler did, or where nobody says."""
     said = re.search(r'^CONFIG_CC_VERSION_TEXT="(?:\S*-)?gcc[^"]*?(\d+)(?:\.\d+)+', text, re.M)

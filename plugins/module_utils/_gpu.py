@@ -548,7 +548,7 @@ def gpu_facts(
             )
     if lost or "GPU is lost" in failure:
         problems.append(_problem("gpu_lost", " ".join(failure.split())[:300]))
-    elif failure:
+    elif failure and not (driver["mismatch"] and "version mismatch" in failure):
         problems.append(_problem("nvidia_smi_failed", " ".join(failure.split())[:300]))
     if driver["mismatch"]:
         detail = "the driver {} is loaded but {} is installed".format(driver["loaded"], driver["installed"])

@@ -21,7 +21,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils import _daemon_json
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import (
     compilers,
     list_packages,
-    module_paths,
+    module_key,
     secure_boot,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
@@ -127,17 +127,6 @@ def booleans(sysfs_root: str) -> dict[str, bool]:
     """The SELinux booleans that matter, as they are now; those that the policy does not have are not there."""
     found = {name: read(sysfs_root, "fs/selinux/booleans", name).split() for name in _BOOLEANS}
     return {name: words[0] == "1" for name, words in found.items() if words}
-
-
-def module_key(programs: Any, release: str, root: str = "/") -> dict[str, Any]:
-    """Who signed the driver's module for the running kernel, and whether the kernel or the firmware knows that key; None where nobody tells."""
-    paths = module_paths(release, root)
-    if not paths:
-        return {}
-    signer = programs.answer("modinfo", "--field=signer", paths[0]).strip()
-    keys = read("/proc/keys") + programs.answer("mokutil", "--list-enrolled")
-    known = signer in keys if signer and keys.strip() else False if not signer else None
-    return {"path": paths[0], "signer": signer, "known": known}
 
 
 def engine_state(programs: Any, units: Mapping[str, str], root: str = "/") -> dict[str, Any]:

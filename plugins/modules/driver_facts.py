@@ -70,6 +70,12 @@ driver_facts:
     secure_boot:
       description: Whether the firmware allows signed modules only.
       type: bool
+    key:
+      description:
+        - Where the firmware allows signed modules only, the C(path) of the driver's module, its C(signer), and whether kernel or firmware know the key
+          (C(known), V(null) where nobody tells). Empty where there is no such module.
+      type: dict
+      sample: {"path": "/lib/modules/6.1.0-40-amd64/updates/dkms/nvidia.ko", "signer": "DKMS module signing key", "known": false}
     libc6:
       description: The version of the package libc6; empty where there is none.
       type: str
@@ -87,7 +93,12 @@ driver_facts:
 import platform
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import compilers, host_facts, list_packages
+from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import (
+    compilers,
+    host_facts,
+    list_packages,
+    module_key,
+)
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
 _PROGRAMS = ("gcc", "make", "dkms")
@@ -99,7 +110,8 @@ def main() -> None:
     programs = {name: bool(module.get_bin_path(name)) for name in _PROGRAMS}
     asked, kernel = Programs(module, 60), platform.release()
     facts = host_facts(list_packages(asked), kernel, programs, sysfs_root=module.params["sysfs_root"])
-    module.exit_json(changed=False, driver_facts={**facts, **compilers(asked, kernel)})
+    key = module_key(asked, kernel) if facts["secure_boot"] else {}
+    module.exit_json(changed=False, driver_facts={**facts, **compilers(asked, kernel), "key": key})
 
 
 if __name__ == "__main__":

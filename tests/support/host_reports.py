@@ -149,7 +149,9 @@ def gpus(report: Report) -> str:
 def driver(report: Report) -> str:
     """What the driver's role plans."""
     wish = {"capabilities": ["9.0"], **report["wish"]}
-    plan = plan_driver({**BARE_DRIVER, **report["host"]}, {"driver": NO_DRIVER, "nvswitches": 0}, wish)
+    plan = plan_driver(
+        {**BARE_DRIVER, **report["host"]}, {"driver": {**NO_DRIVER, **report.get("driver", {})}, "nvswitches": 0}, wish
+    )
     said = "\n".join(plan["problems"])
     if "problems" in report:
         return "" if all(word in said for word in report["problems"]) else f"problems: {said!r}"

@@ -373,6 +373,9 @@ class _Plan:
         build_packages = self.build_packages(builds)
         if install and self.host["secure_boot"] and not self.wish.get("signed_modules"):
             self.refuse("secure_boot")
+        key = self.host.get("key") or {}
+        if not install and not present and key.get("known") is False and not self.driver.get("loaded"):
+            self.refuse("module_key", path=key["path"], signer=key.get("signer") or "-")
         if install and by_packages and self.host["unowned"]:
             self.refuse("unowned", method=self.method)
         missing = fabric_manager not in self.host["packages"]

@@ -67,6 +67,9 @@ def _infiniband(host: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]] 
         # Where a port does not tell, nothing speaks against it.
         if "" not in there:
             ports = [port for port in ports if _subnet(port) in ("", *there)]
+    # Slower ones beside them are for storage: NCCL, which takes all that it is given, would wait for them.
+    fastest = max((port.get("rate_gbps") or 0 for port in ports), default=0)
+    ports = [port for port in ports if (port.get("rate_gbps") or 0) == fastest]
     return _rdma(ports, None) if ports else None
 
 
