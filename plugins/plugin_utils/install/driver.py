@@ -180,12 +180,20 @@ def deb_key(version: str) -> tuple[Any, ...]:
     https://www.debian.org/doc/debian-policy/ch-controlfields.html#version
     """
     epoch, colon, rest = version.partition(":")
-    parts = re.findall(r"\d+|[^\d]", rest if colon else version)
-    key = [
-        (0, int(part), "") if part.isdigit() else (-2 if part == "~" else 1 if part.isalpha() else 2, 0, part)
-        for part in parts
-    ]
-    return (int(epoch) if colon and epoch.isdigit() else 0, *key, (-1, 0, ""))
+    upstream, _dash, revision = (rest if colon else version).rpartition("-")
+    key = [_part_key(part) for part in ((upstream, revision) if upstream else (revision, "0"))]
+    return (int(epoch) if colon and epoch.isdigit() else 0, *key)
+
+
+def _part_key(text: str) -> tuple[tuple[int, int, str], ...]:
+    parts = re.findall(r"\d+|\D", text)
+    key = [(0, int(part), "") if part.isdecimal() else (_rank(part), 0, part) for part in parts]
+    return (*key, (-1, 0, ""))
+
+
+def _rank(character: str) -> int:
+    """A tilde comes before the end, letters before other characters."""
+    return -2 if character == "~" else 1 if character.isalpha() else 2
 
 
 def package_name(file: str) -> str:
