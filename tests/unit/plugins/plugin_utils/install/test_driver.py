@@ -363,7 +363,7 @@ def test_versions_of_debian_packages_are_compared_as_dpkg_does() -> None:
         "1.0~rc1-1", "1.0-1", "1.0+dfsg-1", "2.31-0ubuntu9.2", "2.31-0ubuntu9.7", "2.31-0ubuntu9.10",
         "2.36-9+deb12u9", "2.36-9+deb12u10", "1:1.0",
     ]  # fmt: skip
-    assert sorted(ordered[::-1], key=deb_key) == ordered
+    assert sorted([*ordered[4:], *ordered[:4]], key=deb_key) == ordered
 
 
 @given(st.text())
