@@ -138,6 +138,7 @@ lock: $(TOOLS)/.made ## renew requirements/*.lock
 	$(call lock,3.11,core-2.19)
 	$(call lock,3.13,core-2.21)
 	$(call lock,3.11,clients)
+	$(call lock,3.11,importer)
 
 clean: ## remove environments, caches and build results (the demo's hosts: make demo-down)
 	rm -rf $(TOOLS) $(VENV) $(VENV_NEXT) build .nox .ansible .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -190,6 +190,32 @@ def sanity(session: nox.Session) -> None:
         run(session, "ansible-test", "sanity", "--local", "--color", "no", "--python", version, *session.posargs)
 
 
+@nox.session(tags=["full"])
+def importer(session: nox.Session) -> None:
+    """What Galaxy does with the tarball before it takes it, galaxy-importer, in an environment of its own, which is kept until its requirements change."""
+    sources = [ROOT / "requirements" / name for name in ("importer.txt", "importer.lock")]
+    venv = ROOT / ".nox" / ("importer-" + hashlib.sha256(b"".join(map(Path.read_bytes, sources))).hexdigest()[:12])
+    if not (venv / ".made").exists():
+        run(session, "uv", "venv", "--clear", "--quiet", "--python", str(MAIN / "bin" / "python"), str(venv))
+        named = ("--requirement", str(sources[0]), "--constraint", str(sources[1]))
+        run(session, "uv", "pip", "install", "--quiet", "--python", str(venv), *named)
+        (venv / ".made").touch()
+    with tempfile.TemporaryDirectory() as folder:
+        built = tarball(session, Path(folder))
+        path = f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        # ansible-lint has a session of its own; here it would have two minutes, which is too little on a busy machine.
+        clean = {"HOME": folder, "PATH": path, "LC_ALL": "C.UTF-8", "GALAXY_IMPORTER_RUN_ANSIBLE_LINT": "false"}
+        command = (str(venv / "bin" / "python"), "-m", "galaxy_importer.main", str(built))
+        with session.chdir(folder):
+            said = session.run(*command, env=clean, include_outer_env=False, external=True, silent=True)
+        session.log(str(said))
+        # It imports what it complains about, too.
+        if complaints := re.findall(r"^(?:ERROR|WARNING|CRITICAL): .*", str(said), re.MULTILINE):
+            session.error("galaxy-importer complains: " + "; ".join(complaints))
+        if "Importer processing completed successfully" not in str(said):
+            session.error("galaxy-importer did not end well")
+
+
 @nox.session(tags=["suite", "gate"])
 def unit(session: nox.Session) -> None:
     """The quick unit tests on ansible-core 2.19: those that are not marked slow, with few examples. Arguments are pytest's, and take the place of both."""

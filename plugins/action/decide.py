@@ -9,7 +9,7 @@ import functools
 import glob
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide im
     Readers,
     decide,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import alias_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import (
+    OWN_KEY,
+    PASSWORD,
+    REPLICA_KEY,
+    SESSION_KEY,
+    WEB_UI_KEY,
+    alias_hosts,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import (
     Agreement,
     Secret,
@@ -47,30 +54,25 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets i
     secrets_of_run,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import (
-    OWN_KEY,
-    REPLICA_KEY,
-    ControllerSecrets,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import ControllerSecrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import (
     Gateways,
     Secrets,
     decide_gateways,
     served_name,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import (
-    GROUP,
-    PASSWORD,
-    SESSION_KEY,
-    WEB_UI_KEY,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP, sso_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, render
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import (
+    secret_values,
+    without_secrets,
+    without_values,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import senders
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import turns
@@ -124,16 +126,30 @@ class ActionModule(ActionBase):
         ]
         decided |= {name: earlier.get(name, found) for name, found in work.items()}
         if not self._task.check_mode:
+            # By the names that say so, and whatever else holds the value of a secret.
+            values = set(self._secret_values(fleet, decided["hosts"], agreements))
             text = json.dumps(without_secrets(decided), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-            write_report(os.path.join(reports, FILE), text, lang)
+            write_report(os.path.join(reports, FILE), without_values(text, values), lang, private=True)
             # Refused plans, too: the page says why.
-            write_report(os.path.join(reports, "plan.json"), plan_report(decided["plans"], "json"), lang)
-            write_report(os.path.join(reports, "plan.html"), plan_html(decided["plans"], lang, problems), lang)
+            for name, shown_plans in (
+                ("plan.json", plan_report(decided["plans"], "json")),
+                ("plan.html", plan_html(decided["plans"], lang, problems)),
+            ):
+                write_report(os.path.join(reports, name), without_values(shown_plans, values), lang)
         if problems:
             page = os.path.join(reports, "plan.html")
             shown = any(plan.get("settings") for plan in decided["plans"].values()) and not self._task.check_mode
             refuse(problems, lang, result, message("report_written", lang, paths=page) if shown else "")
         return {**result, "changed": False, **decided}
+
+    def _secret_values(
+        self, fleet: Fleet, hosts: Iterable[str], agreements: Iterable[tuple[Secret, Agreement]]
+    ) -> Iterator[str]:
+        """The values of all secrets that the inventory has for these hosts and its gateways, or that the controller keeps."""
+        names = {name for options in role_options().values() for name in options}
+        for host in dict.fromkeys([*hosts, *(fleet.groups.get("llm_gateway") or [])]):
+            yield from secret_values(variables_of(fleet[host], names))
+        yield from (agreed.value for _secret, agreed in agreements if agreed.value)
 
     def _work(
         self,
@@ -272,14 +288,18 @@ class ActionModule(ActionBase):
         looked_at = any("llm_records" in (fleet[host].get("ansible_facts") or {}) for host in clients)
         write = write_private if looked_at and not self._task.check_mode else None
         now = datetime.datetime.now(datetime.UTC)
-        store = ControllerSecrets(folder, fleet, self._loader.path_dwim, write, now, question.language)
+        renew = str(fleet["localhost"]["llm_rotate_secrets"]) == "authority"
+        store = ControllerSecrets(folder, fleet, self._loader.path_dwim, write, now, question.language, renew)
         replica_key, own_key = (functools.partial(store.secret, name) for name in (REPLICA_KEY, OWN_KEY))
 
         def web_ui(host: str) -> dict[str, str]:
             """The secrets of the web page. The password of its first account is made as well, and told to nobody."""
             if fleet[host].get(PASSWORD) is None:
                 store.secret(PASSWORD)
-            return {name: store.secret(name) for name in (WEB_UI_KEY, SESSION_KEY)}
+            own = {name: store.secret(name) for name in (WEB_UI_KEY, SESSION_KEY)}
+            # Of what people thought of the decision holds a digest that nobody can look for without this page's own secret.
+            said = {name: f"{own[SESSION_KEY]}{fleet[host].get(name) or ''}" for name in sso_secrets(fleet[host])}
+            return {**own, **said, **store.sso_authority(host)}
 
         addresses = {host: str(section.get("address") or "") for host, section in decided["hosts"].items()}
         return decide_gateways(

@@ -8,6 +8,8 @@ from typing import Any
 
 from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible.plugins.loader import lookup_loader
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 
 # By the option that names it: the role's folder, and the lookup that makes the content of it.
 SOURCES = {
@@ -23,7 +25,7 @@ class ActionModule(NormalAction):  # type: ignore[misc,unused-ignore]
         files = [self._with_content(file, task_vars) for file in self._task.args.get("files") or []]
         self._task.args = {**self._task.args, "files": files}
         result: dict[str, Any] = super().run(tmp, task_vars)
-        return result
+        return explained(result, language((task_vars or {}).get("llm_language")))
 
     def _with_content(self, file: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         """What names two sources, or none, the module refuses."""

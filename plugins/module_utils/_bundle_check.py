@@ -9,6 +9,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Iterable, Mapping
 
+from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     MANIFEST_NAME,
     SIGNATURE_NAME,
@@ -42,9 +43,7 @@ def write_checks(path: str, bundle: str, checks: Mapping[str, Any]) -> None:
         everything = {}
     everything[os.path.realpath(bundle)] = dict(checks)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with open(path + ".new", "w", encoding="utf-8") as stream:
-        json.dump(everything, stream, indent=1, sort_keys=True)
-    os.replace(path + ".new", path)
+    _own_files.write(path, json.dumps(everything, indent=1, sort_keys=True).encode("utf-8"))
 
 
 def verify(

@@ -10,6 +10,7 @@ import re
 import shutil
 from typing import Any, BinaryIO, Callable, ContextManager, Iterable, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import CHUNK_BYTES
 
 AUTO = "auto"
@@ -82,7 +83,7 @@ def compress(source: str, target: str, name: str) -> None:
     if wrap is None:
         raise ValueError("nothing here writes {0}".format(name))
     os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-    with open(source, "rb") as stream, open(target + ".new", "wb") as out:
+    with open(source, "rb") as stream, open(target + ".new", "wb", opener=_own_files.fresh) as out:
         with wrap(out) as packed:
             shutil.copyfileobj(stream, packed, CHUNK_BYTES)
         out.flush()

@@ -19,6 +19,7 @@ import urllib.parse
 import urllib.request
 from typing import Any, Callable, Mapping
 
+from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import CHUNK_BYTES, human_bytes, sha256_of
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
 
@@ -185,7 +186,7 @@ def _continue(
         if size is not None and expected is not None and expected != size:
             raise _Wrong("fetch_other_size", found=expected, wanted=size)
         received = have
-        with open(part, "ab" if have else "wb") as stream:
+        with open(part, "ab" if have else "wb", opener=_own_files.no_link) as stream:
             try:
                 for piece in iter(lambda: answer.read(CHUNK_BYTES), b""):
                     stream.write(piece)
@@ -217,7 +218,7 @@ def _check(file: Mapping[str, Any], part: str, add: Callable[[int], None]) -> No
 def _note(part: str, url: str, headers: Any) -> None:
     etag = headers.get("ETag") or ""
     validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified")
-    with open(part + ".note", "w", encoding="utf-8") as stream:
+    with open(part + ".note", "w", encoding="utf-8", opener=_own_files.no_link) as stream:
         json.dump({"url": url, "validator": validator}, stream)
 
 

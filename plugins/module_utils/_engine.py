@@ -11,6 +11,7 @@ import socket
 import urllib.parse
 from typing import Any, Iterator
 
+LABELS = "baremetal.llm."
 ENGINE_SOCKET = "/run/docker.sock"
 
 
@@ -61,6 +62,8 @@ def read_engine(path: str = ENGINE_SOCKET, timeout: float = 5) -> dict[str, Any]
                     "name": (entry.get("Names") or [""])[0].lstrip("/"),
                     "image": entry["Image"],
                     "state": entry["State"],
+                    # Whether this collection made the container, by its labels: a name may be anybody's.
+                    "ours": any(str(label).startswith(LABELS) for label in entry.get("Labels") or {}),
                 }
                 for entry in containers
             ],

@@ -357,6 +357,19 @@ def write_record(folder: str, role: str, content: Mapping[str, Any]) -> bool:
     return True
 
 
+def recorded_names(host_dir: str) -> list[str]:
+    """The containers and units, these without their ending, that any record of this host names: those of the machine and of each deployment."""
+    found = set()
+    for path in glob.glob(os.path.join(glob.escape(host_dir), "records", "*.json")) + glob.glob(
+        os.path.join(glob.escape(host_dir), "deployments", "*", "records", "*.json")
+    ):
+        subjects = (read_record(path) or {}).get("subjects")
+        for kind in ("containers", "units"):
+            names = subjects.get(kind) if isinstance(subjects, dict) else None
+            found |= {str(name) for name in names} if isinstance(names, list) else set()
+    return sorted(name[: -len(".service")] if name.endswith(".service") else name for name in found)
+
+
 def read_record(path: str) -> dict[str, Any] | None:
     """A record as it was written; None for one that somebody else could have written, or that cannot be read or understood."""
     try:

@@ -49,6 +49,7 @@ UNKNOWN_HEALTH: dict[str, Any] = {
     "minor": None,
     "temperature_celsius": None,
     "throttle_reasons": None,
+    "power_limit_watts": {"now": None, "default": None, "minimum": None, "maximum": None},
 }
 # Reasons for lower clocks that are no sign of trouble: nothing to do, or somebody's own setting.
 _HARMLESS_REASONS = (
@@ -332,6 +333,19 @@ def _ecc_errors(span: ElementTree.Element | None) -> dict[str, int | None]:
     return {kind: sum(numbers) if numbers else None for kind, numbers in found.items()}
 
 
+def _power_limits(gpu: ElementTree.Element) -> dict[str, int | None]:
+    """What the card may take in watts, and what it can be set to. Before R535 the block was called power_readings."""
+    block = gpu.find("gpu_power_readings")
+    block = gpu.find("power_readings") if block is None else block
+    now = _count(block, "current_power_limit")
+    return {
+        "now": _count(block, "power_limit") if now is None else now,
+        "default": _count(block, "default_power_limit"),
+        "minimum": _count(block, "min_power_limit"),
+        "maximum": _count(block, "max_power_limit"),
+    }
+
+
 def _throttle_reasons(gpu: ElementTree.Element) -> list[str] | None:
     """What slows the card down at this moment. Before R535 the same was called clocks_throttle_reasons."""
     block = gpu.find("clocks_event_reasons")
@@ -391,6 +405,7 @@ def parse_health(text: str) -> dict[str, dict[str, Any]] | None:
             "minor": _count(gpu, "minor_number"),
             "temperature_celsius": _count(gpu, "temperature/gpu_temp"),
             "throttle_reasons": _throttle_reasons(gpu),
+            "power_limit_watts": _power_limits(gpu),
         }
     return cards
 

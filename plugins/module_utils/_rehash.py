@@ -96,11 +96,13 @@ def read_state(folder: str) -> dict[str, Any]:
 
 def write_json(path: str, content: Any) -> None:
     """Write it; never half. OSError if the folder cannot be written to."""
-    with open(path + ".new", "w", encoding="utf-8") as stream:
+    # Whoever may write there knows no name beforehand under which root would follow a link.
+    incoming = "{0}.{1}.new".format(path, os.urandom(8).hex())
+    with open(incoming, "x", encoding="utf-8") as stream:
         json.dump(content, stream, indent=1, sort_keys=True)
         stream.flush()
         os.fsync(stream.fileno())
-    os.replace(path + ".new", path)
+    os.replace(incoming, path)
 
 
 def main() -> None:

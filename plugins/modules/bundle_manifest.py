@@ -106,6 +106,7 @@ import shutil
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     KINDS,
     MANIFEST_NAME,
@@ -200,9 +201,8 @@ def main() -> None:
     if old.get("files") != records or old.get("schema") != SCHEMA:
         changed = True
         created = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-        with open(manifest_path + ".new", "w", encoding="utf-8") as stream:
-            yaml.safe_dump({"schema": SCHEMA, "created": created, "files": records}, stream, sort_keys=False)
-        os.replace(manifest_path + ".new", manifest_path)
+        text = yaml.safe_dump({"schema": SCHEMA, "created": created, "files": records}, sort_keys=False)
+        _own_files.write(manifest_path, text.encode("utf-8"))
         if os.path.exists(signature_path):
             os.unlink(signature_path)  # it is that of the manifest before
     if module.params["checks"]:

@@ -163,10 +163,12 @@ def refuse_what_cannot_start(
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".json") as candidate:
         candidate.write(text)
         candidate.flush()
-        status, _out, err = programs.run([dockerd, "--validate", "--config-file", candidate.name, *arguments(flags)])
+        status, out, err = programs.run([dockerd, "--validate", "--config-file", candidate.name, *arguments(flags)])
     # Engines before 23.0 do not know the question.
-    if status and "unknown flag: --validate" not in err:
-        module.fail_json(**failure("daemon_json_refused", path=path, reason=err.strip()[-500:]))
+    if status and "unknown flag" not in err:
+        module.fail_json(
+            **failure("file_refused", path=path, reason=(err or out).replace(candidate.name, "daemon.json").strip())
+        )
 
 
 def write(module: AnsibleModule, path: str, text: str) -> None:

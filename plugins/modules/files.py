@@ -12,6 +12,9 @@ description:
   - Removes, makes and writes in this order what a role keeps on a host. M(ansible.builtin.file), M(ansible.builtin.copy) and
     M(ansible.builtin.template) in loops do the same with one to three calls for each file.
   - A file is replaced in one step and has its mode from the start. When it cannot be written, the one that was there stays as it is.
+  - A unit of systemd and a table of nftables (C(*.nft)) are checked first by the program that reads them, and do not replace the one that was there if that
+    program refuses them.
+  - Links that belong to neither root nor the user are not followed, and folders of people and of the system get no other owner or permissions.
 options:
   absent:
     description: What must not be there. A folder goes with everything in it, a link without what it leads to.
@@ -114,13 +117,21 @@ changed_paths:
 """
 
 import errno
-import grp
 import os
-import pwd
-import shutil
+import re
+import subprocess
+import tempfile
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, failure
+
+# What systemd says of a unit that it would not run. Other remarks are no reason: a program may be installed later.
+_BROKEN = re.compile("bad unit file setting|Assignment outside of section|Failed to load", re.IGNORECASE)
+_UNIT = re.compile(r"/etc/systemd/system/[^/]+[.](service|timer|path|socket|slice|mount)")
+_TABLE = re.compile(r".*[.]nft")
+CHECK_SECONDS = 60
 
 
 def common(mode: str) -> dict[str, Any]:
@@ -133,25 +144,6 @@ def common(mode: str) -> dict[str, Any]:
     }
 
 
-def _incoming(path: str) -> str:
-    """Beside what it becomes, so that taking its place is one step."""
-    return "{0}.{1}.incoming".format(path, os.getpid())
-
-
-def _is_there(kind: str, name: str | None) -> bool:
-    """Whether this host has such an owner or group; a number needs no name."""
-    if not name or name.isdigit():
-        return True
-    try:
-        if kind == "owner":
-            pwd.getpwnam(name)
-        else:
-            grp.getgrnam(name)
-    except KeyError:
-        return False
-    return True
-
-
 class _Module(AnsibleModule):
     """Tells the log of the host where it writes, and not what: a content may be long, or for few eyes."""
 
@@ -160,8 +152,37 @@ class _Module(AnsibleModule):
         self.log("Invoked with {0}".format(", ".join([*self.params["absent"], *written, *self.params["links"]])))
 
 
+def refusal(path: str, content: bytes) -> str:
+    """What the program that is to read a file says against it; empty where it takes it, or where there is no such program."""
+    if _UNIT.fullmatch(path):
+        said = _said(["systemd-analyze", "verify", "--man=no"], os.path.basename(path), content)
+        return said if _BROKEN.search(said) else ""
+    return _said(["nft", "--check", "--file"], os.path.basename(path), content) if _TABLE.fullmatch(path) else ""
+
+
+def _said(command: list[str], name: str, content: bytes) -> str:
+    """What a program says of a file with this name, which it reads in a folder of its own; empty if it ends well."""
+    with tempfile.TemporaryDirectory(prefix="llm-check-") as folder:
+        file = os.path.join(folder, name)
+        with open(file, "wb") as stream:
+            stream.write(content)
+        try:
+            done = subprocess.run(
+                [*command, file],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=CHECK_SECONDS,
+                check=False,
+                env={**os.environ, "LC_ALL": "C", "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"},
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        said = done.stdout.decode("utf-8", "replace").replace(folder + "/", "")
+        return (said.strip() or "{0}: {1}".format(command[0], done.returncode)) if done.returncode else ""
+
+
 class Files:
-    """What is changed on this host, or would be in check mode. OSError where it cannot be."""
+    """What is changed on this host, or would be in check mode. OSError or CodedError where it cannot be."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
@@ -171,13 +192,13 @@ class Files:
     def absent(self, path: str) -> None:
         if not os.path.lexists(path):
             return
+        if _own_files.is_of_system(path):
+            raise CodedError("folder_of_system", path=path)
         self._changed(path, {"before": {"state": "present"}, "after": {"state": "absent"}})
         if self.module.check_mode:
             return
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)
+        with _own_files.opened(os.path.dirname(path.rstrip("/"))) as holder:
+            _own_files.remove(holder, os.path.basename(path.rstrip("/")))
 
     def folder(self, wanted: dict[str, Any]) -> None:
         path = wanted["path"]
@@ -185,22 +206,41 @@ class Files:
             self._changed(path, {"before": {"state": "absent"}, "after": {"state": "directory"}})
             if self.module.check_mode:
                 return
-            os.makedirs(path, mode=0o755, exist_ok=True)  # another host of the run may write here, too
-        self._attributes(path, wanted)
+        with _own_files.opened(path, 0o755) as folder:
+            made = path in self.changed_paths
+            numbers = self._numbers(path, wanted)
+            diff = _own_files.set_attributes(folder, numbers, dry=True)
+            owner = os.fstat(folder).st_uid
+            if diff and not made and _own_files.is_of_system(path):
+                raise CodedError("folder_of_system", path=path)
+            if diff and _own_files.is_anothers(owner) and owner != numbers["owner"]:
+                raise CodedError("folder_of_others", path=path, user=_own_files.user_name(owner))
+            self._attributes(folder, path, numbers)
 
     def file(self, wanted: dict[str, Any]) -> None:
         path, content = wanted["path"], wanted["content"].encode("utf-8")
-        found = None
-        if os.path.lexists(path):
-            with open(path, "rb") as stream:
-                found = stream.read()
-        if found != content:
-            before = (found or b"").decode("utf-8", "replace")
-            self._changed(path, {"before": before, "after": wanted["content"]})
-            if self.module.check_mode:
+        name = os.path.basename(path)
+        if self.module.check_mode and not os.path.isdir(os.path.dirname(path)):
+            self._changed(path, {"before": "", "after": wanted["content"]})  # its folder would have been made
+            return
+        with _own_files.opened(os.path.dirname(path)) as folder:
+            # What a link leads to is not ours to show, and not ours to write: the file takes the place of the link.
+            found = _own_files.read(folder, name)
+            if found != content:
+                before = (found or b"").decode("utf-8", "replace")
+                self._changed(path, {"before": before, "after": wanted["content"]})
+                if self.module.check_mode:
+                    return
+                said = refusal(path, content)
+                if said:
+                    raise CodedError("file_refused", path=path, reason=said)
+                self._write(folder, path, content, wanted)
                 return
-            self._write(path, content, wanted)
-        self._attributes(path, wanted)
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+            try:
+                self._attributes(descriptor, path, self._numbers(path, wanted))
+            finally:
+                os.close(descriptor)
 
     def link(self, path: str, to: str) -> None:
         found = os.readlink(path) if os.path.islink(path) else None
@@ -211,39 +251,35 @@ class Files:
         self._changed(path, {"before": {"to": found}, "after": {"to": to}})
         if self.module.check_mode:
             return
-        incoming = _incoming(path)
-        os.symlink(to, incoming)
-        os.replace(incoming, path)
+        with _own_files.opened(os.path.dirname(path)) as folder:
+            _own_files.link(folder, os.path.basename(path), to)
 
-    def _write(self, path: str, content: bytes, wanted: dict[str, Any]) -> None:
+    def _write(self, folder: int, path: str, content: bytes, wanted: dict[str, Any]) -> None:
         """Beside the old one first: nobody sees half a file, or one with the permissions of another."""
-        incoming = _incoming(path)
-        descriptor = os.open(incoming, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            self.module.set_fs_attributes_if_different(self._common(incoming, wanted), False)
-            os.replace(incoming, path)
-        except BaseException:  # also SystemExit, with which an unknown owner ends the module
-            os.unlink(incoming)
-            raise
+        name = os.path.basename(path)
+        numbers = self._numbers(path, wanted)
+        with _own_files.incoming(folder, name) as (descriptor, _beside):
+            _own_files.fill(descriptor, content)
+            _own_files.set_attributes(descriptor, numbers, dry=False)
 
-    def _attributes(self, path: str, wanted: dict[str, Any]) -> None:
-        """Of what a link leads to, not of the link. In check mode an owner or a group that is not there would have been made by an earlier task."""
-        if self.module.check_mode:
-            coming = {name: wanted[name] for name in ("owner", "group") if not _is_there(name, wanted[name])}
-            if coming:
-                self._changed(path, {"before": {}, "after": coming})
-            wanted = {**wanted, **dict.fromkeys(coming)}
-        diff: dict[str, Any] = {}
-        if self.module.set_fs_attributes_if_different(self._common(os.path.realpath(path), wanted), False, diff):
+    def _numbers(self, path: str, wanted: dict[str, Any]) -> dict[str, int | None]:
+        """What is wanted, in numbers. In check mode an owner or a group that is not there would have been made by an earlier task."""
+        mode = wanted.get("mode")
+        numbers: dict[str, int | None] = {"mode": int(mode, 8) if isinstance(mode, str) else mode}
+        for kind in ("owner", "group"):
+            try:
+                numbers[kind] = _own_files.number_of(kind, wanted.get(kind))
+            except LookupError:
+                if not self.module.check_mode:
+                    raise CodedError("file_owner_unknown", path=path, name=wanted[kind]) from None
+                numbers[kind] = None
+                self._changed(path, {"before": {}, "after": {kind: wanted[kind]}})
+        return numbers
+
+    def _attributes(self, descriptor: int, path: str, numbers: dict[str, int | None]) -> None:
+        diff = _own_files.set_attributes(descriptor, numbers, dry=self.module.check_mode)
+        if diff:
             self._changed(path, diff)
-
-    def _common(self, path: str, wanted: dict[str, Any]) -> dict[str, Any]:
-        common_arguments: dict[str, Any] = self.module.load_file_common_arguments(wanted, path)
-        return common_arguments
 
     def _changed(self, path: str, diff: dict[str, Any]) -> None:
         if path not in self.changed_paths:
@@ -287,8 +323,14 @@ def main() -> None:
             found.file(wanted)
         for path, to in module.params["links"].items():
             found.link(path, to)
+    except _own_files.LinkOfOthers as error:
+        module.fail_json(
+            changed=bool(found.changed_paths), **failure("link_of_others", path=error.path, user=error.user)
+        )
     except OSError as error:
         module.fail_json(msg="{0}: {1}".format(path, error), path=path, changed=bool(found.changed_paths))
+    except CodedError as error:
+        module.fail_json(changed=bool(found.changed_paths), **failure(error.code, **error.values))
     module.exit_json(changed=bool(found.changed_paths), changed_paths=found.changed_paths, diff=found.diffs)
 
 

@@ -355,9 +355,16 @@ ansible_facts:
       description:
         - Only returned with O(discover). C(versions) of Docker's engine (C(docker)) and the container toolkit (C(toolkit)), empty where there is none;
           the addresses of O(reach) that C(reached) take a connection; and C(models), the weights in folders in which people keep them, each with C(path),
-          C(name), C(bytes) and C(format) (V(safetensors), V(pytorch) or V(gguf)). C(complete) says whether all folders were searched in time.
+          C(name), C(bytes), C(format) (V(safetensors), V(pytorch) or V(gguf)) and C(whole), whether no file is missing
+          or cut off. C(complete) says whether all folders were searched in time.
         - C(disks) are the file systems of these folders and of the engine, each with C(path), C(available_bytes) and C(total_bytes).
       type: dict
+    llm_recorded:
+      description: >-
+        The containers and units that records below O(host_dir) name, those of all deployments. Only returned with O(records_dir).
+      returned: success
+      type: list
+      elements: str
     llm_server_units:
       description: The names of the units that run vLLM or Ray without a container.
       type: list
@@ -385,7 +392,12 @@ from ansible_collections.baremetal.llm.plugins.module_utils._discover import dis
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._environment import environments
-from ansible_collections.baremetal.llm.plugins.module_utils._evidence import Host, firewalld, verify_records
+from ansible_collections.baremetal.llm.plugins.module_utils._evidence import (
+    Host,
+    firewalld,
+    recorded_names,
+    verify_records,
+)
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, read_gpus
 from ansible_collections.baremetal.llm.plugins.module_utils._host import host_facts, parse_gpu_processes
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import foreign_ports, ssh_ports
@@ -510,12 +522,25 @@ def base_python(python: str, programs: Programs) -> dict[str, str]:
     return found if isinstance(found, dict) else {"error": error or last_line(out, 0)}
 
 
+# As plugin_utils/deployment/unit.py begins each unit.
+MADE = "# Made by baremetal.llm: changes are overwritten."
+
+
 def server_units(folder: str = "/etc/systemd/system") -> list[str]:
-    """Those that run vLLM or Ray without a container, without their .service."""
+    """Those of the collection that run vLLM or Ray without a container, without their .service. Others may have such names, too."""
     found = [
         path for kind in ("vllm", "ray") for path in glob.glob(os.path.join(folder, "llm-{0}*.service".format(kind)))
     ]
-    return sorted(os.path.basename(path)[: -len(".service")] for path in found)
+    return sorted(os.path.basename(path)[: -len(".service")] for path in found if first_line(path) == MADE)
+
+
+def first_line(path: str) -> str:
+    """Of a file; empty where it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.readline().strip()
+    except OSError:
+        return ""
 
 
 def gather(module: AnsibleModule) -> dict[str, Any]:
@@ -577,6 +602,7 @@ def of_earlier_runs(options: dict[str, Any], host: Host) -> dict[str, Any]:
         found["llm_lock"] = read_lock(options["lock_file"])
     if options["records_dir"]:
         found["llm_records"] = records(options, host)
+        found["llm_recorded"] = recorded_names(options["host_dir"])
         found["llm_made_environments"] = environments(os.path.join(options["host_dir"], "venvs"))
     return found
 

@@ -73,6 +73,7 @@ gpu_facts:
         - C(mig_enabled), C(persistence_enabled) and C(temperature_celsius) are of this moment, and so is C(throttle_reasons),
           the list of what slows the card down (V(hw_slowdown), V(hw_thermal_slowdown), V(hw_power_brake_slowdown),
           V(sw_thermal_slowdown), V(sw_power_cap)); idleness and settings of somebody are none.
+        - C(power_limit_watts) is what the card may take C(now) and by C(default), and the C(minimum) and C(maximum) that it can be set to.
       type: list
       elements: dict
       sample:

@@ -67,6 +67,14 @@ EXCEPTIONS = (
         r"^(host key|identification|could not|missing sudo|future feature|requires a) |^---\n|^\^\(Task failed: ",
     ),
     ("plugins/plugin_utils/reports/use_it.py", r'^--header |^\[\{"role"'),
+    # What the driver logs, and what nvidia-smi prints of NVLinks.
+    ("plugins/module_utils/_xid.py", r"NVRM|recovery action|required$|^drain and reset$"),
+    ("plugins/module_utils/_accept.py", r"Link \("),
+    # Scopes of OpenID Connect.
+    ("plugins/plugin_utils/gateway/web_ui.py", r"^openid email profile$"),
+    # How units begin, and what systemd prints of one that it would not run.
+    ("plugins/modules/gather.py", r"^# Made by "),
+    ("plugins/modules/files.py", r"^bad unit file setting"),
     # What nft prints.
     ("plugins/module_utils/_evidence.py", r"^counter packets "),
     ("plugins/module_utils/_engine.py", r"^the engine answers "),

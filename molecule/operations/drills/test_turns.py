@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import openai
 import testinfra
@@ -33,3 +35,58 @@ def test_the_controller_keeps_what_the_new_start_measured() -> None:
     assert kept["gpu"] == "Tesla V100-PCIE-16GB"
     assert kept["prediction"]["kv_cache_tokens"] > 0
     assert kept["truth"]["kv_cache_tokens"] > 0
+
+
+# -- marked secrets ---------------------------------------------------------------------------------------------------
+# Of files/setting.yml, and what the controller made.
+MARK = "marked-7f3a91"
+NAMES = ("node1", "node2", "node3")
+KEPT = sorted(path for path in (STATE / "secrets").iterdir() if path.is_file() and not path.name.endswith(".crt"))
+# Where a host keeps them, for root and its group, and what is large.
+LEFT_OUT = r"\( -path /opt/llm/secrets -o -path /opt/llm/models \) -prune -o"
+
+
+def secrets() -> list[str]:
+    """Each in a line of its own; of a private key one line is enough."""
+    values = [max(path.read_text().split("\n"), key=len).strip() for path in KEPT]
+    return [MARK, *(value for value in values if len(value) >= 16)]
+
+
+def test_the_server_got_the_marked_variables() -> None:
+    pid = on("node3", "docker inspect --format '{{.State.Pid}}' llm-vllm").strip()
+    environment = on("node3", f"cat /proc/{pid}/environ").split("\0")
+    assert {each.partition("=")[0] for each in environment if MARK in each} == {"HF_TOKEN", "MY_AUTH", "some_proxy"}
+    assert on("node3", "stat --format %a:%U:%G /opt/llm/secrets/vllm.environment").strip() == "640:root:root"
+
+
+def test_no_secret_stands_in_what_the_run_said() -> None:
+    said = (STATE / "turns.txt").read_text()
+    assert "vllm.environment" in said, "with -vvv the task is there"
+    assert [value for value in secrets() if value in said] == []
+
+
+def test_no_secret_stands_in_a_report() -> None:
+    reports = [path for path in (STATE / "reports").rglob("*") if path.is_file()]
+    assert len(reports) > 3
+    found = {path.name for path in reports for value in secrets() if value in path.read_text(errors="replace")}
+    assert found == set()
+    assert Path(STATE / "reports/decision.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_no_secret_stands_on_a_host_but_in_its_files() -> None:
+    """In the journal, files of asynchronous tasks, containers, units, command lines, records, and all else that the collection and Ansible write."""
+    looks = (
+        "journalctl --no-pager --output=cat",
+        "cat /root/.ansible_async/* /root/.ansible/tmp/*/* 2>/dev/null || true",
+        "docker ps --all --quiet | xargs --no-run-if-empty docker inspect",
+        "systemctl show '*' --no-pager",
+        "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '",
+        f"find /opt/llm /etc /run/llm-probe* {LEFT_OUT} -type f -size -1M -print0 2>/dev/null | xargs -0 cat 2>/dev/null || true",
+    )
+    found = []
+    for name in NAMES:
+        for look in looks:
+            said = on(name, look)
+            assert said or "async" in look, (name, look)
+            found += [(name, look, re.sub(r"\w", "x", value[4:])) for value in secrets() if value in said]
+    assert found == []

@@ -11,7 +11,9 @@ import re
 import ssl
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -135,7 +137,7 @@ def test_the_client_is_told_why() -> None:
     with pytest.raises(openai.NotFoundError) as unknown:
         chat("nosuch")
     assert unknown.value.code == "model_not_found"
-    assert "other, tiny" in unknown.value.message
+    assert "GET /v1/models names those" in unknown.value.message
     with pytest.raises(openai.PermissionDeniedError):
         chat("other", name="bob")
     assert chat(name="bob").usage
@@ -179,6 +181,58 @@ def test_curl_gets_a_stream() -> None:
     parts = [line.removeprefix("data: ") for line in said.splitlines() if line]
     assert parts[-1] == "[DONE]"
     assert {json.loads(part)["model"] for part in parts[:-1]} == {"other"}
+
+
+# -- a planned change -------------------------------------------------------------------------------------------------
+def ask_until(done: threading.Event, once: Callable[[], Any], said: Counter[str]) -> None:
+    """Ask all the time, and count what came of it."""
+    while not done.is_set():
+        try:
+            said["answers"] += bool(once())
+        except (openai.APIError, httpx2.HTTPError) as error:
+            said[f"{type(error).__name__}: {error}"] += 1
+        time.sleep(0.2)
+
+
+def whole_stream() -> bool:
+    """A stream that is long enough to be under way when its server is to be restarted. It ends with what it cost, or it was cut."""
+    more: Any = {"stream_options": {"include_usage": True}, "extra_body": {"ignore_eos": True}}
+    parts = list(client().chat.completions.create(model="tiny", messages=CHAT, max_tokens=64, stream=True, **more))
+    if not parts or not parts[-1].usage or parts[-1].usage.completion_tokens != 64:
+        raise openai.APIError("cut", request=httpx2.Request("POST", URL), body=None)  # type: ignore[arg-type]
+    return True
+
+
+@pytest.mark.parametrize(
+    "change", [{"max_num_seqs": 16}, {"max_num_seqs": 8, "max_num_batched_tokens": 1024}], ids=["one", "several"]
+)
+def test_a_planned_change_of_both_replicas_loses_no_request(change: dict[str, int]) -> None:
+    def started() -> list[str]:
+        look = "docker inspect --format '{{.State.StartedAt}}' llm-vllm"
+        return [on(name).check_output(look) for name in ("node1", "node2")]
+
+    before, done = started(), threading.Event()
+    said: dict[str, Counter[str]] = {"plain": Counter(), "stream": Counter()}
+    asking = [
+        threading.Thread(target=ask_until, args=(done, lambda: chat(tokens=8).usage, said["plain"])),
+        threading.Thread(target=ask_until, args=(done, whole_stream, said["stream"])),
+    ]
+    for thread in asking:
+        thread.start()
+    try:
+        # The model other has one replica, and is left as it is.
+        options = ["--limit", "first,second", "--extra-vars", json.dumps({"vllm_options": change})]
+        play("serve", *options, llm_gateway="node1", llm_web_ui="node1")
+    finally:
+        done.set()
+        for thread in asking:
+            thread.join()
+    assert not set(before) & set(started()), "both were started anew"
+    failed = {kind: {what: n for what, n in found.items() if what != "answers"} for kind, found in said.items()}
+    assert failed == {"plain": {}, "stream": {}}, said
+    assert min(found["answers"] for found in said.values()) >= 10, said
+    marks = [on(name).file("/run/llm-probe/restarting").exists for name in ("node1", "node2")]
+    assert marks == [False, False]
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
@@ -335,8 +389,8 @@ def test_without_one_replica_the_other_answers_and_a_model_without_another_is_aw
     )
 
 
-def play(name: str, **groups: str) -> None:
-    """A playbook with these groups of services, each of one host."""
+def play(name: str, *options: str, **groups: str) -> None:
+    """A playbook with these options and groups of services, each of one host."""
     inventory = CHECKOUT / "molecule/web_ui/inventory"
     said = yaml.safe_load((inventory / "hosts.yml").read_text())
     for group in ("llm_gateway", "llm_web_ui"):
@@ -346,7 +400,7 @@ def play(name: str, **groups: str) -> None:
     other = inventory / "other.yml"
     other.write_text(yaml.safe_dump(said))
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
-    command = ["ansible-playbook", "-i", str(other), f"playbooks/{name}.yml"]
+    command = ["ansible-playbook", "-i", str(other), f"playbooks/{name}.yml", *options]
     try:
         done = subprocess.run(command, cwd=CHECKOUT, env=kept, capture_output=True, text=True)
     finally:

@@ -21,6 +21,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import image_serves, recommended_release
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import releases
 
+# What hosts are: README.md, Requirements.
+PLATFORM = "linux/amd64"
+
 
 def image_problems(
     deployment: str,
@@ -34,6 +37,13 @@ def image_problems(
 
     Only what is known is checked: an image that nobody looked into passes, and so do GPUs and drivers of which nothing is known.
     """
+    contents = image.get("contents")
+    platform = (contents.get("platform") if isinstance(contents, Mapping) else None) or PLATFORM
+    if platform != PLATFORM:
+        value = shown(image.get("reference"), lang)
+        return [
+            problem("image_platform", lang, value, where, deployment=deployment, platform=platform, wanted=PLATFORM)
+        ]
     if not image.get("contents") and not image.get("compute_capabilities"):
         return []
     wanted = _known(gpus)

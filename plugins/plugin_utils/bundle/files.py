@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 
+from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
@@ -32,7 +33,5 @@ def write_text(path: str, text: str, check: bool = False) -> bool:
         pass
     if not check:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path + ".new", "wb") as stream:
-            stream.write(content)
-        os.replace(path + ".new", path)
+        _own_files.write(path, content)
     return True

@@ -12,6 +12,7 @@ import tarfile
 from collections.abc import Iterator
 from typing import IO
 
+from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
 _AR_MAGIC = b"!<arch>\n"
@@ -64,7 +65,7 @@ def repack(source: str, target: str) -> None:
                 found.update(programs_of(stream.read() if stream else b""))
     if "usr/bin/nvidia-ctk" not in found:
         raise ToolkitError("toolkit_no_ctk", archive=os.path.basename(source))
-    with open(target + ".new", "wb") as out:
+    with open(target + ".new", "wb", opener=_own_files.fresh) as out:
         _write(found, out)
     os.replace(target + ".new", target)
 

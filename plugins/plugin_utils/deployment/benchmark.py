@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import posixpath
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import SECURITY
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import LABEL, SECURITY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import model_volumes, secrets_volume
@@ -53,6 +53,7 @@ def _docker_run(member: Member) -> list[str]:
     secrets = [f"--volume={secrets_volume(member)}"] if member.enabled("vllm_api_key_enabled") else []
     return [
         *("docker", "run", "--rm", "--interactive", f"--name={member.names['benchmark']}"),
+        f"--label={LABEL}={member.deployment.name}",
         *("--network=host", "--userns=host", f"--user={member.deployment.user}"),
         # It computes nothing on a GPU, and some releases end where they see none: https://github.com/vllm-project/vllm/issues/23967
         *("--runtime=nvidia", "--env=NVIDIA_VISIBLE_DEVICES=all", "--env=NVIDIA_DRIVER_CAPABILITIES=utility"),

@@ -53,6 +53,8 @@ BY_DECISION = ("network", "ray", "vllm")
 EARLY_STAGES = tuple(stage for stage, (roles, _after) in STAGES.items() if set(roles) <= set(BY_VARIABLES))
 # Roles that write secrets of the controller to the hosts.
 OF_SECRETS = ("ray", "vllm")
+# What their programs read of these may be secrets, and is in no decision.
+ENVIRONMENTS = ("vllm_environment", "ray_environment")
 
 # Molecule skips these tags in all of its runs (molecule/provisioner/ansible.py), and no task of the collection has them.
 MOLECULE_TAGS = {"molecule-notest", "notest"}
@@ -170,7 +172,13 @@ def asked_by_decision(
         "vllm": _without_report(section.get("vllm") or {}),
     }
     return {
-        role: digest([shared, variables_of(variables, options[role]), parts[role]])
+        role: digest(
+            [
+                shared,
+                variables_of(variables, {*options[role], *(ENVIRONMENTS if role in OF_SECRETS else ())}),
+                parts[role],
+            ]
+        )
         for role in BY_DECISION
         if parts[role]
     }

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import (
+    LABEL,
     SECURITY,
     capabilities,
     devices,
@@ -44,7 +45,7 @@ def collective_section(member: Member, environment: Mapping[str, Any]) -> Collec
         "possible": True,
         "hosts": member.deployment.planned,
         "program": program,
-        # The environment may hold secrets: it comes through standard input, and is on no command line.
+        # Through standard input, however long. What may be a secret is not in it, since no all-reduce needs it.
         "environment": unit_environment(member, environment, {}) if venv else dict(environment),
         "command": [*(_run(member, program) if venv else _docker_run(member, environment, program)), *where, *numbers],
         **_links(member),
@@ -54,6 +55,7 @@ def collective_section(member: Member, environment: Mapping[str, Any]) -> Collec
 def _docker_run(member: Member, environment: Mapping[str, Any], program: str) -> list[str]:
     return [
         *("docker", "run", "--rm", f"--name={member.names['collective']}", "--runtime=nvidia"),
+        f"--label={LABEL}={member.deployment.name}",
         *("--network=host", "--ipc=host", "--userns=host"),
         f"--user={member.deployment.user}",
         *("--env-file=/dev/stdin", f"--volume={program}:/llm-collective.py:ro"),

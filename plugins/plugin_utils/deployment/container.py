@@ -9,7 +9,10 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import device_files
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import CACHES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import (
+    CACHES,
+    environment_place,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container
@@ -17,20 +20,28 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import 
 
 # A program in a container gets no rights that it was not started with, such as those of a setuid program.
 SECURITY = ["no-new-privileges"]
+# By which a container is known as the collection's; that of a deployment has its name.
+LABEL = "baremetal.llm.deployment"
 RDMA_DEVICES = "/dev/infiniband:/dev/infiniband"
 
 
 def container(
-    member: Member, environment: Mapping[str, Any], entrypoint: list[str], command: list[str], volumes: list[str]
+    member: Member,
+    kind: str,
+    environment: Mapping[str, Any],
+    entrypoint: list[str],
+    command: list[str],
+    volumes: list[str],
 ) -> Container:
-    """What differs between hosts and containers; the rest stands in the tasks."""
+    """What differs between hosts and the containers of ``ray`` and ``vllm``; the rest stands in the tasks."""
+    place = environment_place(member, kind)
     return {
         "image": member.deployment.image,
         # Also where it is root: an image may name a user of its own, who could not read the secrets.
         "user": member.deployment.user,
         "entrypoint": entrypoint,
         "command": command,
-        "environment": {**CACHES, **environment},
+        "environment": {**CACHES, **environment, **({"LLM_ENVIRONMENT_FILE": place} if place else {})},
         "volumes": volumes,
         "etc_hosts": member.deployment.etc_hosts,
         "devices": [*devices(environment), *gpu_devices(member)],

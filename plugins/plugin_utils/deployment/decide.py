@@ -36,7 +36,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.model_con
     config_problem,
     find_config,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import former, names_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import foreign, former, names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import (
     candidates,
     environment_section,
@@ -48,6 +48,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     is_venv,
     scripts_folder,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostSection
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving, answers_with
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
@@ -147,6 +148,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
             continue
         errors += _no_environment(name, variables[head], records, bundle, question.language)
         errors += _shared_firewalls(question, members)
+        errors += _foreign(question, members)
         network = Network(
             name,
             head,
@@ -184,7 +186,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
             section = {"deployment": name, "head": head, "planned": deployment.planned, "unknown": unknown}
             section |= {**_named(question, host), "environment": environments[host]}
             roles = {} if unknown else host_sections(deployment.of(host))
-            decided["hosts"][host] = {**section, "network": sections[host], **roles}
+            decided["hosts"][host] = cast(HostSection, {**section, "network": sections[host], **roles})
     return decided
 
 
@@ -208,10 +210,13 @@ def _named(question: DecisionInput, host: str) -> dict[str, Any]:
     mine = names_on(host, question.names)
     host_dir = str(question.variables[host]["llm_host_dir"])
     facts = question.variables[host].get("ansible_facts") or {}
-    units = [{"name": name} for name in facts.get("llm_server_units") or ()]
+    units = [{"name": name, "ours": True} for name in facts.get("llm_server_units") or ()]
     containers = [*((facts.get("llm_engine") or {}).get("containers") or []), *units]
     current = [names_on(each, question.names) for each in mine["sharing"]]
-    return {"names": {**mine, "folder": host_dir + mine["folder"]}, "former": former(containers, current, host_dir)}
+    return {
+        "names": {**mine, "folder": host_dir + mine["folder"]},
+        "former": former(containers, current, host_dir, facts.get("llm_recorded") or ()),
+    }
 
 
 def _beside(question: DecisionInput, hosts: Sequence[str]) -> dict[str, list[str]]:
@@ -235,6 +240,19 @@ def _shared_firewalls(question: DecisionInput, hosts: Sequence[str]) -> list[dic
             where = message("where_host", question.language, host=host)
             values = {"host": host, "program": program}
             found.append(problem("shared_firewall", question.language, value=program, where=where, **values))
+    return found
+
+
+def _foreign(question: DecisionInput, hosts: Sequence[str]) -> list[dict[str, str]]:
+    """Containers of others under the names of a deployment."""
+    found = []
+    for host in hosts:
+        engine = (question.variables[host].get("ansible_facts") or {}).get("llm_engine") or {}
+        for name in foreign(engine.get("containers") or [], names_on(host, question.names)):
+            where = message("where_host", question.language, host=host)
+            found.append(
+                problem("container_of_others", question.language, value=name, where=where, host=host, name=name)
+            )
     return found
 
 

@@ -4,13 +4,23 @@
 
 from __future__ import annotations
 
+import posixpath
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import DEVICES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE, RAY_TOKEN
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import (
+    CACHE,
+    ENVIRONMENT,
+    RAY_TOKEN,
+    SECRETS,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import EnvironmentFile
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.environment_variables import OF_ENGINES, is_owned
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import is_open
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import cluster_environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
@@ -28,7 +38,10 @@ CACHES = {
 
 
 def container_environment(member: Member) -> dict[str, Any]:
-    """One decision, made where the network was verified, for everything that opens a connection between hosts."""
+    """One decision, made where the network was verified, for everything that opens a connection between hosts.
+
+    What it holds may be seen. The rest of what the inventory asks for is in no decision: see ``closed_names``.
+    """
     hosts = member.deployment.network_hosts
     found: dict[str, Any] = cluster_environment(member.host, hosts) if member.host in hosts else {}
     if "VLLM_HOST_IP" in found and release_key(member.deployment.vllm_version) < release_key(
@@ -46,8 +59,38 @@ def container_environment(member: Member) -> dict[str, Any]:
         found |= _ray_token(member)
     if member.deployment.uid != container_user.ROOT:
         found |= container_user.ENVIRONMENT
-    found |= {**member.variables["vllm_environment"], **member.variables["ray_environment"]}
+    found |= {name: value for name, value in asked(member.variables).items() if is_open(name, value)}
     return {name: value if isinstance(value, (bool, str)) else str(value) for name, value in found.items()}
+
+
+def asked(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """What the inventory sets for Ray and vLLM on a host."""
+    found: dict[str, Any] = {}
+    for variable in OF_ENGINES:
+        # What was not known when the inventory was checked sets nothing of the collection's own either.
+        found |= {name: value for name, value in variables[variable].items() if not is_owned(variable, name)}
+    return found
+
+
+def closed_names(member: Member) -> list[str]:
+    """The variables of these whose values may be secrets: a program reads them from a file when it starts."""
+    return sorted(name for name, value in asked(member.variables).items() if not is_open(name, value))
+
+
+def environment_file(member: Member, kind: str) -> EnvironmentFile:
+    """That file of ``ray`` or ``vllm`` on the host and in its container, with the names of the variables; none where there are no such variables.
+
+    A unit has all of its variables in one file.
+    """
+    names = closed_names(member)
+    path = f"{member.folder}/secrets/{kind}{ENVIRONMENT}"
+    return {"names": names, "path": "" if is_venv(member.variables) else path}
+
+
+def environment_place(member: Member, kind: str) -> str:
+    """Where the program finds the file in its container, or nothing."""
+    found = environment_file(member, kind)
+    return f"{SECRETS}/{posixpath.basename(found['path'])}" if found["names"] and found["path"] else ""
 
 
 def _ray_token(member: Member) -> dict[str, str]:

@@ -7,6 +7,10 @@ from __future__ import annotations
 import re
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import (
+    environment_file,
+    environment_place,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import (
@@ -24,11 +28,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths imp
 
 
 def ray_volumes(member: Member) -> list[str]:
-    return [*_common(member), *_ray_token(member)]
+    return [*_common(member), *_ray_token(member), *_environment(member, "ray")]
 
 
 def server_volumes(member: Member) -> list[str]:
-    secrets = _ray_token(member)
+    secrets = [*_ray_token(member), *_environment(member, "vllm")]
     if member.enabled("vllm_api_key_enabled") and member.is_head:
         # The folder: a container would not see another file of the same name, and keys change while the server runs.
         secrets = [secrets_volume(member)]
@@ -47,6 +51,11 @@ def _ray_token(member: Member) -> list[str]:
     if member.enabled("ray_token_enabled") and member.deployment.by_ray:
         return [f"{member.ray_token_file}:{RAY_TOKEN}:ro"]
     return []
+
+
+def _environment(member: Member, kind: str) -> list[str]:
+    place = environment_place(member, kind)
+    return [f"{environment_file(member, kind)['path']}:{place}:ro"] if place else []
 
 
 def secrets_volume(member: Member) -> str:

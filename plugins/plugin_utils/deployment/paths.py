@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 SCRIPTS, SECRETS, RAY_TOKEN = "/llm", "/run/secrets", "/run/secrets/ray_token"
+# Beginning with the program's name, the variables that the inventory sets for it and whose values nobody is to see.
+ENVIRONMENT = ".environment"
 CACHE = "/var/cache/llm"
 # The last word of the probe, which the server hands on to gateways.
 PROBE = "/run/llm-probe"

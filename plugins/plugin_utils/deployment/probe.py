@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import tmp_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Probe
 
@@ -45,6 +46,8 @@ def probe_section(member: Member, cluster: Sequence[str]) -> Probe:
 
 def _of_server(member: Member, cluster: Sequence[str]) -> list[str]:
     command = ["--url", member.url, "--model", member.served_model_name]
+    # The folder that the server has as its /tmp, or of a unit its RuntimeDirectory.
+    command += ["--inner", f"/run/{member.names['vllm']}" if is_venv(member.variables) else tmp_folder(member)]
     if member.kind != "token":
         command += ["--kind", member.kind]
     if member.enabled("vllm_api_key_enabled"):

@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import environment_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import ray_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
@@ -59,6 +60,7 @@ def ray_section(member: Member, environment: Mapping[str, Any]) -> RaySection:
         "needed": needed,
         "container": {} if venv else _container(member, started, gpus),
         "unit": _unit(member, started, gpus) if venv and needed else {},
+        "environment_file": environment_file(member, "ray"),
         "address": member.deployment.ray_address,
         # Says as JSON who is in the cluster.
         "cluster": ["timeout", str(ANSWER_SECONDS), *_cluster(member)],
@@ -80,7 +82,7 @@ def ray_section(member: Member, environment: Mapping[str, Any]) -> RaySection:
 
 def _container(member: Member, environment: Mapping[str, Any], gpus: int) -> Container:
     entrypoint = ["/bin/bash", f"{scripts_folder(member.variables)}/start-ray.sh"]
-    return container(member, environment, entrypoint, ray_command(member, gpus), ray_volumes(member))
+    return container(member, "ray", environment, entrypoint, ray_command(member, gpus), ray_volumes(member))
 
 
 def _unit(member: Member, environment: Mapping[str, Any], gpus: int) -> Unit:

@@ -109,6 +109,15 @@ class Unit(TypedDict):
     text: str
     environment_file: str
     environment: dict[str, str]
+    # Variables that may be secrets: their values are in no decision, and the role knows them.
+    closed: list[str]
+
+
+class EnvironmentFile(TypedDict):
+    """Where variables that may be secrets reach a container, and their names; without a path for units, which have them in a file of their own."""
+
+    names: list[str]
+    path: str
 
 
 class SmallFile(TypedDict):
@@ -140,6 +149,7 @@ class RaySection(TypedDict):
     runtimes: dict[str, Runtime]
     container: Container | Nothing
     unit: Unit | Nothing
+    environment_file: EnvironmentFile
 
 
 class Probe(TypedDict):
@@ -184,6 +194,7 @@ class ServerSection(TypedDict):
     runtime: Runtime
     container: Container | Nothing
     unit: Unit | Nothing
+    environment_file: EnvironmentFile
     config: Options
     files: list[SmallFile]
     # A digest of all that the server reads when it starts.

@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import capabilities, container
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import environment_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CONFIG_FILE
@@ -45,6 +46,7 @@ def server_section(member: Member, environment: Mapping[str, Any]) -> ServerSect
         "runtime": runtime_section(member.variables, member.names["vllm"]),
         "container": _container(member, environment, started) if started and not venv else {},
         "unit": _unit(member, environment, started, reads) if started and venv else {},
+        "environment_file": environment_file(member, "vllm"),
         "config": _config_file(member, started or {}),
         "files": files,
         "reads": reads,
@@ -63,7 +65,7 @@ def server_section(member: Member, environment: Mapping[str, Any]) -> ServerSect
 
 def _container(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any]) -> Container:
     command = (started.get("config") or started)["argv"]
-    made = container(member, environment, _program(member, "python3"), command, server_volumes(member))
+    made = container(member, "vllm", environment, _program(member, "python3"), command, server_volumes(member))
     made["environment"] |= started["environment"]
     if member.is_head:
         made["environment"]["LLM_API_PATHS"] = " ".join(_api_paths(member))
@@ -82,6 +84,7 @@ def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, 
         "LLM_API_KEY_FILE": member.key_file if member.enabled("vllm_api_key_enabled") else "",
         "LLM_SECRETS_DIR": posixpath.dirname(member.key_file),
         "LLM_STARTS_FILE": f"/run/{member.names['vllm']}/starts",
+        "LLM_INNER_DIR": f"/run/{member.names['vllm']}",
     }
     more = {
         **started["environment"],

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import devices, memory, ulimits
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import DEVICES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import CACHES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import CACHES, closed_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of, gpus_of_machine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import model_folders
@@ -97,6 +97,8 @@ def unit_section(member: Member, kind: str, environment: Mapping[str, str], comm
         "text": _text(member, kind, environment, command, environment_file, reads),
         "environment_file": environment_file,
         "environment": dict(environment),
+        # Those whose values are in no decision; the role knows them.
+        "closed": closed_names(member),
     }
 
 

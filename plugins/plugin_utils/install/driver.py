@@ -541,6 +541,7 @@ def _left(method: str, fabric_manager: bool) -> dict[str, Any]:
     paths = [
         "/etc/modprobe.d/baremetal-llm-nouveau.conf",
         "/etc/systemd/system/nvidia-persistenced.service",
+        "/etc/systemd/system/llm-gpu-settings.service",
         f"/etc/apt/preferences.d/{REPOSITORY}.pref",
         f"/etc/apt/sources.list.d/{REPOSITORY}.sources",
         f"/etc/yum.repos.d/{REPOSITORY}.repo",

@@ -34,6 +34,8 @@ UNITS = ["containerd.service", "docker.service"]
 SWARM = ("active", "pending", "locked")
 STATIC_UNIT = "/etc/systemd/system/docker.service"
 # What the role writes for an engine from packages, and what it adds where these come from their publisher.
+# As roles/docker/vars has it.
+ENVIRONMENT = "/etc/docker/llm-engine.env"
 DROP_IN = "/etc/systemd/system/docker.service.d/baremetal-llm.conf"
 SOURCES = ("/etc/apt/sources.list.d/docker.sources", "/etc/yum.repos.d/docker.repo")
 # Directives of daemon.json that have a variable of their own.
@@ -204,15 +206,22 @@ def _left(
         "started": {},
     }
     if method == "static":
-        left["started"] = {unit: [f"/etc/systemd/system/{unit}", f"{VERSIONS_DIR}/current"] for unit in UNITS}
+        left["started"] = {
+            unit: [f"/etc/systemd/system/{unit}", f"{VERSIONS_DIR}/current", ENVIRONMENT] for unit in UNITS
+        }
         copied = [f"{host_dir}/bundle/{archive['path']}" for archive in archives]
-        left["paths"] = [*(f"/etc/systemd/system/{unit}" for unit in UNITS), f"{VERSIONS_DIR}/current", *copied]
+        left["paths"] = [
+            *(f"/etc/systemd/system/{unit}" for unit in UNITS),
+            f"{VERSIONS_DIR}/current",
+            ENVIRONMENT,
+            *copied,
+        ]
         left["trees"] = [version_dir]
         left["links"] = [f"/usr/local/bin/* -> {VERSIONS_DIR}/current"]
         left["groups"] = ["docker"]
     elif method in PACKAGED:
-        left["started"] = {unit: [f"/etc/systemd/system/{unit}.d/baremetal-llm.conf"] for unit in UNITS}
-        left["paths"] = [path for paths in left["started"].values() for path in paths]
+        left["started"] = {unit: [f"/etc/systemd/system/{unit}.d/baremetal-llm.conf", ENVIRONMENT] for unit in UNITS}
+        left["paths"] = list(dict.fromkeys(path for paths in left["started"].values() for path in paths))
         left["packages"] = list(packages)
     return left
 

@@ -340,10 +340,10 @@ def _all_file(hosts: Sequence[FoundHost], proposal: Proposal, settings: Mapping[
 
 
 def _is_copy(found: Mapping[str, Any], model: str) -> bool:
-    """Whether a folder with weights is that of a model, by its name. In the cache of a hub's client there are links that lead out of the folder."""
+    """Whether a folder with weights is that of a model, by its name, and whole. In the cache of a hub's client there are links that lead out of the folder."""
     name = str(found["name"]).rpartition("/")[2].rpartition("--")[2]
     wanted = model.rstrip("/").rpartition("/")[2]
-    is_folder = found["format"] != "gguf" and "/snapshots/" not in str(found["path"])
+    is_folder = found.get("whole", True) and found["format"] != "gguf" and "/snapshots/" not in str(found["path"])
     return is_folder and name.lower() == wanted.lower()
 
 

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import difflib
+import html
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 # Whatever is called so holds a secret: variables, misspelled ones included, settings, names in an environment, options of a command line.
@@ -23,6 +24,32 @@ _OF_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 # Words in the names of variables that nobody knows, and how near to one of them a misspelled word is.
 _WORDS = ("token", "secret", "password", "passwd", "passphrase", "credential", "apikey", "auth", "hmac")
 _NEAR = 0.8
+# Letters of a secret, at least.
+LEAST = 8
+
+
+# Beginnings of the names under which the programs that are started read settings that people may see.
+_OPEN = (
+    *(
+        "CUDA_",
+        "FLASHINFER_",
+        "GLOO_",
+        "HF_HUB_",
+        "LLM_",
+        "NCCL_",
+        "NVIDIA_",
+        "OMP_",
+        "RAY_",
+        "TORCH_",
+        "TORCHINDUCTOR_",
+    ),
+    *("TRITON_", "UCX_", "VLLM_"),
+)
+
+
+def is_open(name: str, value: Any) -> bool:
+    """Whether people may see what a variable of an environment holds: what its name does not say for certain is taken for a secret."""
+    return name.startswith(_OPEN) and not may_be_secret(name) and not _OF_URL.search(str(value))
 
 
 def is_secret(name: str) -> bool:
@@ -37,6 +64,33 @@ def may_be_secret(name: str) -> bool:
         sorted(word.removesuffix("s")) == sorted("key") or difflib.get_close_matches(word, _WORDS, n=1, cutoff=_NEAR)
         for word in words
     )
+
+
+def secret_values(value: Any, name: str = "") -> Iterator[str]:
+    """The texts in the variables of an inventory, or in one of them, that its name or that of a part says to be secret.
+
+    Of a mapping that is an environment all that nobody is to see. What is shorter than LEAST letters would be found everywhere.
+    """
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            closed = name.endswith("_environment") and not is_open(str(key), item)
+            yield from secret_values(str(item), "secret") if closed else secret_values(item, str(key))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from secret_values(item, name)
+    elif isinstance(value, str) and len(value) >= LEAST:
+        # Where a secret lies is none.
+        if is_secret(name) and not value.startswith(("/", "~", ".")):
+            yield value
+        yield from (found for found in _OF_URL.findall(value) if len(found) >= LEAST)
+
+
+def without_values(text: str, values: Iterable[str]) -> str:
+    """A text, JSON or a page perhaps, in which <hidden> stands where one of these was. A longer one may begin with a shorter one."""
+    for value in sorted(set(values), key=len, reverse=True):
+        for written in {value, json.dumps(value, ensure_ascii=False)[1:-1], html.escape(value)}:
+            text = text.replace(written, "<hidden>")
+    return text
 
 
 def without_secrets(value: Any, name: str = "") -> Any:

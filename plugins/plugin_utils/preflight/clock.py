@@ -7,7 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Hosts, amount
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING, Findings
+
+# A certificate begins so long before it is made (gateway/tls.py): on hosts that are further behind the controller it is not valid yet.
+CONTROLLER_SECONDS = 3600
+
+
+# Signed lists of packages and tokens of others bear less (apt-secure(8), Acquire::Max-FutureTime): from here on it is worth a word.
+NOTED_SECONDS = 300
 
 
 def clock_offset(theirs: float, before: float, after: float) -> dict[str, float]:
@@ -40,22 +47,22 @@ def clocks_apart(clocks: Mapping[str, Mapping[str, float]], limit_seconds: float
     return middle, apart
 
 
-# How far the clocks of all hosts may be off together: certificates and lists of packages are valid from the moment on at which they were made, and
-# those who make them leave about so much. https://cabforum.org (dates), apt-secure(8) (Date, Acquire::Max-FutureTime is 10 s)
-CONTROLLER_LIMIT_SECONDS = 300
+def controller_off(clock: Mapping[str, float] | None, limit: float = CONTROLLER_SECONDS) -> float:
+    """How many seconds a host is ahead of the controller at least; 0 where certificates that are made on the controller are good on the host."""
+    if not clock:
+        return 0
+    off = clock["offset_seconds"]
+    least = abs(off) - clock["uncertainty_seconds"]
+    return (least if off > 0 else -least) if least > limit else 0
 
 
 def clock_findings(hosts: Hosts, everybody: Sequence[str]) -> Findings:
-    asked = {host: hosts.found(host, "host").get("clock") for host in everybody}
-    clocks = {host: clock for host, clock in asked.items() if clock}
+    clocks = {host: hosts.found(host, "host").get("clock") for host in everybody}
     limit = amount(hosts.limits.get("clock_limit_seconds"))
-    middle, apart = clocks_apart(clocks, limit)
+    middle, apart = clocks_apart({host: clock for host, clock in clocks.items() if clock}, limit)
+    if seconds := controller_off(clocks.get(middle), NOTED_SECONDS):
+        severity = ERROR if controller_off(clocks.get(middle)) else WARNING
+        values = {"severity": severity, "host": middle, "limit": str(NOTED_SECONDS)}
+        yield hosts.finding("clock_of_controller", [middle], value=f"{-seconds:+.0f} s", **values)
     for host, seconds in apart.items():
         yield hosts.finding("clock_differs", [host], value=f"{seconds:+.1f} s", host=host, middle=middle, limit=limit)
-    if not middle:
-        return
-    off, doubt = clocks[middle]["offset_seconds"], clocks[middle]["uncertainty_seconds"]
-    if abs(off) - doubt > max(CONTROLLER_LIMIT_SECONDS, limit):
-        same = [host for host in clocks if host not in apart]
-        said, most = hosts.names(same), CONTROLLER_LIMIT_SECONDS
-        yield hosts.finding("clock_of_controller", same, value=f"{off:+.1f} s", names=said, host=middle, limit=most)

@@ -29,8 +29,8 @@ CHECKS: dict[str, Check] = {
     "architecture_not_supported": Check(ERROR, "preflight_supported_architectures"),
     "kernel_too_old": Check(ERROR, "preflight_kernel_minimum"),
     "selinux_labels": Check(WARNING),
-    "clock_differs": Check(ERROR, "preflight_clock_limit_seconds"),
     "clock_of_controller": Check(ERROR),
+    "clock_differs": Check(ERROR, "preflight_clock_limit_seconds"),
     "mount_noexec": Check(ERROR, "llm_host_dir"),
     "selinux_host_dir": Check(ERROR, "llm_host_dir"),
     # The engine that is there, and what stands in the way of one
@@ -51,6 +51,7 @@ CHECKS: dict[str, Check] = {
     "shm_too_small": Check(WARNING, "ray_object_store_memory_gib"),
     # GPUs and driver
     "no_gpu_found": Check(ERROR),
+    "image_platform": Check(ERROR),
     "image_without_cuda": Check(ERROR),
     "image_without_code": Check(ERROR),
     "image_needs_driver": Check(ERROR),

@@ -169,11 +169,12 @@ def table(rows):
 
 
 def keep(path, text):
-    """Write so that nobody reads half of it."""
-    with open(path + ".new", "w") as stream:
+    """Write so that nobody reads half of it. The folder may be another user's, who does not know the name that it is written under."""
+    incoming = "{0}.{1}.new".format(path, os.urandom(8).hex())
+    with open(incoming, "x") as stream:
         stream.write(text)
-    os.chmod(path + ".new", 0o644)
-    os.replace(path + ".new", path)
+        os.fchmod(stream.fileno(), 0o644)
+    os.replace(incoming, path)
 
 
 def read(path):

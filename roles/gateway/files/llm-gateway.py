@@ -76,6 +76,13 @@ def is_back(name, found):
     return bool(mine) and all(each["status"].split(" ")[0] == "UP" for each in mine)
 
 
+def others(name, found):
+    """The other replicas of its model that get requests."""
+    models = {each["model"] for each in found if each["replica"] == name}
+    mates = {each["replica"] for each in found if each["model"] in models} - {name}
+    return sorted(mate for mate in mates if is_back(mate, found))
+
+
 # What is asked of a model, by what it answers with.
 QUESTIONS = {
     "token": ("/v1/completions", {"prompt": "Hello", "max_tokens": 1}),
@@ -125,24 +132,34 @@ def main():
     commands.add_parser("status", help="print the replicas as JSON")
     commands.add_parser("save", help="keep what is known of them over a reload").add_argument("path")
     commands.add_parser("drained", help="fail unless this replica is drained").add_argument("replica")
+    commands.add_parser("others", help="print as JSON who answers in place of this replica").add_argument("replica")
     commands.add_parser("back", help="fail unless this replica gets requests").add_argument("replica")
     commands.add_parser("alive", help="fail unless it answers on this host").add_argument("port", type=int)
-    asking = commands.add_parser("ask", help="ask for a token; the key comes through standard input")
+    asking = commands.add_parser("ask", help="ask for a token")
     asking.add_argument("address", help="on which it listens")
     asking.add_argument("port", type=int)
     asking.add_argument("name", help="by which clients know it")
     asking.add_argument("model")
     asking.add_argument("certificate", help="file with the gateway's own")
+    asking.add_argument("key", help="file with the key to ask with")
     asking.add_argument("--kind", choices=sorted(QUESTIONS), default="token", help="what the model answers with")
     options = parser.parse_args()
     if options.command == "ask":
-        print(ask(*(getattr(options, name) for name in ASKED), sys.stdin.readline().strip(), options.kind))
+        with open(options.key) as stream:
+            key = stream.readline().strip()
+        print(ask(*(getattr(options, name) for name in ASKED), key, options.kind))
         return 0
     if options.command == "alive":
         return 0 if alive(options.port) else 1
     if options.command == "save":
         with open(options.path, "w") as stream:
             stream.write(command("show servers state"))
+        return 0
+    if options.command == "others":
+        try:
+            print(json.dumps(others(options.replica, replicas(command("show stat")))))
+        except OSError:  # no gateway runs here
+            print("[]")
         return 0
     found = replicas(command("show stat"))
     print(json.dumps(found, indent=1))

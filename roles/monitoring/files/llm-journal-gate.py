@@ -49,10 +49,12 @@ class Senders:
 
     def write(self, now):
         self.written = now
-        with open(self.path + ".new", "w") as stream:
+        # The folder may be another user's, who does not know the name that it is written under.
+        incoming = "{0}.{1}.new".format(self.path, os.urandom(8).hex())
+        with open(incoming, "x") as stream:
             json.dump(self.last, stream)
-        os.chmod(self.path + ".new", 0o644)
-        os.replace(self.path + ".new", self.path)
+            os.fchmod(stream.fileno(), 0o644)
+        os.replace(incoming, self.path)
 
 
 def context(folder):

@@ -262,12 +262,13 @@ def probe_pages(path, now):
 
 
 def keep(folder, name, page):
-    """Write so that node_exporter never reads half of it."""
+    """Write so that node_exporter never reads half of it. The folder may be another user's, who does not know the name that it is written under."""
     path = os.path.join(folder, name)
-    with open(path + ".new", "w") as stream:
+    incoming = "{0}.{1}.new".format(path, os.urandom(8).hex())
+    with open(incoming, "x") as stream:
         stream.write(str(page))
-    os.chmod(path + ".new", 0o644)
-    os.replace(path + ".new", path)
+        os.fchmod(stream.fileno(), 0o644)
+    os.replace(incoming, path)
 
 
 def answer(seconds, *command):

@@ -3,6 +3,14 @@
 # A worker waits for the head, however long that takes, so hosts may boot in any order.
 set -euo pipefail
 
+# Variables of the inventory that may be secrets: neither 'docker inspect' nor the journal shows them.
+if [ -n "${LLM_ENVIRONMENT_FILE:-}" ]; then
+  set -a
+  # shellcheck source=/dev/null
+  . "$LLM_ENVIRONMENT_FILE"
+  set +a
+fi
+
 for argument in "$@"; do
   case $argument in
     --address=*)

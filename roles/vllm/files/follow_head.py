@@ -9,6 +9,7 @@ the command ends too, and Docker or systemd starts all of it anew: ranks that wa
 import contextlib
 import os
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -51,8 +52,16 @@ def gone(connection: socket.socket) -> bool:
         return True
 
 
+def closed_variables(path: str) -> "dict[str, str]":
+    """Variables of the inventory that may be secrets, from a file as the shell reads it: neither 'docker inspect' nor the journal shows them."""
+    with open(path, encoding="utf-8") as stream:
+        return dict(word.split("=", 1) for word in shlex.split(stream.read(), comments=True))
+
+
 def main() -> int:
     """The command's exit status, or 1 if the head went first."""
+    if os.environ.get("LLM_ENVIRONMENT_FILE"):
+        os.environ.update(closed_variables(os.environ["LLM_ENVIRONMENT_FILE"]))
     host, port, *command = sys.argv[1:]
     signal.signal(
         signal.SIGTERM, lambda *_dummy: sys.exit(0)

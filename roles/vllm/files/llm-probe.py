@@ -59,6 +59,11 @@ AGAIN_SECONDS, RUN_SECONDS = 5, 240
 # How long an answer may take: the first time, and at most; a request that is taken back has lost its place in the queue.
 ASK_SECONDS, ASK_MOST = 5, 60
 COUNTERS_SECONDS, DOCKER_SECONDS, CLUSTER_SECONDS, RESTART_SECONDS = 5, 10, 30, 60
+# A record of /dev/kmsg: "6,339,5140900,-;NVRM: ..." has the number 339. So many are looked at, at most.
+KERNEL_RECORD, KERNEL_LINES = re.compile(r"\d+,(\d+),\d+,[^;]*;"), 100000
+# The way in that nobody else can fill (roles/vllm/files/middleware): the file of a question, that of its answer, and how long that may take at least.
+QUESTION_FILE, ANSWER_FILE, ANSWER_BYTES, INNER_SECONDS = "question.json", "llm-probe.answer", 1 << 20, 20
+FULL = "but its port is full: the engine answers, and nobody gets in"
 # The version of the state's file: a file of another version is not read.
 FORM = 2
 # What counts as dead is not waited for.
@@ -133,7 +138,7 @@ def decide(state, seen, limits):
     # Somebody else's tokens, before the probe had one.
     state["served"] |= any((seen["counters"] or {}).get(name) for name in TOKENS)
     if seen["answer"] == "token":
-        line = "serving"
+        line = "serving" + (", " + FULL if seen.get("full") else "")
         if not state["served"] or state["starts"]:
             line += ", {0:.0f} s after the start".format(state["loading"])
         if state["loading"]:
@@ -373,6 +378,39 @@ def ask(url, model, key, timeout, kind="token"):
         return "silent" if late else "error", "{0}: {1}: {2}".format(url, type(error).__name__, error)
 
 
+def ask_inside(options, timeout):
+    """The same by the way that nobody else can fill: a question beside the state, an answer in a folder that the server has, too.
+
+    A port may be full of connections that say nothing, while the engine computes for those that came before. Returns token, or silent.
+    """
+    path, asked, is_answer = KINDS[options.kind]
+    number = os.urandom(8).hex()
+    question = {"id": number, "now": clock(), "path": path, "question": dict(asked, model=options.model)}
+    if keep(os.path.join(os.path.dirname(options.state), QUESTION_FILE), question):
+        return "silent"
+    end = clock() + timeout
+    while clock() < end:
+        answer = load_inside(os.path.join(options.inner, ANSWER_FILE))
+        if answer.get("id") == number:
+            try:
+                return "token" if answer["status"] == 200 and is_answer(json.loads(answer["body"])) else "silent"
+            except WRONG:
+                return "silent"
+        time.sleep(0.2)
+    return "silent"
+
+
+def load_inside(path):
+    """A JSON file of the server's folder: of no link, and of no size that a lie of the server could have."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, errors="replace") as stream:
+            found = json.loads(stream.read(ANSWER_BYTES))
+    except WRONG:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def counters(url, timeout):
     """What the engine has counted so far, by name; None if it does not say."""
     try:
@@ -597,6 +635,11 @@ def look(options, state, limits):
         key = read(options.key).strip() if options.key else ""
         seen["answer"], seen["detail"] = ask(options.url, options.model, key, timeout, options.kind)
         seen["counters"] = counters(options.url, COUNTERS_SECONDS)
+        unheard = seen["answer"] in ("silent", "error") and seen["counters"] is None
+        if options.inner and state.get("served") and unheard:
+            seen["full"] = ask_inside(options, max(timeout, INNER_SECONDS)) == "token"
+            if seen["full"]:
+                seen["answer"] = "token"
         dumb = seen["counters"] is None or seen["counters"] == state.get("counters")
         if options.cluster and state.get("served") and seen["answer"] == "silent" and dumb:
             seen["lost"] = lost_ranks(options.cluster)
@@ -627,9 +670,10 @@ def end(engine, name, found):
 def keep(path, state):
     """Write so that a reader never sees half of it. Returns what prevents it, or an empty text."""
     try:
-        with open(path + ".new", "w") as stream:
+        incoming = "{0}.{1}.new".format(path, os.urandom(8).hex())
+        with open(incoming, "x") as stream:
             json.dump(state, stream, indent=1)
-        os.replace(path + ".new", path)
+        os.replace(incoming, path)
     except OSError as error:
         return str(error)
     return ""
@@ -677,6 +721,61 @@ def serve_step(options, before):
     return state
 
 
+def kernel_lines(path):
+    """The lines of the kernel's log since the boot, each with its number."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return []
+    lines = []
+    try:
+        while len(lines) < KERNEL_LINES:
+            try:
+                # A record each time, as the kernel gives them; a file gives many at once.
+                data = os.read(descriptor, 8192)
+            except BrokenPipeError:
+                continue  # records that were overwritten meanwhile
+            if not data:
+                break
+            for record in data.decode(errors="replace").splitlines():
+                number = KERNEL_RECORD.match(record)
+                if number:
+                    lines.append((int(number.group(1)), record))
+    except OSError:
+        pass  # the end: nothing more now
+    finally:
+        os.close(descriptor)
+    return lines
+
+
+def gpu_step(options, before):
+    """Look whether the driver has logged a fault after which a GPU should not serve. If so, the deployment leaves the gateway, until
+    somebody brings it back. What was logged before the first look was somebody else's to see. Returns the new state."""
+    lines = kernel_lines(options.kernel_log)
+    last = max([number for number, _line in lines], default=before.get("number", -1))
+    state = dict(before, number=last)
+    if "number" not in before:
+        return state
+    new = [line for number, line in lines if number > before["number"] and "NVRM: Xid" in line]
+    if not new:
+        return state
+    import xid  # beside this program
+
+    for found in filter(None, map(xid.read, new)):
+        said = "GPU {0}: Xid {1}, {2}".format(found.bus_id, found.number, found.action)
+        print(said, flush=True)
+        if found.action in xid.BAD:
+            state["bad"] = said
+            if options.url:
+                print(
+                    "the deployment leaves the gateway; playbooks/drain.yml -e gateway_undrain=true brings it back",
+                    flush=True,
+                )
+                with open(os.path.join(os.path.dirname(options.state), "drained"), "w") as stream:
+                    stream.write(said + "\n")
+    return state
+
+
 def kinds_of(states):
     return {state.get("kind") for state in states.values() if isinstance(state, dict)}
 
@@ -697,6 +796,7 @@ def main():
         action="store_true",
         help="print as JSON how many seconds a start should take at most, the weights to be read, and the last start took; then end",
     )
+    parser.add_argument("--kernel-log", default="/dev/kmsg", help="where the driver's faults are logged")
     parser.add_argument("--start-seconds", type=float, help="instead of the computed time")
     parser.add_argument("--suffix", default="", help="of the containers' names; the state has them without it")
     parser.add_argument("--units", action="store_true", help="of systemd take the place of containers")
@@ -712,6 +812,7 @@ def main():
     parser.add_argument("--model")
     parser.add_argument("--kind", choices=sorted(KINDS), default="token", help="what the model answers with")
     parser.add_argument("--key", help="file")
+    parser.add_argument("--inner", help="folder in which the server answers what stands beside the state")
     parser.add_argument("--cluster", help="command that asks Ray, which knows of ranks that died")
     parser.add_argument("--followers", type=int, default=0, help="other hosts that take part without Ray")
     parser.add_argument("--meeting-port", type=int, help="where they are connected while they do")
@@ -727,7 +828,7 @@ def main():
         states = {}
     # A container that is not looked at any more, of another plan for instance, would keep its last word for ever.
     looked_at = [described.partition(":")[0] for described in options.watch] + ["llm-vllm"] * bool(options.url)
-    states = {name: states[name] for name in [*looked_at, "measured"] if name in states}
+    states = {name: states[name] for name in [*looked_at, "measured", "gpus"] if name in states}
     states["form"] = FORM
     # What the disk did not take is on the tmpfs.
     measured = dict(load(options.measured), **states.get("measured", {}))
@@ -742,6 +843,8 @@ def main():
     while True:
         began, kinds_before = clock(), kinds_of(states)
         _start, options.limits = limits_of(options, measured)
+        with contextlib.suppress(*WRONG, ImportError):
+            states["gpus"] = gpu_step(options, states.get("gpus", {}))
         for described in options.watch:
             name = described.partition(":")[0]
             states[name] = watch_step(options, described, states.get(name, {}))

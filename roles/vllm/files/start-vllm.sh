@@ -7,6 +7,14 @@ set -euo pipefail
 gpus=$1
 shift
 
+# Variables of the inventory that may be secrets: neither 'docker inspect' nor the journal shows them.
+if [ -n "${LLM_ENVIRONMENT_FILE:-}" ]; then
+  set -a
+  # shellcheck source=/dev/null
+  . "$LLM_ENVIRONMENT_FILE"
+  set +a
+fi
+
 # A user without a name in the image has no home there, and caches belong into one.
 mkdir -p ~ || true # a full disk prevents no start
 

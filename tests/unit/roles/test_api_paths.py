@@ -200,9 +200,163 @@ def test_ready_is_what_the_probe_says(kind: str, expected: int, tmp_path: Path) 
     assert ready(tmp_path, state(kind), drained=True) == 404
 
 
+def test_a_deployment_that_the_probe_took_out_says_why(tmp_path: Path) -> None:
+    application = program().ApiPaths(vllm, os.environ["SECRETS"], str(tmp_path))
+    (tmp_path / "drained").touch()
+    assert application.ready() == (404, {"status": "drained"})
+    (tmp_path / "drained").write_text("GPU 0000:3b:00: Xid 79, reboot\n")
+    assert application.ready() == (404, {"status": "drained", "reason": "GPU 0000:3b:00: Xid 79, reboot"})
+
+
 @pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", '{"llm-vllm": 1}', '{"llm-vllm": {"kind": "serving"}}'])
 def test_a_state_that_says_nothing_is_none(content: str | None, tmp_path: Path) -> None:
     assert ready(tmp_path, content) == 503
+
+
+# -- the probe's way in that nobody else can fill -------------------------------------------------------------------------
+async def completes(scope: Any, receive: Any, send: Any) -> None:
+    """vLLM, which waits for its client as well."""
+    event = await receive()
+    authorization = dict(scope["headers"])[b"authorization"].decode()
+    said = {"asked": json.loads(event["body"]), "path": scope["path"], "authorization": authorization}
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": json.dumps(said).encode()})
+    assert (await receive())["type"] == "http.disconnect"
+
+
+def inside(folder: Path, questions: list[Any], behind: Any = completes) -> list[Any]:
+    """The answers to questions that are there one after the other; None where none comes."""
+    os.environ["LLM_INNER_DIR"] = str(folder)
+    module = program()
+    module.LOOK_SECONDS = 0.01
+    server = module.ApiPaths(behind, str(folder), str(folder))
+    answers = []
+
+    async def ask() -> None:
+        task = asyncio.get_running_loop().create_task(server.answer_the_probe())
+        for question in questions:
+            (folder / "llm-probe.answer").unlink(missing_ok=True)
+            (folder / "question.json").write_text(question if isinstance(question, str) else json.dumps(question))
+            for _dummy in range(30):
+                await asyncio.sleep(0.01)
+                if (folder / "llm-probe.answer").exists():
+                    break
+            answers.append(json.loads(path.read_text()) if (path := folder / "llm-probe.answer").exists() else None)
+        task.cancel()
+
+    asyncio.run(ask())
+    return answers
+
+
+def question(number: str, age: float = 0) -> dict[str, Any]:
+    now = time.clock_gettime(time.CLOCK_BOOTTIME) - age
+    return {"id": number, "now": now, "path": "/v1/completions", "question": {"prompt": "Hello"}}
+
+
+def test_the_probe_gets_its_answer_without_a_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LLM_INNER_DIR", "")
+    first, same, second, old, broken = inside(
+        tmp_path, [question("1"), question("1"), question("2"), question("3", 99), "{"]
+    )
+    said = json.loads(first["body"])
+    assert (first["id"], first["status"], said["path"]) == ("1", 200, "/v1/completions")
+    assert (said["asked"], said["authorization"]) == ({"prompt": "Hello"}, f"Bearer {KEY}")
+    assert second["id"] == "2"
+    assert (same, old, broken) == (None, None, None)
+
+
+def test_a_server_that_breaks_says_so_and_answers_the_next_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLM_INNER_DIR", "")
+    found = inside(tmp_path, [question("1"), question("2")], breaks)
+    assert [(each["id"], each["status"]) for each in found] == [("1", 500), ("2", 500)]
+
+
+# -- a server that a run is about to restart ----------------------------------------------------------------------------
+def restarting(folder: Path, mark: str = "900") -> Any:
+    """A server that began a minute before a run wrote the mark."""
+    server = program().ApiPaths(vllm, os.environ["SECRETS"], str(folder))
+    server.began -= 60
+    (folder / "restarting").write_text(mark)
+    return server
+
+
+def test_who_is_to_be_restarted_gets_nothing_new_and_who_was_restarted_does(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text(json.dumps(state("serving")))
+    server = restarting(tmp_path)
+    assert server.ready() == (503, {"status": "restarting"})
+    server.began = time.time() + 1
+    assert server.ready()[0] == 200, "the next server is none that is to be restarted"
+
+
+@pytest.mark.parametrize("mark", ["", "soon", "nan", "0", "-1"])
+def test_a_mark_that_says_nothing_or_too_little_keeps_nobody_away(mark: str, tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text(json.dumps(state("serving")))
+    assert restarting(tmp_path, mark).ready()[0] == 200
+
+
+def test_a_mark_of_a_run_that_was_ended_counts_no_longer_than_it_says(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text(json.dumps(state("serving")))
+    server = restarting(tmp_path, "100")
+    old = time.time() - 101
+    os.utime(tmp_path / "restarting", (old, old))
+    server.began = old - 60
+    assert server.ready()[0] == 200
+
+
+def answer_of(server: Any, path: str) -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "path": path, "method": "GET", "headers": bearer(KEY)}
+    with contextlib.suppress(asyncio.CancelledError, RuntimeError):
+        asyncio.run(server(scope, None, send))
+    return sent
+
+
+def test_gateways_that_ask_for_health_learn_it_too(tmp_path: Path) -> None:
+    assert answer_of(restarting(tmp_path), "/health")[0]["status"] == 503
+    (tmp_path / "restarting").unlink()
+    (tmp_path / "drained").touch()
+    assert answer_of(program().ApiPaths(vllm, str(tmp_path), str(tmp_path)), "/health")[0]["status"] == 404
+
+
+async def says_500(_scope: Any, _receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 500, "headers": []})
+    await send({"type": "http.response.body", "body": b"EngineDeadError"})
+
+
+async def is_cancelled(_scope: Any, _receive: Any, _send: Any) -> None:
+    raise asyncio.CancelledError
+
+
+async def breaks(_scope: Any, _receive: Any, _send: Any) -> None:
+    raise RuntimeError("the engine is dead")
+
+
+async def breaks_off(_scope: Any, _receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    raise RuntimeError("the engine is dead")
+
+
+@pytest.mark.parametrize(
+    ("behind", "while_restarting", "else_"),
+    [(says_500, [503], [500]), (is_cancelled, [503], []), (breaks, [503], []), (breaks_off, [200], [200])],
+)
+def test_an_error_of_a_server_that_ends_says_that_another_one_answers(
+    behind: Any, while_restarting: list[int], else_: list[int], tmp_path: Path
+) -> None:
+    server = restarting(tmp_path)
+    server.app = behind
+    sent = answer_of(server, "/v1/models")
+    assert [each["status"] for each in sent if "status" in each] == while_restarting
+    if while_restarting == [503]:
+        assert json.loads(sent[-1]["body"])["error"]["code"] == "restarting"
+    (tmp_path / "restarting").unlink()
+    assert [each["status"] for each in answer_of(server, "/v1/models") if "status" in each] == else_
 
 
 def test_an_old_word_counts_for_nothing(tmp_path: Path) -> None:

@@ -70,6 +70,15 @@ def test_a_replica_that_is_not_there_is_neither() -> None:
     assert not program().is_back("nosuch", found())
 
 
+@pytest.mark.parametrize(
+    ("name", "status", "expected"),
+    [("first", "UP", ["second"]), ("second", "UP", ["first"]), ("second", "DOWN", []), ("second", "NOLB", [])],
+)
+def test_others_are_those_that_answer_for_the_same_model(name: str, status: str, expected: list[str]) -> None:
+    assert program().others(name, found(status)) == expected
+    assert program().others("nosuch", found()) == []
+
+
 @pytest.mark.parametrize(("status", "expected"), [(200, True), (503, False), (None, False)])
 def test_alive_is_what_answers_through_tls(tmp_path: Path, status: int | None, expected: bool) -> None:
     now = datetime.datetime.now(datetime.UTC)

@@ -236,7 +236,8 @@ def test_one_look_from_the_replica_to_the_files_and_the_map(
     assert 'key="bob",model="qwen",kind="completion_tokens"} 10' in (tmp_path / "node/llm_gateway.prom").read_text()
     # A disk that is full opens no limit.
     Replica.answer = said(alice=(100, 5), bob=(50, 50))
-    (tmp_path / "usage.json.new").mkdir()
+    table.rename(tmp_path / "aside")
+    table.mkdir()
     (tmp_path / "admin.sock").unlink()
     server = http.server.ThreadingHTTPServer(("127.0.0.1", server.server_port), Replica)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
@@ -246,7 +247,8 @@ def test_one_look_from_the_replica_to_the_files_and_the_map(
     server.server_close()
     assert asked == ["show map /etc/spent.map", "add map /etc/spent.map bob 1", LOOKED]
     assert "What was counted is not written" in capsys.readouterr().err
-    (tmp_path / "usage.json.new").rmdir()
+    table.rmdir()
+    (tmp_path / "aside").rename(table)
     # HAProxy is away: what was counted stays counted.
     (tmp_path / "admin.sock").unlink()
     assert program().main() == 0

@@ -618,7 +618,7 @@ def test_the_last_word_on_a_container_that_left_the_plan_is_dropped(host: Host) 
     with serving(TOKEN) as (url, _asked):
         host.hears(url)
     state = json.loads(host.state.read_text())
-    assert sorted(state) == ["form", "llm-vllm", "measured"]
+    assert sorted(state) == ["form", "gpus", "llm-vllm", "measured"]
     assert state["llm-vllm"]["kind"] == "serving"
 
 
@@ -709,3 +709,39 @@ def test_ray_in_a_unit_is_asked_for_ranks_that_died_and_restarted_where_vllm_alo
         )
     assert unit.calls("restart")[0] == "restart -- llm-ray.service llm-vllm.service"
     assert "lost RayWorkerProc on node2" in said
+
+
+# -- a port that strangers have filled --------------------------------------------------------------------------------
+def answers_inside(folder: Path, body: str, done: threading.Event) -> None:
+    """The server's own program, as llm_api_paths.py does it."""
+    while not done.is_set():
+        with contextlib.suppress(OSError, ValueError):
+            asked = json.loads((folder / "run/question.json").read_text())
+            (folder / "answer.new").write_text(json.dumps({"id": asked["id"], "status": 200, "body": body}))
+            (folder / "answer.new").rename(folder / "inner/llm-probe.answer")
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "restarted"),
+    [('{"usage": {"completion_tokens": 1}}', False), ('{"usage": {"completion_tokens": 0}}', True), ("", True)],
+    ids=["computes", "generates nothing", "hangs"],
+)
+def test_a_full_port_restarts_no_server_that_generates_tokens(host: Host, body: str, restarted: bool) -> None:
+    (host.folder / "inner").mkdir()
+    host.keeps()
+    done = threading.Event()
+    thread = threading.Thread(target=answers_inside, args=(host.folder, body, done))
+    if body:
+        thread.start()
+    try:
+        with serving(hangs, hangs) as (url, _asked):
+            more = ("--url", url, "--model", "tiny", "--timeout", "0.2", "--inner", str(host.folder / "inner"))
+            said = host.runs(*more, INNER_SECONDS=0.5, UNKNOWN_SECONDS=0.5, RUN_SECONDS=4)
+    finally:
+        done.set()
+        if body:
+            thread.join()
+    assert bool(host.calls("restart")) is restarted, said
+    assert ("its port is full" in said) is not restarted

@@ -41,7 +41,7 @@ def write(folder: Path, file: str) -> tuple[int, str]:
     task = {key: value for key, value in task.items() if key not in ("when", "notify")}
     (folder / "of_gateway").write_text(SECRET)
     place = folder / "secrets" / written
-    unit = {"environment_file": str(place), "environment": {"HF_TOKEN": SECRET}}
+    unit = {"environment_file": str(place), "environment": {"VLLM_A": "b"}, "closed": ["HF_TOKEN"]}
     templates = (ROLES / file).parents[1] / "templates"
     if templates.is_dir():
         shutil.copytree(templates, folder / "templates", dirs_exist_ok=True)
@@ -54,6 +54,7 @@ def write(folder: Path, file: str) -> tuple[int, str]:
             "secrets": {"group": str(os.getgid())},
         },
         "common_unit": unit,
+        "_common_unit_closed": {"HF_TOKEN": SECRET},
         "_gateway_head_key_file": str(place),
         "_gateway_replica_key_file": str(folder / "of_gateway"),
         "_monitoring_grafana_dir": str(place.parent),
@@ -97,8 +98,8 @@ def test_a_secret_that_is_another_one_is_not_shown(tmp_path: Path, file: str) ->
     assert "changed=1" in said
     assert SECRET not in said
     assert "the-former-one" not in said
-    # The environment of a unit has a heading, and a line for each variable.
-    lines = place.read_text().splitlines()[1:] if written_for_root(file) else [place.read_text().strip()]
+    # The environment of a unit has a heading, and a line for each variable, of which the first is none of these.
+    lines = place.read_text().splitlines()[2:] if written_for_root(file) else [place.read_text().strip()]
     assert lines == [f'HF_TOKEN="{SECRET}"' if written_for_root(file) else SECRET]
     assert place.stat().st_mode & 0o777 == (0o600 if written_for_root(file) else 0o640)
 
@@ -169,6 +170,8 @@ def test_every_task_that_hides_its_result_is_tried_or_asks_only() -> None:
     tried = {f"{file}: {name}" for file, (name, _written, _known) in WRITTEN.items()}
     assert tried < hiding
     assert {one.partition(":")[0] for one in hiding - tried} == {
+        "common/tasks/environment_file.yml",
+        "docker/tasks/environment.yml",
         "gateway/tasks/configure.yml",
         "images/tasks/start_pulling.yml",
         "models/tasks/fetch.yml",
@@ -176,4 +179,5 @@ def test_every_task_that_hides_its_result_is_tried_or_asks_only() -> None:
         "monitoring/tasks/journal.yml",
         "monitoring/tasks/main.yml",
         "preflight/tasks/host.yml",
+        "web_ui/tasks/main.yml",
     }

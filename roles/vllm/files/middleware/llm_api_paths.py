@@ -36,9 +36,13 @@ KEYED = ("/v1",)
 OPEN = ("/health", "/load", "/metrics", "/ping", "/version")
 # The key, those before it that still count, and the one of the gateway, each in a line.
 KEY_FILE, FORMER_KEYS_FILE, GATEWAY_KEY_FILE = "vllm_api_key", "vllm_api_key.previous", "vllm_api_key.gateway"
-# Whether a gateway may send requests here: what the probe saw last, which asks for a token. roles/vllm/files/llm-probe.py writes the state, and
-# playbooks/drain.yml the other file.
-READY, STATE_FILE, DRAINED_FILE = "/ready", "state.json", "drained"
+# Whether a gateway may send requests here: what the probe saw last, which asks for a token. roles/vllm/files/llm-probe.py writes the state,
+# playbooks/drain.yml the second file, and a run that is about to restart the server the third one.
+READY, STATE_FILE, DRAINED_FILE, RESTARTING_FILE = "/ready", "state.json", "drained", "restarting"
+# The probe's way in that nobody else can fill: it writes a question beside the state, and this program answers in a file of a folder that both have.
+QUESTION_FILE, ANSWER_FILE, LOOK_SECONDS, INNER_SECONDS = "question.json", "llm-probe.answer", 1.0, 60.0
+# Where there is no probe, gateways ask for this.
+HEALTH = "/health"
 # For which of its keys a gateway asks, and where it reads what they cost. Both count only with the gateway's own key.
 KEY_NAME_HEADER, USAGE = b"x-llm-key", "/usage"
 # Which model the gateway let the request through for.
@@ -244,6 +248,18 @@ REFUSED = {
 }
 
 
+RESTARTS = {
+    "message": "This server is about to be restarted. Ask again.",
+    "type": "server_error",
+    "param": None,
+    "code": "restarting",
+}
+
+
+class Ending(Exception):
+    """An answer of vLLM that is not sent, since it says only that the server ends."""
+
+
 async def body_of(receive: Any) -> bytes:
     """The body of a request. The gateway has it as a whole before it asks, and within its limit."""
     parts = []
@@ -282,11 +298,19 @@ class ApiPaths:
         self.process = uuid.uuid4().hex
         self.release = engine_release()
         self.usage: dict[str, dict[str, int]] = {}
+        self.began = time.time()
+        # Where answers to the probe go: in a container its /tmp, which is a folder of the host.
+        self.inner = Path(os.environ.get("LLM_INNER_DIR") or "/tmp")
+        self.inner_task: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":  # the server starts, with this very loop
+            self.inner_task = asyncio.get_running_loop().create_task(self.answer_the_probe())
         status = self.refused(scope) if scope["type"] in ("http", "websocket") else 0
         if scope["type"] == "http" and scope["path"] == READY:
             await respond(send, *self.ready())
+        elif scope["type"] == "http" and scope["path"] == HEALTH and self.leaves():
+            await respond(send, *self.leaves())
         elif scope["type"] == "http" and scope["path"] == USAGE and self.is_gateway(scope):
             await respond(send, 200, {"process": self.process, "keys": self.usage})
         elif not status:
@@ -299,7 +323,7 @@ class ApiPaths:
     async def count(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         """Let vLLM answer, and count what the answer cost where a gateway asks for one of its keys."""
         if scope["type"] != "http" or scope.get("method") != "POST" or not self.is_gateway(scope):
-            await self.app(self.with_own_key(scope), receive, send)
+            await self.answer(self.with_own_key(scope), receive, send)
             return
         headers = scope["headers"]
         names, models = ([value for name, value in headers if name == one] for one in (KEY_NAME_HEADER, MODEL_HEADER))
@@ -318,7 +342,7 @@ class ApiPaths:
         kept = [pair for pair in headers if pair[0] not in (b"content-length", b"transfer-encoding", b"content-type")]
         scope = {**scope, "headers": [*kept, length_header, (b"content-type", b"application/json")]}
         try:
-            await self.app(self.with_own_key(scope), replayed(asked.body, receive), counter)
+            await self.answer(self.with_own_key(scope), replayed(asked.body, receive), counter)
         finally:
             # Also where the client is gone, with or without a first byte of an answer: what was computed until then is counted.
             if counter.status in (0, 200):
@@ -326,14 +350,113 @@ class ApiPaths:
                 for name, count in (await counter.counts()).items():
                     mine[name] = mine.get(name, 0) + count
 
+    async def answer(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+        """What vLLM answers. While this server ends, its errors say that another one would answer: a gateway asks that one, and clients ask again."""
+        begun = False
+
+        async def sent(event: Mapping[str, Any]) -> None:
+            nonlocal begun
+            if not begun and event["type"] == "http.response.start" and event["status"] >= 500 and self.is_restarting():
+                raise Ending
+            begun = True
+            await send(event)
+
+        try:
+            await self.app(scope, receive, sent)
+        except (Exception, asyncio.CancelledError):  # the server cancels what it computes when it ends
+            if begun or scope["type"] != "http" or not self.is_restarting():
+                raise
+            await respond(send, 503, {"error": RESTARTS})
+
+    async def answer_the_probe(self) -> None:
+        """Answer each question of the probe once, for as long as the server runs."""
+        answered = ""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                asked = json.loads((self.probe / QUESTION_FILE).read_bytes())
+                number, path, question = str(asked["id"]), str(asked["path"]), asked["question"]
+                age = time.clock_gettime(time.CLOCK_BOOTTIME) - float(asked["now"])
+            except (OSError, ValueError, KeyError, TypeError):
+                continue
+            if number == answered or not 0 <= age < INNER_SECONDS:
+                continue
+            answered = number
+            try:
+                status, body = await asyncio.wait_for(self.ask_inside(path, question), INNER_SECONDS)
+            except Exception as error:  # vLLM has many of its own, and all of them are an answer
+                status, body = 500, str(error)
+            self.say_inside({"id": number, "status": status, "body": body})
+
+    async def ask_inside(self, path: str, question: Any) -> tuple[int, str]:
+        """What vLLM answers to a request that came through no port."""
+        body, status, parts = json.dumps(question).encode(), 0, []
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+        headers += [(b"content-length", str(len(body)).encode()), (b"authorization", b"Bearer " + self.key.encode())]
+        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http"}
+        scope |= {"path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": headers}
+        scope |= {"client": ("127.0.0.1", 0), "server": ("127.0.0.1", 0)}
+        ended = asyncio.Event()
+
+        async def send(event: Mapping[str, Any]) -> None:
+            nonlocal status
+            if event["type"] == "http.response.start":
+                status = event["status"]
+            else:
+                parts.append(event.get("body", b""))
+                if not event.get("more_body", False):
+                    ended.set()
+
+        async def receive() -> Mapping[str, Any]:
+            await ended.wait()
+            return {"type": "http.disconnect"}
+
+        await self.app(scope, replayed(body, receive), send)
+        return status, b"".join(parts).decode(errors="replace")
+
+    def say_inside(self, answer: Mapping[str, Any]) -> None:
+        incoming = self.inner / f"{ANSWER_FILE}.{uuid.uuid4().hex}"
+        try:
+            with incoming.open("x") as stream:
+                json.dump(answer, stream)
+            incoming.replace(self.inner / ANSWER_FILE)
+        except OSError:  # a full disk; the probe takes it for silence
+            incoming.unlink(missing_ok=True)
+
     def is_gateway(self, scope: Mapping[str, Any]) -> bool:
         """Whether a request comes with the key of the gateway."""
         return self.says(scope, lines_of(self.secrets / GATEWAY_KEY_FILE))
 
+    def leaves(self) -> tuple[int, dict[str, str]] | None:
+        """What a gateway is told that is to send nothing more. Behind 404 it still sends what belongs to a conversation, behind 503 nothing."""
+        if self.is_restarting():
+            return 503, {"status": "restarting"}
+        if not (self.probe / DRAINED_FILE).exists():
+            return None
+        try:
+            # Empty where an operator wants it; the probe writes which GPU has failed.
+            reason = (self.probe / DRAINED_FILE).read_text(errors="replace")[:300].strip()
+        except OSError:
+            reason = ""
+        return 404, {"status": "drained", **({"reason": reason} if reason else {})}
+
+    def is_restarting(self) -> bool:
+        """Whether a run is about to restart this server. The file holds for how many seconds that counts: the run may have been ended.
+
+        For the server that is started then the file is older than itself.
+        """
+        mark = self.probe / RESTARTING_FILE
+        try:
+            written, seconds = mark.stat().st_mtime, float(mark.read_text())
+        except (OSError, ValueError):
+            return False
+        return self.began < written and time.time() - written < seconds
+
     def ready(self) -> tuple[int, dict[str, str]]:
         """200 where the probe's last word is good; 404, on which HAProxy drains, where somebody wants that; else 503. With that word."""
-        if (self.probe / DRAINED_FILE).exists():
-            return 404, {"status": "drained"}
+        away = self.leaves()
+        if away:
+            return away
         try:
             state = json.loads((self.probe / STATE_FILE).read_bytes())["llm-vllm"]
             age = time.clock_gettime(time.CLOCK_BOOTTIME) - state["now"]

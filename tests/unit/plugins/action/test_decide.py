@@ -123,12 +123,25 @@ def test_all_hosts_are_decided_for_at_once_and_it_is_written_down(variables: Var
     assert found["plans"]["pair"]["settings"]["max_model_len"] == 2048
     # Defaults of the roles, and templates among them.
     assert "/opt/llm/models:/opt/llm/models:ro" in found["hosts"]["gpu2"]["ray"]["container"]["volumes"]
-    assert found["hosts"]["gpu1"]["vllm"]["container"]["environment"]["HF_TOKEN"] == "s3cret"
+    assert found["hosts"]["gpu1"]["vllm"]["environment_file"]["names"] == ["HF_TOKEN"]
+    assert "s3cret" not in json.dumps(found), "-v shows what it returns"
     assert written(variables)["hosts"].keys() == found["hosts"].keys()
     assert "s3cret" not in json.dumps(written(variables))
     token = found["hosts"]["gpu1"]["network"]["check"]["token"]
     assert token not in json.dumps(written(variables))
     assert sorted(os.listdir(variables["localhost"]["llm_report_dir"])) == ["decision.json", "plan.html", "plan.json"]
+    assert (Path(variables["localhost"]["llm_report_dir"]) / "decision.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_secret_is_hidden_wherever_its_value_stands(variables: Variables) -> None:
+    """A name that says nothing, and a setting that took the value of another variable."""
+    for each in ("gpu1", "gpu2"):
+        variables[each]["vllm_api_key"] = "of-the-vault-0123456789"
+        variables[each]["vllm_served_model_name"] = "x-of-the-vault-0123456789"
+    found = decided(variables)
+    assert "of-the-vault" in json.dumps(found)
+    folder = Path(variables["localhost"]["llm_report_dir"])
+    assert not [path.name for path in folder.iterdir() if "of-the-vault" in path.read_text()]
 
 
 def test_in_check_mode_nothing_is_written(variables: Variables) -> None:

@@ -107,6 +107,7 @@ def test_the_engine_of_the_bundle(bundle: Path) -> None:
             "/etc/systemd/system/containerd.service",
             UNIT,
             f"{folder}/current",
+            "/etc/docker/llm-engine.env",
             "/opt/llm/bundle/docker/docker-28.5.1.tgz",
         ],
         "trees": [f"{folder}/28.5.1"],
@@ -114,8 +115,12 @@ def test_the_engine_of_the_bundle(bundle: Path) -> None:
         "groups": ["docker"],
         "units": ["containerd.service", "docker.service"],
         "started": {
-            "containerd.service": ["/etc/systemd/system/containerd.service", f"{folder}/current"],
-            "docker.service": [UNIT, f"{folder}/current"],
+            "containerd.service": [
+                "/etc/systemd/system/containerd.service",
+                f"{folder}/current",
+                "/etc/docker/llm-engine.env",
+            ],
+            "docker.service": [UNIT, f"{folder}/current", "/etc/docker/llm-engine.env"],
         },
     }
 
@@ -157,6 +162,7 @@ def test_a_packaged_engine_needs_no_bundle() -> None:
     assert found["left"]["packages"] == found["packages"] == ["docker.io", "python3-requests"]
     assert found["left"]["paths"] == [
         "/etc/systemd/system/containerd.service.d/baremetal-llm.conf",
+        "/etc/docker/llm-engine.env",
         "/etc/systemd/system/docker.service.d/baremetal-llm.conf",
     ]
     present = decide("docker", None, {**NOTHING, "units": [UNIT]}, docker_method="present")

@@ -16,7 +16,13 @@ from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_
 
 # Shortened answers of Docker 24.
 CONTAINERS = [
-    {"Id": "ab" * 32, "Names": ["/llm-ray"], "Image": "vllm/vllm-openai:v0.8.5", "State": "running", "Status": "Up"},
+    {
+        "Id": "ab" * 32,
+        "Names": ["/llm-ray"],
+        "Image": "vllm/vllm-openai:v0.8.5",
+        "State": "running",
+        "Labels": {"baremetal.llm.deployment": "pair"},
+    },
     {"Id": "cd" * 32, "Names": None, "Image": "sha256:0", "State": "dead"},
 ]
 IMAGES = [
@@ -58,8 +64,14 @@ def test_containers_and_images(tmp_path: Path) -> None:
     with engine(tmp_path / "socket", GOOD) as path:
         assert read_engine(path) == {
             "containers": [
-                {"id": "ab" * 32, "name": "llm-ray", "image": "vllm/vllm-openai:v0.8.5", "state": "running"},
-                {"id": "cd" * 32, "name": "", "image": "sha256:0", "state": "dead"},
+                {
+                    "id": "ab" * 32,
+                    "name": "llm-ray",
+                    "image": "vllm/vllm-openai:v0.8.5",
+                    "state": "running",
+                    "ours": True,
+                },
+                {"id": "cd" * 32, "name": "", "image": "sha256:0", "state": "dead", "ours": False},
             ],
             "images": [{"id": "sha256:0", "tags": ["vllm/vllm-openai:v0.8.5"]}, {"id": "sha256:1", "tags": []}],
         }

@@ -191,6 +191,7 @@ HEALTHY_H200: dict[str, Any] = {
     "minor": 0,
     "temperature_celsius": 35,
     "throttle_reasons": [],
+    "power_limit_watts": {"now": 700, "default": 700, "minimum": 200, "maximum": 700},
 }
 OLD_ECC = """<volatile>
 <single_bit><device_memory>3</device_memory><register_file>N/A</register_file><total>4</total></single_bit>

@@ -130,8 +130,26 @@ def test_the_engine_itself_is_asked_with_the_flags_of_the_host(tmp_path: Path) -
     assert asked.rstrip().endswith("-H fd://")
 
 
-def test_an_older_engine_that_does_not_know_the_question_is_no_obstacle(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("engine", "refused"),
+    [
+        ("echo configuration OK", ""),
+        ('echo "unable to configure the Docker daemon with file $3: bad" >&2; exit 1', "daemon.json: bad"),
+        ("echo 'Status: unknown flag: --validate' >&2; exit 125", ""),
+    ],
+    ids=["takes", "refuses", "old"],
+)
+def test_the_engine_is_asked_before_its_file_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, refused: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/dockerd"
+    program.write_text(f"#!/bin/sh\n{engine}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     path = tmp_path / "daemon.json"
-    old = "echo 'unknown flag: --validate' >&2; exit 125"
-    assert run(path, OPTIONS, programs=host(tmp_path / "bin", "", old))["changed"]
-    assert json.loads(path.read_text()) == OPTIONS
+    path.write_text("{}")
+    answer = run(path, OPTIONS)
+    assert bool(answer.get("failed")) is bool(refused), answer
+    assert refused in str(answer.get("values", {}).get("reason", ""))
+    assert json.loads(path.read_text()) == ({} if refused else OPTIONS)

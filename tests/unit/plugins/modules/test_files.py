@@ -164,8 +164,8 @@ def test_a_link_leads_where_it_is_told_and_takes_no_place_of_a_file(tmp_path: Pa
 @pytest.mark.parametrize(
     ("asked", "name", "why"),
     [
-        ("files", "folder", "Is a directory: '{}/folder'"),
-        ("files", "missing/inner", "No such file or directory: '{}/missing/inner"),
+        ("files", "folder", "Is a directory: 'folder'"),
+        ("files", "missing/inner", "No such file or directory: '{}/missing'"),
         ("folders", "file", "File exists: '{}/file'"),
         ("folders", "file/inner", "Not a directory: '{}/file/inner'"),
     ],

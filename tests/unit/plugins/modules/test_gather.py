@@ -171,7 +171,8 @@ def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
 
 def test_units_that_run_the_server_are_found(tmp_path: Path) -> None:
     for name in ("llm-vllm.service", "llm-vllm-one.service", "llm-ray.service", "llm-probe.service"):
-        (tmp_path / name).touch()
+        (tmp_path / name).write_text(f"{gather.MADE}\n[Unit]\n")
+    (tmp_path / "llm-vllm-x.service").write_text("# somebody else's\n[Unit]\n")
     assert gather.server_units(str(tmp_path)) == ["llm-ray", "llm-vllm", "llm-vllm-one"]
 
 

@@ -15,8 +15,8 @@ def test_the_benchmark_finds_server_model_and_key() -> None:
     found = host_sections(member(executor="mp", vllm_version="0.11.0"))["vllm"]["benchmark"]
     assert not found["problem"]
     assert found["command"] == [
-        *("docker", "run", "--rm", "--interactive", "--name=llm-benchmark", "--network=host"),
-        *("--userns=host", "--user=0:0"),
+        *("docker", "run", "--rm", "--interactive", "--name=llm-benchmark"),
+        *("--label=baremetal.llm.deployment=tiny", "--network=host", "--userns=host", "--user=0:0"),
         *("--runtime=nvidia", "--env=NVIDIA_VISIBLE_DEVICES=all", "--env=NVIDIA_DRIVER_CAPABILITIES=utility"),
         *("--cap-drop=ALL", "--security-opt=no-new-privileges", "--env=HOME=/tmp", "--env=HF_HUB_OFFLINE=1"),
         *("--memory=8g", "--pids-limit=65536"),

@@ -31,14 +31,50 @@ def test_the_environment_of_every_container() -> None:
 
 
 def test_what_the_inventory_sets_in_the_environment_wins_and_is_text() -> None:
-    asked = {"NCCL_IB_DISABLE": 0, "OMP_NUM_THREADS": 4, "A": "vllm"}
-    found = container_environment(member(vllm_environment=asked, ray_environment={"A": "ray"}, llm_nccl_debug="INFO"))
-    assert {name: found[name] for name in ("NCCL_IB_DISABLE", "OMP_NUM_THREADS", "A", "NCCL_DEBUG")} == {
+    asked = {"NCCL_IB_DISABLE": 0, "OMP_NUM_THREADS": 4, "VLLM_A": "vllm"}
+    mine = member(vllm_environment=asked, ray_environment={"VLLM_A": "ray"}, llm_nccl_debug="INFO")
+    found = container_environment(mine)
+    assert {name: found[name] for name in ("NCCL_IB_DISABLE", "OMP_NUM_THREADS", "VLLM_A", "NCCL_DEBUG")} == {
         "NCCL_IB_DISABLE": "0",
         "OMP_NUM_THREADS": "4",
-        "A": "ray",
+        "VLLM_A": "ray",
         "NCCL_DEBUG": "INFO",
     }
+
+
+CLOSED = {
+    "HF_TOKEN": "s3cret-1",
+    "MY_AUTH": "s3cret-2",
+    "https_proxy": "http://me:s3cret-3@proxy:3128",
+    "VLLM_PLUGIN_AUTH": "s3cret-4",
+    "VLLM_S3_ENDPOINT": "https://me:s3cret-5@s3",
+    "ANYTHING": "s3cret-6",
+}
+
+
+@pytest.mark.parametrize("executor", ["ray", "mp"])
+def test_what_may_be_a_secret_is_in_no_decision(executor: str) -> None:
+    """Its names are, and where the programs read the values."""
+    mine = member(executor=executor, ranks=(1, 1), vllm_environment=CLOSED, ray_environment={"AWS_SECRET": "s3cret-7"})
+    found = host_sections(mine)
+    assert "s3cret" not in str(found)
+    for kind in ("ray", "vllm"):
+        assert found[kind]["environment_file"] == {
+            "names": sorted([*CLOSED, "AWS_SECRET"]),
+            "path": f"/opt/llm/secrets/{kind}.environment",
+        }
+        container = found[kind]["container"]
+        assert container["environment"]["LLM_ENVIRONMENT_FILE"] == f"/run/secrets/{kind}.environment"
+        mounts = ["/opt/llm/secrets:/run/secrets:ro"]
+        mounts += [f"/opt/llm/secrets/{kind}.environment:/run/secrets/{kind}.environment:ro"]
+        assert set(mounts) & set(container["volumes"])
+
+
+def test_without_such_variables_there_is_no_such_file() -> None:
+    found = host_sections(member(vllm_environment={"NCCL_DEBUG": "INFO"}))
+    assert found["vllm"]["environment_file"]["names"] == []
+    assert "LLM_ENVIRONMENT_FILE" not in found["vllm"]["container"]["environment"]
+    assert not [volume for volume in found["ray"]["container"]["volumes"] if "environment" in volume]
 
 
 def test_ray_may_watch_the_memory() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
+from typing import Any
 
+import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import (
     alias_hosts,
+    foreign,
     former,
     names,
     names_of_all,
@@ -61,24 +64,55 @@ def test_a_machine_is_prepared_under_its_first_name_of_the_run() -> None:
     assert alias_hosts(["x"], {}) == []
 
 
+def ours(*found: str) -> list[dict[str, Any]]:
+    return [{"name": name, "ours": True} for name in found]
+
+
 def test_containers_of_another_number_of_deployments_are_found() -> None:
-    containers = [{"name": name} for name in ("llm-vllm", "llm-ray", "llm-vllm-one", "llm-vllm-two", "postgres")]
+    found = ["llm-vllm", "llm-ray", "llm-vllm-one", "llm-vllm-two", "postgres"]
     current = [names("one"), names("two")]
-    assert [each["vllm"] for each in former(containers, current, "/opt/llm")] == ["llm-vllm"]
-    assert [each["vllm"] for each in former(containers, [names()], "/opt/llm")] == ["llm-vllm-one", "llm-vllm-two"]
-    assert former([{"name": "llm-collective"}, {"name": "llm-vllm"}], [names()], "/opt/llm") == []
+    assert [each["vllm"] for each in former(ours(*found), current, "/opt/llm", found)] == ["llm-vllm"]
+    assert [each["vllm"] for each in former(ours(*found), [names()], "/opt/llm", found)] == [
+        "llm-vllm-one",
+        "llm-vllm-two",
+    ]
+    assert former(ours("llm-collective", "llm-vllm"), [names()], "/opt/llm", found) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["llm-ray-x", "llm-vllm", "llm-vllm-..", "llm-vllm-../..", "llm-vllm-a/b", "llm-vllm-"]
+)
+def test_what_only_has_such_a_name_is_somebody_elses(name: str) -> None:
+    """A label and a record are needed, and a name that is a part of a path."""
+    current = [names("one"), names("two")]
+    assert former([{"name": name, "ours": False}], current, "/opt/llm", [name]) == []
+    assert former([{"name": name}], current, "/opt/llm", [name]) == []
+    assert former(ours(name), current, "/opt/llm", []) == []
+    paths = [path for each in former(ours(name), current, "/opt/llm", [name]) for path in each["paths"]]
+    assert not [path for path in paths if ".." in path]
+    assert bool(paths) == (name in ("llm-ray-x", "llm-vllm"))
+
+
+def test_containers_of_others_under_a_deployments_names_are_found() -> None:
+    found = [
+        {"name": "llm-vllm", "ours": False},
+        {"name": "llm-ray", "ours": True},
+        {"name": "llm-ray-x", "ours": False},
+    ]
+    assert foreign(found, names()) == ["llm-vllm"]
+    assert foreign(found, names("x")) == ["llm-ray-x"]
 
 
 def test_what_they_left_is_named_with_them() -> None:
-    paths = former([{"name": "llm-vllm"}], [names("one"), names("two")], "/opt/llm")[0]["paths"]
+    paths = former(ours("llm-vllm"), [names("one"), names("two")], "/opt/llm", ["llm-vllm"])[0]["paths"]
     assert "/etc/systemd/system/llm-probe.timer" in paths
     assert "/etc/systemd/system/docker.service.d/llm-firewall.conf" in paths
     assert "/opt/llm/secrets" in paths
-    paths = former([{"name": "llm-ray-one"}], [names()], "/opt/llm")[0]["paths"]
+    paths = former(ours("llm-ray-one"), [names()], "/opt/llm", ["llm-ray-one"])[0]["paths"]
     assert "/etc/llm-firewall-one.nft" in paths
     assert "/opt/llm/deployments/one/secrets" in paths
 
 
 def test_a_server_without_a_container_leaves_its_unit() -> None:
-    paths = former([{"name": "llm-vllm"}], [names("one"), names("two")], "/opt/llm")[0]["paths"]
+    paths = former(ours("llm-vllm"), [names("one"), names("two")], "/opt/llm", ["llm-vllm"])[0]["paths"]
     assert "/etc/systemd/system/llm-vllm.service" in paths

@@ -48,6 +48,7 @@ def outcome(name: str, version: str) -> str:
     return str(error["code"]) if error else ""
 
 
+@pytest.mark.slow
 def test_a_recipe_renders_for_every_release() -> None:
     check_each(CASES, check)
 
