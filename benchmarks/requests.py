@@ -116,7 +116,7 @@ def plan(config: dict[str, Any], settings: dict[str, Any], draw: random.Random) 
     verdict, chosen = planned["verdict"], planned["settings"]
     if verdict == "does_not_start":
         return "plans that find no start", ""
-    by_host = dict(zip((node["host"] for node in nodes), hosts, strict=True))
+    by_host = {f"h{index}": gpus for index, gpus in enumerate(hosts)}
     gpus = [gpu for node in planned["nodes"] for gpu in by_host[node["host"]][: len(node["ranks"])]]
     if {gpu["name"] for gpu in gpus} != {gpu["name"] for gpu in planned["gpus"]}:
         return "plans on a part of a host's cards", ""  # which cards, the plan says
