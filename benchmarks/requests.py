@@ -108,7 +108,7 @@ def start(config: dict[str, Any], settings: dict[str, Any], draw: random.Random)
 def plan(config: dict[str, Any], settings: dict[str, Any], draw: random.Random) -> tuple[str, str]:
     """What became of a plan, and whether it and what it offers reach the longest context."""
     hosts = [[draw.choice(CARDS) for _gpu in range(draw.randint(1, 3))] for _host in range(draw.randint(1, 2))]
-    nodes = [{"host": f"h{index}", "gpus": gpus} for index, gpus in enumerate(hosts)]
+    nodes: list[dict[str, Any]] = [{"host": f"h{index}", "gpus": gpus} for index, gpus in enumerate(hosts)]
     try:
         planned = plan_deployment(config, nodes, settings)
     except InputError:
