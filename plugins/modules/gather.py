@@ -73,6 +73,52 @@ options:
     type: list
     elements: str
     default: []
+  live:
+    description:
+      - What RV(ansible_facts.llm_live) is asked with. Left out, it is not looked for. A host that does not answer is no failure then.
+    type: dict
+    suboptions:
+      suffix:
+        description: What the names of the deployment's containers and units end with, where the machine has several.
+        type: str
+        default: ""
+      head:
+        description: Whether the server of a deployment runs here, and is asked for its figures.
+        type: bool
+        default: false
+      port:
+        description: The port of the server, where neither its probe nor its container say where it answers.
+        type: int
+        default: 8000
+      probe_state:
+        description: What the probe of the deployment noted.
+        type: path
+        default: /run/llm-probe/state.json
+      models_dir:
+        description: The folder of the models.
+        type: path
+        default: /opt/llm/models
+      places:
+        description: More folders whose disks are measured.
+        type: list
+        elements: path
+        default: []
+      certificates:
+        description: Files on the host whose certificates are read, without the keys that may stand beside them.
+        type: list
+        elements: path
+        default: []
+      series:
+        description: What a Prometheus on the host is asked, as C(queries) by name, C(seconds) and C(step).
+        type: dict
+      causes:
+        description: Whether logs of what is not well are read, and Ray is asked what waits there.
+        type: bool
+        default: false
+      verify_weights:
+        description: Whether all files of the models are read and compared with the hashes with which they arrived.
+        type: bool
+        default: false
   needs:
     description: Internal. What the bundle puts on the host's disks.
     type: list
@@ -208,14 +254,66 @@ ansible_facts:
           description: V(enforcing), V(permissive) or V(disabled).
           type: str
           sample: disabled
-        docker_data_root:
-          description: Where the engine's C(daemon.json) puts images; empty where it says nothing.
+        engine:
+          description:
+            - How Docker came to the host (C(installed_by), V(packages), V(static), V(snap) or empty), what its command line says (C(flags), by the directive
+              of C(daemon.json) with what is C(said) and the C(path) of the file that says so), the content of C(daemon.json) (C(config)), and what it
+              says of itself, as far as it runs.
+          type: dict
+          sample: {"installed_by": "packages", "flags": {}, "config": {"live-restore": true}, "version": "28.5.1", "swarm": "inactive"}
+        packages:
+          description: Versions of installed packages that a container engine or the building of modules depends on, and those of them that are C(held).
+          type: dict
+          sample: {"containerd": "1.6.20"}
+        units:
+          description: The state of the units of engines, of Kubernetes and of NVIDIA's services that are there.
+          type: dict
+          sample: {"containerd.service": "active"}
+        mounts:
+          description:
+            - Of the folders that matter (C(path)) where the file system is mounted (C(mount)), its C(type) and C(options), with xfs whether it keeps
+              the types of files (C(ftype)), and the type in the folder's SELinux label (C(label)).
+          type: list
+          elements: dict
+          sample: [{"path": "/tmp", "mount": "/tmp", "type": "tmpfs", "options": ["rw", "noexec"], "ftype": null, "label": ""}]
+        routes:
+          description: Each C(network) that leads somewhere, by which C(interface), the default route aside.
+          type: list
+          elements: dict
+          sample: [{"network": "10.0.0.0/24", "interface": "eth0"}]
+        ssh_client:
+          description: Where the controller comes from, as the host sees it; empty where it does not come by ssh.
           type: str
-          sample: ""
-        docker_selinux_enabled:
-          description: Whether C(daemon.json) asks for labels of SELinux.
+          sample: 10.0.0.250
+        modules:
+          description: Which of the kernel's modules that matter are loaded.
+          type: list
+          elements: str
+          sample: [nvidia, overlay]
+        secure_boot:
+          description:
+            - Whether the firmware allows signed modules only. Then C(module) has the C(path) of the driver's module, its C(signer), and whether that
+              is C(known).
           type: bool
-          sample: false
+        fabric_manager:
+          description: Version of NVIDIA's fabric manager; empty where there is none.
+          type: str
+        kernel_gcc:
+          description: The major release of the gcc that made the kernel, and as C(gcc) that of the host's own; empty where it is not known.
+          type: str
+          sample: "12"
+        selinux_booleans:
+          description: The booleans of SELinux that matter, where the policy has them.
+          type: dict
+          sample: {"haproxy_connect_any": false}
+        cgroup:
+          description: The version of control groups.
+          type: int
+          sample: 2
+        python:
+          description: The release of the Python that answered, and as C(dnf) whether it has the modules of that program.
+          type: str
+          sample: 3.11.2
         listeners:
           description: Who listens on ports of TCP, with C(port), C(pid), C(process), C(command) and C(container), the container's name.
           type: list
@@ -303,8 +401,17 @@ ansible_facts:
       description:
         - Only returned with O(discover). C(versions) of Docker's engine (C(docker)) and the container toolkit (C(toolkit)), empty where there is none;
           the addresses of O(reach) that C(reached) take a connection; and C(models), the weights in folders in which people keep them, each with C(path),
-          C(name), C(bytes) and C(format) (V(safetensors), V(pytorch) or V(gguf)). C(complete) says whether all folders were searched in time.
+          C(name), C(bytes), C(format) (V(safetensors), V(pytorch) or V(gguf)) and C(whole), whether no file is missing
+          or cut off. C(complete) says whether all folders were searched in time.
         - C(disks) are the file systems of these folders and of the engine, each with C(path), C(available_bytes) and C(total_bytes).
+      type: dict
+    llm_live:
+      description:
+        - Only returned with O(live). C(containers) and C(units) of ours, with state, restarts and since when; C(server), what the engine counts
+          (C(figures)) or the C(error); C(probe), what that found at its last look and how long ago (C(age)); C(disks) with bytes and inodes; C(xids), errors
+          that the driver logged; C(versions), C(firmware) of network cards, C(models) (digests of their files), C(certificates),
+          C(clock_synchronized), and C(series) of Prometheus. What could not be found out is V(null).
+        - With O(live.causes) also C(logs) and C(pending), with O(live.verify_weights) also C(weights).
       type: dict
     llm_recorded:
       description: >-
@@ -348,8 +455,10 @@ from ansible_collections.baremetal.llm.plugins.module_utils._evidence import (
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, read_gpus
 from ansible_collections.baremetal.llm.plugins.module_utils._host import host_facts, parse_gpu_processes
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import foreign_ports, ssh_ports
+from ansible_collections.baremetal.llm.plugins.module_utils._live import look
 from ansible_collections.baremetal.llm.plugins.module_utils._lock import read_lock
 from ansible_collections.baremetal.llm.plugins.module_utils._nics import nic_facts
+from ansible_collections.baremetal.llm.plugins.module_utils._picture import image_root, picture
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._secrets import sealed_secrets
@@ -496,14 +605,14 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
     programs = Programs(module)
     gpu = read_gpus(programs, options["gpu_sysfs_root"] or sysfs_root, "/proc")
     engine = read_engine()
-    host = host_facts(
-        "/proc",
-        sysfs_root,
-        {entry["id"]: entry["name"] for entry in (engine or {"containers": []})["containers"]},
-        parse_gpu_processes(programs.answer("nvidia-smi", *GPU_PROCESSES)),
-    )
+    containers = {entry["id"]: entry["name"] for entry in (engine or {"containers": []})["containers"]}
+    processes = parse_gpu_processes(programs.answer("nvidia-smi", *GPU_PROCESSES))
+    host = {
+        **host_facts("/proc", sysfs_root, containers, processes),
+        **picture(programs, sysfs_root, options["host_dir"], options["docker_root"] or ""),
+    }
     firewalls = {"firewalld": firewalld(programs), "ufw": ufw()}
-    docker_root = options["docker_root"] or host["docker_data_root"] or "/var/lib/docker"
+    docker_root = options["docker_root"] or host["engine"]["data_root"] or "/var/lib/docker"
     return {
         **system(module),
         **facts_for_roles(gpu),
@@ -511,13 +620,14 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_gpu": gpu,
         "llm_memory_mib": host["memory"]["total_mib"],
         "llm_host": host,
-        "llm_disks": measure_disks(options["needs"], docker_root),
+        "llm_disks": measure_disks(options["needs"], image_root(host["engine"], docker_root)),
         "llm_firewall": firewalls,
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_engine": engine,
         "llm_server_units": server_units(),
         "llm_probe": probe_state(options["probe_state"]),
         **discovered(options, programs),
+        **living(options, programs, docker_root),
         **of_environments(options, programs),
         **of_earlier_runs(options, Host(programs, gpu)),
     }
@@ -529,6 +639,14 @@ def discovered(options: dict[str, Any], programs: Programs) -> dict[str, Any]:
         return {}
     found = {"versions": versions(programs), "reached": reached(options["reach"]), "disks": disks()}
     return {"llm_discovered": {**found, **weights()}}
+
+
+def living(options: dict[str, Any], programs: Programs, docker_root: str) -> dict[str, Any]:
+    """What runs at this moment, where it is asked for."""
+    asked = options["live"]
+    if not asked:
+        return {}
+    return {"llm_live": look({**asked, "places": [docker_root, options["host_dir"], *asked["places"]]}, programs)}
 
 
 def of_environments(options: dict[str, Any], programs: Programs) -> dict[str, Any]:
@@ -581,6 +699,21 @@ def main() -> None:
             "probe_state": {"type": "path", "default": "/run/llm-probe/state.json"},
             "docker_root": {"type": "path"},
             "discover": {"type": "bool", "default": False},
+            "live": {
+                "type": "dict",
+                "options": {
+                    "suffix": {"type": "str", "default": ""},
+                    "head": {"type": "bool", "default": False},
+                    "port": {"type": "int", "default": 8000},
+                    "probe_state": {"type": "path", "default": "/run/llm-probe/state.json"},
+                    "models_dir": {"type": "path", "default": "/opt/llm/models"},
+                    "places": {"type": "list", "elements": "path", "default": []},
+                    "certificates": {"type": "list", "elements": "path", "default": []},
+                    "series": {"type": "dict"},
+                    "causes": {"type": "bool", "default": False},
+                    "verify_weights": {"type": "bool", "default": False},
+                },
+            },
             "reach": {"type": "list", "elements": "str", "default": []},
             "vllm_python": {"type": "path"},
             "base_python": {"type": "path"},

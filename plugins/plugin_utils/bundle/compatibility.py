@@ -27,6 +27,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
 # linker found them first (docker/Dockerfile).
 ASKED_SINCE = "0.17.0"
 
+# What hosts are: README.md, Requirements.
+PLATFORM = "linux/amd64"
+
 
 def image_problems(
     deployment: str,
@@ -41,6 +44,13 @@ def image_problems(
     A GPU is {name, compute_capability}, or its compute capability alone. Only what is known is checked: an image that nobody looked into
     passes, and so do GPUs and drivers of which nothing is known.
     """
+    contents = image.get("contents")
+    platform = (contents.get("platform") if isinstance(contents, Mapping) else None) or PLATFORM
+    if platform != PLATFORM:
+        value = shown(image.get("reference"), lang)
+        return [
+            problem("image_platform", lang, value, where, deployment=deployment, platform=platform, wanted=PLATFORM)
+        ]
     if not image.get("contents") and not image.get("compute_capabilities"):
         return []
     cards = _cards(gpus)

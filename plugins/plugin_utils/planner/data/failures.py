@@ -92,6 +92,14 @@ ptx_toolchain                   driver   root         any              vllm#3170
 gpu_memory_broken               driver   root         any              vllm#5222
     uncorrectable ECC error encountered
     CUDA_ERROR_ECC_UNCORRECTABLE
+xid_restart                     driver   root         any              NVIDIA:deploy/xid-errors
+    NVRM: Xid \([^)]{1,60}\): (?P<xid>8|13|31|32|68|69|94)\b
+xid_reset                       driver   root         any              NVIDIA:deploy/xid-errors
+    NVRM: Xid \([^)]{1,60}\): (?P<xid>46|48|62|74|95|109|110|119|120|140)\b
+xid_reboot                      driver   root         any              NVIDIA:deploy/xid-errors
+    NVRM: Xid \([^)]{1,60}\): (?P<xid>79)\b
+xid_replace                     driver   root         any              NVIDIA:deploy/xid-errors
+    NVRM: Xid \([^)]{1,60}\): (?P<xid>64)\b
 xid                             driver   root         any              NVIDIA:deploy/xid-errors
     NVRM: Xid \([^)]{1,60}\): (?P<xid>\d+)
 gpu_lost                        driver   root         any              NVIDIA:nvidia-smi

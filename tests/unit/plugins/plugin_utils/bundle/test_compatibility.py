@@ -192,3 +192,10 @@ def test_which_driver_a_host_will_have() -> None:
     assert planned_driver({}, ["570.195.03", "580.95.05"]) is None
     assert planned_driver({"nvidia_driver_version": "580.95.05"}, ["570.195.03", "580.95.05"]) == "580.95.05"
     assert planned_driver({"nvidia_driver_method": "present"}, ["570.195.03"]) is None
+
+
+def test_an_image_for_another_platform_is_refused() -> None:
+    """Saved on an Arm machine: it would not start on any host."""
+    image = {"reference": "vllm/vllm-openai:v0.11.0", "contents": {"platform": "linux/arm64"}}
+    assert [entry["code"] for entry in image_problems("chat", image, ["7.0"])] == ["image_platform"]
+    assert image_problems("chat", {**image, "contents": {}}, ["7.0"]) == []
