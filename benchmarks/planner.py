@@ -446,6 +446,7 @@ def settings_of(
         "cpu_offload_gb": "cpu_offload_gb",
     }
     settings = {ours: case[theirs] for theirs, ours in names.items() if case.get(theirs) is not None}
+    settings["trust_remote_code"] = True  # no publication says so, and what loaded a model could read its config.json
     settings["vllm_version"] = version
     if case.get("engine"):
         settings["engine"] = case["engine"]
