@@ -19,6 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_offset
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.disks import disk_needs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import SERIES, SERIES_SECONDS, SERIES_STEP
 
 
 class ActionModule(ActionBase):
@@ -29,13 +30,15 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         if self._task.args.get("discover"):
-            return {**result, **self.discovered(task_vars)}
+            return {**result, **self.tolerant({**self._task.args, "needs": [], "challenge": None}, task_vars)}
         challenge = secrets.token_hex(16) if self._task.args.get("secrets_dir") else None
         arguments = {**self._task.args, "needs": self.needs(task_vars), "challenge": challenge}
+        if (arguments.get("live") or {}).get("series") is not None:
+            series = {"queries": SERIES, "seconds": SERIES_SECONDS, "step": SERIES_STEP}
+            arguments["live"] = {**arguments["live"], "series": series}
         before = time.time()
-        result.update(
-            self._execute_module(module_name="baremetal.llm.gather", module_args=arguments, task_vars=task_vars)
-        )
+        run = self.tolerant if self._task.args.get("live") else self.gathered
+        result.update(run(arguments, task_vars))
         after = time.time()
         said = str(result.get("module_stderr") or "") + str(result.get("msg") or "")
         if result.get("failed") and is_old_python(said):
@@ -52,13 +55,16 @@ class ActionModule(ActionBase):
             result["ansible_facts"]["llm_secrets"] = self.secrets(seals, challenge, task_vars)
         return result
 
-    def discovered(self, task_vars: Any) -> dict[str, Any]:
-        """What an inventory needs to know of the host. One that does not answer is no failure: ``said`` is why, for all hosts at once."""
-        arguments = {**self._task.args, "needs": [], "challenge": None}
+    def gathered(self, arguments: Mapping[str, Any], task_vars: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self._execute_module(
+            module_name="baremetal.llm.gather", module_args=dict(arguments), task_vars=task_vars
+        )
+        return found
+
+    def tolerant(self, arguments: Mapping[str, Any], task_vars: Any) -> dict[str, Any]:
+        """The same of a host that need not answer: that is no failure, and ``said`` is why, for all hosts at once."""
         try:
-            found: dict[str, Any] = self._execute_module(
-                module_name="baremetal.llm.gather", module_args=arguments, task_vars=task_vars
-            )
+            found = self.gathered(arguments, task_vars)
         except AnsibleError as error:
             return {"changed": False, "said": str(error)}
         if not found.get("failed") and not found.get("unreachable"):

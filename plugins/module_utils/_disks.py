@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING
 
@@ -23,6 +23,19 @@ def _mount_of(folder: str, device: int) -> str:
     while os.path.dirname(folder) != folder and os.stat(os.path.dirname(folder)).st_dev == device:
         folder = os.path.dirname(folder)
     return folder
+
+
+def mounts(places: Iterable[str]) -> list[tuple[str, os.statvfs_result]]:
+    """The file systems of some folders, each once, with what is free on them. A folder that is not there counts where it would be made."""
+    found: dict[int, tuple[str, os.statvfs_result]] = {}
+    for place in places:
+        folder = os.path.realpath(_nearest_folder(place))
+        try:
+            device, space = os.stat(folder).st_dev, os.statvfs(folder)
+            found.setdefault(device, (_mount_of(folder, device), space))
+        except OSError:
+            continue
+    return list(found.values())
 
 
 def _files_below(directory: str) -> tuple[set[tuple[str, int]], int]:

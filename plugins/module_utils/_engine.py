@@ -42,11 +42,21 @@ def _get(path: str, timeout: float, question: str) -> Any:
 
 def ask_engine(question: str, path: str = ENGINE_SOCKET, timeout: float = 5) -> dict[str, Any] | None:
     """The engine's answer to one question, such as /info; None where there is no such thing, or no engine answers."""
+    answer = _answer(question, path, timeout)
+    return answer if isinstance(answer, dict) else None
+
+
+def ask_engine_list(question: str, path: str = ENGINE_SOCKET, timeout: float = 5) -> list[dict[str, Any]] | None:
+    """The same of a question that is answered with a list, such as /containers/json."""
+    answer = _answer(question, path, timeout)
+    return [each for each in answer if isinstance(each, dict)] if isinstance(answer, list) else None
+
+
+def _answer(question: str, path: str, timeout: float) -> Any:
     try:
-        answer = _get(path, timeout, question)
+        return _get(path, timeout, question)
     except (OSError, http.client.HTTPException, ValueError):
         return None
-    return answer if isinstance(answer, dict) else None
 
 
 def read_engine(path: str = ENGINE_SOCKET, timeout: float = 5) -> dict[str, Any] | None:

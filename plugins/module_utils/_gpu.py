@@ -50,6 +50,9 @@ UNKNOWN_HEALTH: dict[str, Any] = {
     "temperature_celsius": None,
     "throttle_reasons": None,
     "power_limit_watts": {"now": None, "default": None, "minimum": None, "maximum": None},
+    "memory_used_mib": None,
+    "clocks": {"graphics_mhz": None, "memory_mhz": None},
+    "firmware": None,
 }
 # Reasons for lower clocks that are no sign of trouble: nothing to do, or somebody's own setting.
 _HARMLESS_REASONS = (
@@ -309,6 +312,11 @@ def _count(element: ElementTree.Element | None, path: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
+def _first(element: ElementTree.Element, paths: Sequence[str]) -> int | None:
+    """The count under the first of these paths that has one: drivers moved them, and newer ones leave out some."""
+    return next((found for found in (_count(element, path) for path in paths) if found is not None), None)
+
+
 def _enabled(element: ElementTree.Element | None, path: str) -> bool | None:
     return {"enabled": True, "yes": True, "disabled": False, "no": False}.get((_text(element, path) or "").lower())
 
@@ -406,6 +414,12 @@ def parse_health(text: str) -> dict[str, dict[str, Any]] | None:
             "temperature_celsius": _count(gpu, "temperature/gpu_temp"),
             "throttle_reasons": _throttle_reasons(gpu),
             "power_limit_watts": _power_limits(gpu),
+            "memory_used_mib": _count(gpu, "fb_memory_usage/used"),
+            "clocks": {
+                "graphics_mhz": _first(gpu, ("applications_clocks/graphics_clock", "max_clocks/graphics_clock")),
+                "memory_mhz": _first(gpu, ("applications_clocks/mem_clock", "max_clocks/mem_clock")),
+            },
+            "firmware": _text(gpu, "vbios_version"),
         }
     return cards
 

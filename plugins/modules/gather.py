@@ -73,6 +73,52 @@ options:
     type: list
     elements: str
     default: []
+  live:
+    description:
+      - What RV(ansible_facts.llm_live) is asked with. Left out, it is not looked for. A host that does not answer is no failure then.
+    type: dict
+    suboptions:
+      suffix:
+        description: What the names of the deployment's containers and units end with, where the machine has several.
+        type: str
+        default: ""
+      head:
+        description: Whether the server of a deployment runs here, and is asked for its figures.
+        type: bool
+        default: false
+      port:
+        description: The port of the server, where neither its probe nor its container say where it answers.
+        type: int
+        default: 8000
+      probe_state:
+        description: What the probe of the deployment noted.
+        type: path
+        default: /run/llm-probe/state.json
+      models_dir:
+        description: The folder of the models.
+        type: path
+        default: /opt/llm/models
+      places:
+        description: More folders whose disks are measured.
+        type: list
+        elements: path
+        default: []
+      certificates:
+        description: Files on the host whose certificates are read, without the keys that may stand beside them.
+        type: list
+        elements: path
+        default: []
+      series:
+        description: What a Prometheus on the host is asked, as C(queries) by name, C(seconds) and C(step).
+        type: dict
+      causes:
+        description: Whether logs of what is not well are read, and Ray is asked what waits there.
+        type: bool
+        default: false
+      verify_weights:
+        description: Whether all files of the models are read and compared with the hashes with which they arrived.
+        type: bool
+        default: false
   needs:
     description: Internal. What the bundle puts on the host's disks.
     type: list
@@ -359,6 +405,14 @@ ansible_facts:
           or cut off. C(complete) says whether all folders were searched in time.
         - C(disks) are the file systems of these folders and of the engine, each with C(path), C(available_bytes) and C(total_bytes).
       type: dict
+    llm_live:
+      description:
+        - Only returned with O(live). C(containers) and C(units) of ours, with state, restarts and since when; C(server), what the engine counts
+          (C(figures)) or the C(error); C(probe), what that found at its last look and how long ago (C(age)); C(disks) with bytes and inodes; C(xids), errors
+          that the driver logged; C(versions), C(firmware) of network cards, C(models) (digests of their files), C(certificates),
+          C(clock_synchronized), and C(series) of Prometheus. What could not be found out is V(null).
+        - With O(live.causes) also C(logs) and C(pending), with O(live.verify_weights) also C(weights).
+      type: dict
     llm_recorded:
       description: >-
         The containers and units that records below O(host_dir) name, those of all deployments. Only returned with O(records_dir).
@@ -401,6 +455,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._evidence import (
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, read_gpus
 from ansible_collections.baremetal.llm.plugins.module_utils._host import host_facts, parse_gpu_processes
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import foreign_ports, ssh_ports
+from ansible_collections.baremetal.llm.plugins.module_utils._live import look
 from ansible_collections.baremetal.llm.plugins.module_utils._lock import read_lock
 from ansible_collections.baremetal.llm.plugins.module_utils._nics import nic_facts
 from ansible_collections.baremetal.llm.plugins.module_utils._picture import image_root, picture
@@ -572,6 +627,7 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_server_units": server_units(),
         "llm_probe": probe_state(options["probe_state"]),
         **discovered(options, programs),
+        **living(options, programs, docker_root),
         **of_environments(options, programs),
         **of_earlier_runs(options, Host(programs, gpu)),
     }
@@ -583,6 +639,14 @@ def discovered(options: dict[str, Any], programs: Programs) -> dict[str, Any]:
         return {}
     found = {"versions": versions(programs), "reached": reached(options["reach"]), "disks": disks()}
     return {"llm_discovered": {**found, **weights()}}
+
+
+def living(options: dict[str, Any], programs: Programs, docker_root: str) -> dict[str, Any]:
+    """What runs at this moment, where it is asked for."""
+    asked = options["live"]
+    if not asked:
+        return {}
+    return {"llm_live": look({**asked, "places": [docker_root, options["host_dir"], *asked["places"]]}, programs)}
 
 
 def of_environments(options: dict[str, Any], programs: Programs) -> dict[str, Any]:
@@ -635,6 +699,21 @@ def main() -> None:
             "probe_state": {"type": "path", "default": "/run/llm-probe/state.json"},
             "docker_root": {"type": "path"},
             "discover": {"type": "bool", "default": False},
+            "live": {
+                "type": "dict",
+                "options": {
+                    "suffix": {"type": "str", "default": ""},
+                    "head": {"type": "bool", "default": False},
+                    "port": {"type": "int", "default": 8000},
+                    "probe_state": {"type": "path", "default": "/run/llm-probe/state.json"},
+                    "models_dir": {"type": "path", "default": "/opt/llm/models"},
+                    "places": {"type": "list", "elements": "path", "default": []},
+                    "certificates": {"type": "list", "elements": "path", "default": []},
+                    "series": {"type": "dict"},
+                    "causes": {"type": "bool", "default": False},
+                    "verify_weights": {"type": "bool", "default": False},
+                },
+            },
             "reach": {"type": "list", "elements": "str", "default": []},
             "vllm_python": {"type": "path"},
             "base_python": {"type": "path"},

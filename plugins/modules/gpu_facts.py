@@ -72,8 +72,9 @@ gpu_facts:
         - C(minor) is the number in the name of its device file, and C(fabric_state) how far it got into a fabric of NVSwitches.
         - C(mig_enabled), C(persistence_enabled) and C(temperature_celsius) are of this moment, and so is C(throttle_reasons),
           the list of what slows the card down (V(hw_slowdown), V(hw_thermal_slowdown), V(hw_power_brake_slowdown),
-          V(sw_thermal_slowdown), V(sw_power_cap)); idleness and settings of somebody are none.
+          V(sw_thermal_slowdown), V(sw_power_cap)); idleness and settings of somebody are none. So is C(memory_used_mib).
         - C(power_limit_watts) is what the card may take C(now) and by C(default), and the C(minimum) and C(maximum) that it can be set to.
+        - C(clocks) holds C(graphics_mhz) and C(memory_mhz) that the card is set to, else its highest ones, and C(firmware) is the version of its VBIOS.
       type: list
       elements: dict
       sample:
@@ -95,6 +96,10 @@ gpu_facts:
           persistence_enabled: true
           temperature_celsius: 35
           throttle_reasons: []
+          memory_used_mib: 14210
+          power_limit_watts: {"now": 250, "default": 250, "minimum": 100, "maximum": 250}
+          clocks: {"graphics_mhz": 1380, "memory_mhz": 877}
+          firmware: 88.00.48.00.02
     driver:
       description:
         - The version of the driver that is C(loaded) and of the one that is C(installed), the C(branch) (of the loaded one, if

@@ -26,7 +26,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.forms import FORMS, bounds_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.files import files
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.firewall import firewall_rules
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import targets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.firewall import Surroundings, firewall_rules
 
 from tests.support.deployments import host, plan
 from tests.support.roles import ROLES, defaults
@@ -212,6 +213,7 @@ Made = dict[str, dict[str, str]]  # by judge, texts by what they are
 @functools.cache
 def _template(path: str) -> jinja2.Template:
     around = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined)
+    around.filters["combine"] = lambda one, other: {**one, **other}
     around.filters["regex_replace"] = lambda text, pattern, by: re.sub(pattern, by, str(text))
     return around.from_string((ROLES / path).read_text(encoding="utf-8"))
 
@@ -243,7 +245,9 @@ def engine_units(world: World) -> dict[str, str]:
         if runtime == "venv":
             found["llm-vllm"] = sections["vllm"]["unit"]["text"]
             _template("common/templates/unit.env.j2").render(
-                ansible_managed="", common_unit={"environment": sections["vllm"]["unit"]["environment"]}
+                ansible_managed="",
+                common_unit={"environment": sections["vllm"]["unit"]["environment"]},
+                _common_unit_closed=mine["vllm_environment"],
             )
     return found
 
@@ -251,6 +255,8 @@ def engine_units(world: World) -> dict[str, str]:
 def drop_ins(world: World) -> dict[str, str]:
     mine = {**_defaults(), **_said(world, next(iter(world.hosts)))}
     asked = {name: mine[name] for name in ("docker_unit_limits", "docker_unit_environment")}
+    _template("docker/templates/engine.env.j2").render(ansible_managed="", **asked)
+    asked["_docker_environment_file"] = "/etc/docker/llm-engine.env"
     text = _template("docker/templates/drop_in.conf.j2").render(ansible_managed="", **asked)
     return {"drop-in": text.replace("[Service]", "[Service]\nExecStart=/bin/true", 1)}
 
@@ -296,7 +302,9 @@ def firewall_table(world: World) -> dict[str, str]:
         "llm_dynamic_ports": {"first": 32768, "last": 60999},
     }
     known = {name: {"ansible_facts": nic, **_said(world, name)} for name in world.hosts}
-    found = firewall_rules(first, [first, *others], {}, known, "ray")
+    found = firewall_rules(first, [first, *others], {}, known, Surroundings("ray"))
+    if found.get("clashes"):
+        return {}  # which the decision refuses
     name = list(world.groups["llm_deployments"]["children"])[-1]
     text = _template("network/templates/llm.nft.j2").render(
         _llm={"network": {"rules": found}, "deployment": name, "names": names(part_of_names(name))}
@@ -312,7 +320,7 @@ def monitoring_files(world: World) -> dict[str, str]:
         for name in world.groups["llm_deployments"]["children"]
     }
     known = {name: {"gateway_https_port": 443, **_said(world, name)} for name in world.hosts}
-    found = files(deployments, known, [first], {}, mine, "en", [first])
+    found = files(targets(deployments, known, [first], {}, [first]), mine)
     for entry in found:
         if entry["path"].endswith((".yml", ".json")):
             yaml.safe_load(entry["content"])

@@ -64,6 +64,21 @@ def test_no_value_of_any_variable_ends_in_a_raw_error(path: str, value: Any) -> 
 
 
 @pytest.mark.slow
+def test_each_judge_takes_what_is_right_and_names_what_is_wrong(tmp_path: Path) -> None:
+    wrong = {
+        "haproxy": ["frontend x\n  bogus 1\n"],
+        "systemd": ["[Service]\nExecStart=/bin/true\nBogus=1\n", "[Service]\nExecStart=/bin/true\nMemoryMax=much\n"],
+        "nft": ["table inet x {\n  bogus\n}\n", "flush ruleset\n"],
+        "promtool": ["scrape_configs: 7\n"],
+    }
+    right, _is_refused = made(World())
+    for judge, judged in judges(tmp_path).items():
+        if not isinstance(judged, str):
+            assert judged({f"{name}\n{text}": name for name, text in right[judge].items()}) == []
+            assert len(judged({f"x\n{text}": text for text in wrong[judge]})) == len(wrong[judge]), judge
+
+
+@pytest.mark.slow
 def test_every_kind_of_hostile_input_is_refused_or_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counts: collections.Counter[str] = collections.Counter()
     raw: list[str] = []
@@ -108,8 +123,8 @@ def judges(folder: Path) -> dict[str, str | Callable[[dict[str, str]], list[str]
 
     def each(judge: Callable[[str], str]) -> Callable[[dict[str, str]], list[str]]:
         def all_of(texts: dict[str, str]) -> list[str]:
-            said = {whose: judge(text.partition("\n")[2]) for text, whose in texts.items()}
-            return [f"{whose}: {complaint}" for whose, complaint in said.items() if complaint]
+            said = [(whose, judge(text.partition("\n")[2])) for text, whose in texts.items()]
+            return [f"{whose}: {complaint}" for whose, complaint in said if complaint]
 
         return all_of
 

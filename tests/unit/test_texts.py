@@ -37,6 +37,8 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/planner/data/releases.py", r"^\n0\.2\.7\|"),
     ("plugins/plugin_utils/planner/data/flavours.py", r"^\n1cat-"),
     ("plugins/plugin_utils/planner/data/registry.py", r"^\n[A-Z]\w+ "),
+    ("plugins/plugin_utils/planner/data/remote_code.py", r"^\naquila -"),
+    ("plugins/module_utils/_gpu.py", r"^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
     ("plugins/module_utils/_gpu.py", r"^GPU is lost$|^Unable to determine|^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
     ("plugins/module_utils/_gpu_generations.py", r"^Ampere or Ada$"),
     ("plugins/plugin_utils/install/packages.py", r"^kylin linux advanced server$"),
@@ -51,6 +53,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/deployment/runtime.py", r"^exec |^systemctl "),
     # Expressions of Prometheus and of its templates, and HTML around texts of the catalogue.
     ("plugins/plugin_utils/monitoring/rules.py", r" by \("),
+    ("plugins/plugin_utils/status/trends.py", r" by \("),
     ("plugins/plugin_utils/monitoring/consoles.py", r"^body\{|^<|^\{\{ if "),
     # A line of figures under the names that NCCL's own tests give them.
     ("plugins/plugin_utils/reports/summary.py", r"algbw .* busbw"),
@@ -77,6 +80,8 @@ EXCEPTIONS = (
     ("plugins/modules/files.py", r"^bad unit file setting"),
     # What nft prints.
     ("plugins/module_utils/_evidence.py", r"^counter packets "),
+    # What the kernel and Ray print.
+    ("plugins/module_utils/_live.py", r"NVRM: Xid|pending placement groups|^no figures of vLLM "),
     ("plugins/module_utils/_engine.py", r"^the engine answers "),
     ("plugins/module_utils/_connectivity.py", r"^no free port on "),
     ("plugins/modules/network_connectivity.py", r"^cannot listen on "),

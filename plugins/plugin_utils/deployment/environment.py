@@ -34,6 +34,8 @@ CACHES = {
     "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/inductor",
     "FLASHINFER_WORKSPACE_BASE": CACHE,
     "CUDA_CACHE_PATH": f"{CACHE}/cuda",
+    # The vocabulary of gpt-oss, which roles/vllm/files/vocabulary.py makes.
+    "TIKTOKEN_ENCODINGS_BASE": f"{CACHE}/tiktoken",
 }
 
 

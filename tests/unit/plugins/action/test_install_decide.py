@@ -248,7 +248,7 @@ def test_the_installer_of_the_bundle(bundle: Path) -> None:
     assert found["runfile_options"][-2:] == ["--kernel-module-type=proprietary", "--no-drm"]
     assert (found["apt_environment"], found["new_kernel_module"]) == ({}, "")
     assert found["left"]["units"] == ["nvidia-persistenced.service"]
-    assert len(found["left"]["paths"]) == 6
+    assert len(found["left"]["paths"]) == 7
 
 
 @pytest.mark.parametrize(("version", "option"), [("550.163.01", False), ("560.28.03", True), ("580.95.05", True)])

@@ -192,6 +192,9 @@ HEALTHY_H200: dict[str, Any] = {
     "temperature_celsius": 35,
     "throttle_reasons": [],
     "power_limit_watts": {"now": 700, "default": 700, "minimum": 200, "maximum": 700},
+    "memory_used_mib": 0,
+    "clocks": {"graphics_mhz": 1980, "memory_mhz": 3201},
+    "firmware": "96.00.A5.00.1A",
 }
 OLD_ECC = """<volatile>
 <single_bit><device_memory>3</device_memory><register_file>N/A</register_file><total>4</total></single_bit>

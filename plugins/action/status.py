@@ -1,0 +1,62 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Prints and writes the state of the fleet; what it is, is in plugin_utils/status."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import (
+    LOOKS,
+    looked_of_run,
+    read_looks,
+    series_of,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.report import (
+    status_document,
+    status_lines,
+    status_page,
+    verdict,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import former_hosts, kept_looks
+
+
+class ActionModule(ActionBase):
+    """Reads what the hosts of this run answered."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(
+            argument_spec={"output": {"type": "str", "choices": ["text", "json", "html"], "default": "text"}}
+        )
+        fleet, now = Fleet(self._loader, task_vars), time.time()
+        controller = fleet["localhost"]
+        lang, folder = language(controller["llm_language"]), str(controller["llm_report_dir"])
+        hosts = looked_of_run(fleet, fleet.groups, controller["llm_inventory"])
+        looks = kept_looks(read_looks(folder), hosts, now)
+        document = status_document(hosts, now, former_hosts(looks, list(fleet)), series_of(hosts))
+        page, data = (os.path.join(folder, f"status.{kind}") for kind in ("html", "json"))
+        text = json.dumps(document, indent=1, ensure_ascii=False)
+        if not self._task.check_mode:
+            write_report(os.path.join(folder, LOOKS), json.dumps(looks) + "\n", lang)
+            write_report(data, text + "\n", lang)
+            write_report(page, status_page(document, lang), lang)
+        said = {
+            "text": lambda: status_lines(document, lang, "" if self._task.check_mode else page),
+            "json": lambda: [text],
+            "html": lambda: [verdict(document, lang), message("status_written", lang, path=page)],
+        }
+        Display().display("\n" + "\n".join(said[options["output"]]()) + "\n")
+        return {**result, "changed": False, "ok": document["ok"], "verdict": verdict(document, lang)}

@@ -1,0 +1,400 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What runs on this host at this moment: containers and units of ours, what the engine and the probe say, disks, errors of GPUs, logs.
+
+Runs on a host that may be half dead, so nothing here fails: what cannot be found out is None, or not there. No value of a secret is read.
+"""
+
+from __future__ import annotations
+
+import calendar
+import fcntl
+import glob
+import hashlib
+import http.client
+import json
+import os
+import re
+import socket
+import struct
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any, Callable, Mapping, Sequence
+
+from ansible_collections.baremetal.llm.plugins.module_utils._discover import versions
+from ansible_collections.baremetal.llm.plugins.module_utils._disks import mounts
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import (
+    ENGINE_SOCKET,
+    LABELS,
+    ask_engine,
+    ask_engine_list,
+)
+from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
+from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state, reread, yield_to_others
+
+# Beginnings of the names of everything of ours.
+OURS = "llm-"
+# What a start says that tells ranks, places and networks apart. Nothing else of a command line or an environment is read: it may hold a secret.
+ARGUMENTS = (
+    *("address", "host", "nnodes", "node-ip-address", "node-rank", "num-gpus", "pipeline-parallel-size", "port"),
+    *("served-model-name", "tensor-parallel-size"),
+)
+ENVIRONMENT = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "VLLM_HOST_IP")
+UNIT_PROPERTIES = "Id,LoadState,ActiveState,SubState,NRestarts,Result,ActiveEnterTimestampMonotonic"
+# What an engine counts, by its name there (vllm/v1/metrics/loggers.py; names that are no more are those of older releases).
+METRICS = {
+    "num_requests_running": "running",
+    "num_requests_waiting": "waiting",
+    "kv_cache_usage_perc": "kv_use",
+    "gpu_cache_usage_perc": "kv_use",
+    "prompt_tokens_total": "prompt_tokens",
+    "generation_tokens_total": "generated_tokens",
+    "inter_token_latency_seconds_sum": "token_seconds",
+    "inter_token_latency_seconds_count": "token_gaps",
+    "time_per_output_token_seconds_sum": "token_seconds",
+    "time_per_output_token_seconds_count": "token_gaps",
+}
+_METRIC = re.compile(
+    r"^vllm:({0})(?:\{{[^}}]*\}})? ([0-9.]+(?:e[+-]?[0-9]+)?)$".format("|".join(sorted(METRICS))), re.MULTILINE
+)
+# As the driver logs it, and journalctl shows it (https://docs.nvidia.com/deploy/xid-errors/).
+_XID = re.compile(r"^(\d+\.\d+) .*NVRM: Xid \(PCI:([0-9a-fA-F:.]+)[^)]*\): (\d+)", re.MULTILINE)
+_PENDING = re.compile(r"^\s*(.+?): (\d+)\+? pending placement groups?", re.MULTILINE)
+_CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+# Answers that are larger are none of an engine.
+MOST_BYTES = 8 << 20
+ASK_SECONDS, RAY_SECONDS, LOG_SECONDS = 4, 30, 20
+LOG_LINES, LOG_BYTES, MOST_XIDS = 400, 64 << 10, 50
+# Folders whose disks matter: the system's, the engine's, ours, logs, and what programs write to meanwhile.
+PLACES = ("/", "/var/lib/docker", "/var/log", "/tmp", "/run", "/dev/shm")
+# linux/sockios.h and linux/ethtool.h: what a network card's driver says of itself.
+_SIOCETHTOOL, _ETHTOOL_GDRVINFO, _DRVINFO_BYTES = 0x8946, 0x3, 196
+_NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_WRONG = (OSError, ValueError, KeyError, TypeError, AttributeError, http.client.HTTPException)
+
+
+def moment(text: Any) -> float | None:
+    """Seconds since 1970 of a time as Docker writes it, 2026-11-27T23:45:12.123Z; None for its way to say never."""
+    try:
+        found = calendar.timegm(time.strptime(str(text)[:19], "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return None
+    return float(found) if found > 0 else None
+
+
+def selected(words: Sequence[Any], options: Sequence[str] = ARGUMENTS) -> dict[str, str]:
+    """The options of a command line that are asked for, from ``--name value`` and ``--name=value``."""
+    found: dict[str, str] = {}
+    texts = [str(word) for word in words]
+    for place, word in enumerate(texts):
+        name, equals, value = word[2:].partition("=") if word.startswith("--") else ("", "", "")
+        if name in options:
+            found[name] = value if equals else texts[place + 1] if place + 1 < len(texts) else ""
+    return found
+
+
+def own_containers(path: str = ENGINE_SOCKET) -> list[dict[str, Any]] | None:
+    """Every container of ours, running or not; None where no engine answers."""
+    filters = urllib.parse.quote(json.dumps({"name": ["^/?" + OURS]}))
+    listed = ask_engine_list("/containers/json?all=1&filters={0}".format(filters), path)
+    if listed is None:
+        return None
+    found = []
+    for entry in listed:
+        said = ask_engine("/containers/{0}/json".format(entry.get("Id")), path)
+        if said:
+            found.append(_container(said))
+    return sorted(found, key=lambda each: str(each["name"]))
+
+
+def _container(said: Mapping[str, Any]) -> dict[str, Any]:
+    state, config = said.get("State") or {}, said.get("Config") or {}
+    environment = dict(str(line).partition("=")[::2] for line in config.get("Env") or ())
+    return {
+        "name": str(said.get("Name") or "").lstrip("/"),
+        "image": config.get("Image"),
+        "image_id": said.get("Image"),
+        # That it is the collection's: a name may be anybody's.
+        "labels": {name: value for name, value in (config.get("Labels") or {}).items() if name.startswith(LABELS)},
+        "state": state.get("Status"),
+        "exit_code": state.get("ExitCode"),
+        "out_of_memory": bool(state.get("OOMKilled")),
+        "restarts": said.get("RestartCount"),
+        "started": moment(state.get("StartedAt")),
+        "finished": moment(state.get("FinishedAt")),
+        "arguments": selected(said.get("Args") or ()),
+        "environment": {name: environment[name] for name in ENVIRONMENT if name in environment},
+    }
+
+
+def own_units(programs: Programs) -> list[dict[str, Any]]:
+    """Every unit of ours that systemd knows, and those whose file is there."""
+    files = {os.path.basename(path) for path in glob.glob("/etc/systemd/system/{0}*.*".format(OURS))}
+    names = sorted(name for name in files if name.endswith((".service", ".timer", ".path", ".slice", ".socket")))
+    said = programs.answer("systemctl", "show", "--property=" + UNIT_PROPERTIES, "--", *names, OURS + "*")
+    found: dict[str, dict[str, Any]] = {}
+    for block in said.strip().split("\n\n"):
+        unit = dict(line.partition("=")[::2] for line in block.splitlines())
+        since = unit.get("ActiveEnterTimestampMonotonic", "")
+        if unit.get("Id"):
+            found[unit["Id"]] = {
+                "name": unit["Id"],
+                "load": unit.get("LoadState"),
+                "state": unit.get("ActiveState"),
+                "sub": unit.get("SubState"),
+                "restarts": int(unit["NRestarts"]) if unit.get("NRestarts", "").isdigit() else None,
+                "result": unit.get("Result"),
+                # Since boot, which no setting of the clock moves.
+                "started": time.time() - time.monotonic() + int(since) / 1e6
+                if since.isdigit() and int(since)
+                else None,
+            }
+    return [found[name] for name in sorted(found)]
+
+
+def metrics_of(text: str) -> dict[str, float]:
+    """What an engine counts, summed up over its labels."""
+    sums: dict[str, float] = {}
+    for name, value in _METRIC.findall(text):
+        sums[METRICS[name]] = sums.get(METRICS[name], 0.0) + float(value)
+    return sums
+
+
+def ask_metrics(url: str) -> dict[str, Any]:
+    """``{url, error, figures}`` of the engine at an address; the error is empty where it answered."""
+    found: dict[str, Any] = {"url": url, "error": "", "figures": {}}
+    try:
+        with _NO_PROXY.open(url + "/metrics", timeout=ASK_SECONDS) as answer:
+            found["figures"] = metrics_of(answer.read(MOST_BYTES).decode("utf-8", "replace"))
+    except _WRONG as error:
+        found["error"] = "{0}: {1}".format(type(error).__name__, error)
+        return found
+    if not found["figures"]:
+        found["error"] = "no figures of vLLM in the answer"
+    return found
+
+
+def server_url(suffix: str, containers: Sequence[Mapping[str, Any]], port: int) -> str:
+    """Where the server of a deployment answers: as its probe asks it, else as its container was told, else on this host itself."""
+    said = re.search(
+        r"--url[\"']?[ =][\"']?(http://[^\s\"']+)", read("/etc/systemd/system/{0}probe{1}.service".format(OURS, suffix))
+    )
+    if said:
+        return said.group(1)
+    name = "{0}vllm{1}".format(OURS, suffix)
+    told: dict[str, Any] = next((each["arguments"] for each in containers if each["name"] == name), {})
+    host = told.get("host") or "127.0.0.1"
+    host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    return "http://{0}:{1}".format("[{0}]".format(host) if ":" in host else host, told.get("port") or port)
+
+
+def probe_words(path: str) -> dict[str, dict[str, Any]]:
+    """What the probe found out at its last look, by container, and how many seconds ago that was."""
+    try:
+        states = json.loads(read(path))
+        written = os.stat(path).st_mtime
+    except (OSError, ValueError):
+        return {}
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    kept = ("kind", "said", "starts", "restarts", "failures", "silence", "loading", "served", "start_seconds", "causes")
+    found: dict[str, dict[str, Any]] = {}
+    for name, state in states.items() if isinstance(states, dict) else ():
+        if isinstance(state, dict) and "kind" in state:
+            counters = state.get("counters")
+            found[name] = {key: state.get(key) for key in kept}
+            seen = state.get("now")
+            age = now - seen if isinstance(seen, (int, float)) else time.time() - written
+            found[name].update(age=max(age, 0.0), counters=counters if isinstance(counters, dict) else {})
+    return found
+
+
+def disks(places: Sequence[str]) -> list[dict[str, Any]]:
+    """The file systems of these folders, each once: ``mount``, ``total_bytes``, ``available_bytes``, ``files``, ``files_free``."""
+    found = []
+    for mount, space in mounts(places):
+        found.append(
+            {
+                "mount": mount,
+                "total_bytes": space.f_blocks * space.f_frsize,
+                "available_bytes": space.f_bavail * space.f_frsize,
+                # btrfs and others have no limit, and say 0.
+                "files": space.f_files,
+                "files_free": space.f_favail,
+            }
+        )
+    return found
+
+
+def xids(programs: Programs) -> list[dict[str, Any]] | None:
+    """Errors that the driver logged since the boot, the newest last; None where there is no journal to be read."""
+    journal = programs.path("journalctl")
+    if not journal:
+        return None
+    words = ["-k", "-b", "-q", "-o", "short-unix", "--no-pager", "--grep", "NVRM: Xid"]
+    status, out, err = programs.run([journal, *words])
+    # It fails without a word where no line fits.
+    if status != 0 and err.strip():
+        return None
+    return [{"time": float(at), "bus_id": bus, "xid": int(code)} for at, bus, code in _XID.findall(out)[-MOST_XIDS:]]
+
+
+def card_firmware(name: str) -> str | None:
+    """The firmware of a network card; None where its driver does not say it."""
+    answer = bytearray(_DRVINFO_BYTES)
+    struct.pack_into("=I", answer, 0, _ETHTOOL_GDRVINFO)
+    try:
+        import ctypes
+
+        buffer = (ctypes.c_char * _DRVINFO_BYTES).from_buffer(answer)
+        request = struct.pack("16sP16x", name.encode()[:15], ctypes.addressof(buffer))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+            fcntl.ioctl(channel, _SIOCETHTOOL, request)
+        del buffer
+    except (OSError, ValueError, ImportError):
+        return None
+    # struct ethtool_drvinfo: cmd, driver[32], version[32], fw_version[32].
+    text = bytes(answer[68:100]).split(b"\0")[0].decode("ascii", "replace").strip()
+    return text or None
+
+
+def physical_cards(sysfs_root: str) -> list[str]:
+    """The network interfaces that have a device behind them."""
+    return sorted(path.split("/")[-2] for path in glob.glob(os.path.join(sysfs_root, "class/net/*/device")))
+
+
+def synchronized(programs: Programs) -> bool | None:
+    """Whether something sets the clock by others; None where systemd does not know."""
+    said = programs.answer("timedatectl", "show", "--property=NTPSynchronized", "--value").strip()
+    return {"yes": True, "no": False}.get(said)
+
+
+def certificates(paths: Sequence[str]) -> dict[str, str | None]:
+    """The certificates in files, without the keys that may stand beside them; None where there is none."""
+    found = {path: _CERTIFICATE.search(read(path)) for path in paths}
+    return {path: match.group(0) if match else None for path, match in found.items()}
+
+
+def models(folder: str) -> dict[str, str]:
+    """A digest of the files of each model that arrived on this host, by what the role models noted then."""
+    files: dict[str, list[str]] = {}
+    for path, known in sorted(read_state(folder).items()):
+        if isinstance(known, dict):
+            files.setdefault(path.split("/")[0], []).append("{0} {1}".format(path, known.get("sha256")))
+    return {model: hashlib.sha256("\n".join(lines).encode()).hexdigest() for model, lines in files.items()}
+
+
+def log_of(programs: Programs, name: str, unit: bool) -> str:
+    """The end of the log of a container, or of a unit."""
+    lines = str(LOG_LINES)
+    command = ["docker", "logs", "--tail", lines, name]
+    if unit:
+        command = ["journalctl", "--no-pager", "--output=cat", "--lines=" + lines, "--unit=" + name]
+    program = programs.path(command[0])
+    if not program:
+        return ""
+    _status, out, err = programs.run([program, *command[1:]])
+    return (out + err)[-LOG_BYTES:]
+
+
+def pending_groups(programs: Programs, name: str) -> list[str] | None:
+    """What waits in Ray for GPUs that there are not, as ``ray status`` in the head's container says it; None where that does not answer."""
+    docker = programs.path("docker")
+    if not docker:
+        return None
+    status, out, _err = programs.run([docker, "exec", name, "timeout", str(RAY_SECONDS), "ray", "status"])
+    return [what.strip() for what, _count in _PENDING.findall(out)] if status == 0 else None
+
+
+def series(url: str, queries: Mapping[str, str], seconds: int, step: int) -> dict[str, list[dict[str, Any]]] | None:
+    """What a Prometheus on this host knows of the last time, by query: ``[{labels, values: [[time, value]]}]``; None where it does not answer."""
+    end = int(time.time())
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, query in queries.items():
+        asked = urllib.parse.urlencode({"query": query, "start": end - seconds, "end": end, "step": step})
+        try:
+            with _NO_PROXY.open("{0}/api/v1/query_range?{1}".format(url, asked), timeout=ASK_SECONDS) as answer:
+                result = json.loads(answer.read(MOST_BYTES).decode("utf-8", "replace"))["data"]["result"]
+            found[name] = [
+                {"labels": each["metric"], "values": [[float(at), float(value)] for at, value in each["values"]]}
+                for each in result
+            ]
+        except _WRONG:
+            return None
+    return found
+
+
+def look(options: Mapping[str, Any], programs: Programs, sysfs_root: str = "/sys") -> dict[str, Any]:
+    """All of it together. ``options`` are those of the module gather's ``live``.
+
+    What waits for others waits side by side: a look is as long as its slowest question.
+    """
+    # Of this host's programs none is worth a long wait: somebody looks at the screen.
+    programs = Programs(programs.module, LOG_SECONDS)
+    containers = own_containers()
+    suffix, places = str(options["suffix"] or ""), [*PLACES, *(options["places"] or ())]
+    url = server_url(suffix, containers or (), options["port"] or 8000)
+    found: dict[str, Any] = {"now": time.time(), "up_seconds": time.monotonic(), "containers": containers}
+    found["units"] = own_units(programs)
+    questions: dict[str, Callable[[], Any]] = {
+        "server": lambda: ask_metrics(url) if options["head"] else None,
+        "series": lambda: series("http://127.0.0.1:9090", **options["series"]) if options["series"] else None,
+    }
+    answers = _side_by_side(questions)
+    found.update(
+        versions=versions(programs),
+        probe=probe_words(options["probe_state"]),
+        disks=disks(places),
+        xids=xids(programs),
+        clock_synchronized=synchronized(programs),
+        certificates=certificates(options["certificates"] or ()),
+        models=models(options["models_dir"]),
+        firmware={name: card_firmware(name) for name in physical_cards(sysfs_root)},
+        **answers(),
+    )
+    if options["causes"]:
+        found.update(causes(found, programs, suffix))
+    if options["verify_weights"]:
+        yield_to_others()
+        found["weights"] = reread(options["models_dir"])
+    return found
+
+
+def _side_by_side(questions: Mapping[str, Callable[[], Any]]) -> Callable[[], dict[str, Any]]:
+    """Begin to ask; what is returned waits for the answers."""
+    found: dict[str, Any] = dict.fromkeys(questions)
+
+    def ask(name: str) -> None:
+        found[name] = questions[name]()
+
+    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in questions]
+    for thread in threads:
+        thread.start()
+
+    def answers() -> dict[str, Any]:
+        for thread in threads:
+            thread.join()
+        return found
+
+    return answers
+
+
+def causes(found: Mapping[str, Any], programs: Programs, suffix: str) -> dict[str, Any]:
+    """Logs of the programs that serve, where they are not well, and what waits in Ray."""
+    logs: dict[str, str] = {}
+    names = [OURS + kind + suffix for kind in ("vllm", "ray")]
+    for name in names:
+        container = next((each for each in found["containers"] or () if each["name"] == name), None)
+        unit = next((each for each in found["units"] if each["name"] == name + ".service"), None)
+        program, running = container or unit, "running" if container else "active"
+        word = (found["probe"].get(name[: -len(suffix)] if suffix else name) or {}).get("kind")
+        if program and (
+            program["state"] != running or program["restarts"] or word not in ("serving", "busy", "running")
+        ):
+            logs[name] = log_of(programs, name if container else name + ".service", not container)
+    ray = next((each for each in found["containers"] or () if each["name"] == names[1]), None)
+    head = bool(ray and ray["state"] == "running" and "port" in ray["arguments"])
+    return {"logs": logs, "pending": pending_groups(programs, names[1]) if head else None}

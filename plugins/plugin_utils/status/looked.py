@@ -1,0 +1,218 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the inventory says of a host, what was found there, and in which state that is. Plain data in, plain data out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+# A word of the probe that is older counts for nothing: its longest look takes about 120 s, and the next one follows soon.
+PROBE_SECONDS = 180
+# How good a state is.
+GOOD, WARNING, BAD, UNKNOWN = "good", "warning", "bad", "unknown"
+# Every state of a program that serves: those that the probe says, and those that are seen without one.
+STATES = {
+    "serving": GOOD,
+    "busy": GOOD,
+    "running": GOOD,
+    "idle": GOOD,
+    "refused": WARNING,
+    "loading": WARNING,
+    "waiting": WARNING,
+    "failed": BAD,
+    "crashing": BAD,
+    "stopped": BAD,
+    "absent": BAD,
+    "unproved": UNKNOWN,
+    "engine_silent": UNKNOWN,
+    "silent": UNKNOWN,
+    "garbage": UNKNOWN,
+}
+ANSWERS = ("serving", "busy")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the inventory says of a host. One outside of all deployments has no ``deployment``."""
+
+    host: str
+    deployment: str = ""
+    head: str = ""
+    members: tuple[str, ...] = ()
+    # As plugin_utils/deployment/names.py makes them, of this host and of every deployment of its machine.
+    names: Mapping[str, Any] = field(default_factory=dict)
+    served_model: str = ""
+    model_folder: str = ""
+    # Groups of services that it is in: llm_gateway, llm_monitoring, llm_web_ui.
+    services: tuple[str, ...] = ()
+    # What containers and units of the machine's other deployments end with.
+    suffixes: tuple[str, ...] = ("",)
+    # The deployments of the machine.
+    deployments: tuple[str, ...] = ()
+    watched: bool = False
+
+    @property
+    def is_head(self) -> bool:
+        return bool(self.deployment) and self.host == self.head
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was found: the facts of gather, or why there are none."""
+
+    asked: Asked
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    said: str = ""
+
+    @property
+    def live(self) -> Mapping[str, Any]:
+        found = self.facts.get("llm_live")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def gpus(self) -> list[Mapping[str, Any]]:
+        return list(self.facts.get("llm_gpus_found") or ())
+
+    @property
+    def answered(self) -> bool:
+        return bool(self.live)
+
+    def container(self, name: str) -> Mapping[str, Any] | None:
+        return next((each for each in self.live.get("containers") or () if each["name"] == name), None)
+
+    def unit(self, name: str) -> Mapping[str, Any] | None:
+        """One that is loaded: of a unit that was removed systemd may still know the name."""
+        found = (each for each in self.live.get("units") or () if each["name"] == name and each["load"] != "not-found")
+        return next(found, None)
+
+    @property
+    def program(self) -> tuple[str, Mapping[str, Any] | None]:
+        """The program of the deployment by which this host is judged, with its name: the server, or what takes part in its cluster."""
+        kinds = ("vllm",) if self.asked.is_head else ("ray", "vllm")
+        names = [str(self.asked.names[kind]) for kind in kinds]
+        for name in names:
+            found = self.container(name) or self.unit(f"{name}.service")
+            if found:
+                return name, found
+        return names[-1], None
+
+    @property
+    def word(self) -> Mapping[str, Any]:
+        """What the probe said of that program at its last look; nothing where that is too old, or there is no probe."""
+        name, _found = self.program
+        suffix = str(self.asked.names.get("suffix") or "")
+        said = (self.live.get("probe") or {}).get(name.removesuffix(suffix) if suffix else name) or {}
+        return said if said and said["age"] <= PROBE_SECONDS else {}
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of ``STATES``, the line of the probe or of an error about it, and for how many seconds its program runs; None is unknown."""
+
+    code: str
+    said: str = ""
+    seconds: float | None = None
+
+    @property
+    def grade(self) -> str:
+        return STATES[self.code]
+
+
+def looked_at(asked: Asked, facts: Mapping[str, Any], said: str) -> Looked:
+    """A host of whose answer something can be made; facts in which nothing is where it should be are none, and ``said`` tells so."""
+    looked = Looked(asked, facts, said)
+    if not facts:
+        return looked
+    try:
+        # What rows and checks touch first.
+        sizes = [int(disk["total_bytes"]) for disk in looked.live["disks"] if str(disk["mount"])]
+        names = [each["name"] for each in [*looked.live["units"], *(looked.live["containers"] or ())] if each["state"]]
+        read = (state_of(looked), figures_of(looked), gpu_errors(looked), ranks_of(looked), sizes, names)
+        usable = len(read) > 0 and isinstance(looked.facts.get("llm_host"), Mapping)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        usable = False
+    return looked if usable else Looked(asked, {}, said or "garbage")
+
+
+def not_seen(looked: Looked) -> str:
+    """Why nothing is known of a host: ``silent``, ``garbage``, or empty."""
+    if looked.answered:
+        return ""
+    return "garbage" if looked.said == "garbage" else "silent"
+
+
+def state_of(looked: Looked) -> State:
+    """The state of what a host does for its deployment."""
+    if code := not_seen(looked):
+        return State(code, looked.said if code == "silent" else "")
+    if not looked.asked.deployment:
+        return State("idle")
+    _name, program = looked.program
+    if program is None:
+        return State("engine_silent" if looked.live["containers"] is None else "absent")
+    started = program.get("started")
+    seconds = float(looked.live["now"]) - float(started) if started else None
+    if program["state"] == "restarting":
+        return State("crashing", "", None)
+    if program["state"] not in ("running", "active"):
+        status = program.get("exit_code")
+        return State("stopped", "" if status is None else f"exit {status}", None)
+    word = looked.word
+    if not word or word["kind"] not in STATES:
+        return State("unproved", str(word.get("said") or ""), seconds)
+    return State(str(word["kind"]), str(word.get("said") or ""), seconds)
+
+
+def last_token(looked: Looked) -> float | None:
+    """Seconds since the engine's last token that somebody knows of; None where nobody knows one."""
+    word = looked.word if looked.answered and looked.asked.is_head else {}
+    if not word:
+        return None
+    if word["kind"] in ANSWERS:
+        return float(word["age"])
+    if word["kind"] == "failed" and word.get("served"):
+        return float(word["age"]) + float(word.get("silence") or 0)
+    return None
+
+
+def figures_of(looked: Looked) -> Mapping[str, float]:
+    """What the engine counts; nothing where it does not answer."""
+    return ((looked.live.get("server") or {}).get("figures") or {}) if looked.answered else {}
+
+
+def ranks_of(looked: Looked) -> list[int] | None:
+    """The ranks on a host where its program says them; None where only Ray knows."""
+    if not looked.answered or not looked.asked.deployment:
+        return None
+    server = looked.container(str(looked.asked.names["vllm"])) or {}
+    told = server.get("arguments") or {}
+    if len(looked.asked.members) == 1:
+        return list(range(len(looked.gpus))) if looked.program[1] else []
+    if "node-rank" in told and str(told.get("nnodes") or "").isdigit():
+        sizes = [int(told.get(name) or 1) for name in ("tensor-parallel-size", "pipeline-parallel-size")]
+        each = sizes[0] * sizes[1] // int(told["nnodes"])
+        first = int(told["node-rank"]) * each
+        return list(range(first, first + each))
+    return None
+
+
+def gpu_errors(looked: Looked) -> int | None:
+    """Errors that the cards and their driver know of since the boot; None where nobody tells."""
+    if not looked.answered or not looked.gpus:
+        return None
+    counts = [((gpu.get("ecc") or {}).get("volatile") or {}).get("uncorrected") for gpu in looked.gpus]
+    logged = looked.live.get("xids")
+    if logged is None and all(count is None for count in counts):
+        return None
+    return sum(count or 0 for count in counts) + len(logged or ())
+
+
+def machines_once(hosts: Sequence[Looked], key: Callable[[Looked], str]) -> list[Looked]:
+    """Of the names of a machine the first that answered."""
+    found: dict[str, Looked] = {}
+    for looked in hosts:
+        if looked.answered:
+            found.setdefault(key(looked), looked)
+    return list(found.values())
