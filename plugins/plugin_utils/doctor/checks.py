@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.finding import Finding, Findings, Question
+from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.finding import NO_ANSWER, Finding, Findings, Question
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS, days_left
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failures import ROOT, SYMPTOM
@@ -51,14 +51,11 @@ XIDS_OF_HARDWARE = frozenset((48, 62, 64, 74, 79, 94, 95, 119, 120, 140))
 HELD_SECONDS = 2 * 3600
 
 
-NO_ANSWER = {"silent": "host_silent", "garbage": "host_garbage"}
-
-
 def answers(asked: Question) -> Findings:
     """Hosts that do not answer, or with nothing that can be read."""
     for looked in asked.hosts:
         if code := not_seen(looked):
-            yield asked.finding(NO_ANSWER[code], UNKNOWN, [looked.asked.host], looked.said, blind=True)
+            yield asked.finding(NO_ANSWER[code], UNKNOWN, [looked.asked.host], looked.said)
 
 
 # Said in other words below.

@@ -45,7 +45,8 @@ def _power(gpu: Mapping[str, Any]) -> str | None:
 
 
 def _ecc(gpu: Mapping[str, Any]) -> str | None:
-    return {True: "on", False: "off"}.get((gpu.get("ecc") or {}).get("enabled"))
+    enabled = (gpu.get("ecc") or {}).get("enabled")
+    return None if enabled is None else "on" if enabled else "off"
 
 
 def _interface(looked: Looked) -> Mapping[str, Any]:

@@ -157,8 +157,8 @@ def state_of(looked: Looked) -> State:
     if program["state"] == "restarting":
         return State("crashing", "", None)
     if program["state"] not in ("running", "active"):
-        code = program.get("exit_code")
-        return State("stopped", "" if code is None else f"exit {code}", None)
+        exit_code = program.get("exit_code")
+        return State("stopped", "" if exit_code is None else f"exit {exit_code}", None)
     word = looked.word
     if not word or word["kind"] not in STATES:
         return State("unproved", str(word.get("said") or ""), seconds)
