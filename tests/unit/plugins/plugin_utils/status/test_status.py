@@ -182,7 +182,7 @@ def test_the_table_and_the_page_say_the_same_in_both_languages() -> None:
         *(False, "2026-09-21T14:13:20Z", "serving"),
     )
     english = status_lines(document, "en", "status.html")
-    assert english[0].startswith("All 1 deployments serve. No answer from gpu03")
+    assert english[0].startswith("All deployments serve (1). No answer from gpu03")
     row = next(line for line in english if line.startswith("gpu01"))
     for said in ("14.0/16 GiB", "41 °C", "head", "serving", "4 s", "34 %"):
         assert said in row, row
