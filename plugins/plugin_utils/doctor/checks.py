@@ -35,7 +35,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import
 # So many starts in a row without a token are a loop, as the probe counts them (roles/vllm/files/llm-probe.py).
 LOOP_STARTS = 3
 # Tokens that did not move for so long, while requests are computed, will not move by themselves.
-HUNG_SECONDS = 15
+HUNG_SECONDS = 20
 # A replica is slow where a token takes it so many times as long as its twins, over at least so many tokens.
 SLOW_FACTOR, SLOW_TOKENS = 1.5, 200
 # Days after which a disk is full that are worth a warning, and an error.
@@ -178,6 +178,8 @@ def networks(asked: Question) -> Findings:
             told = {**(container.get("environment") or {}), **(container.get("arguments") or {})}
             address = told.get("node-ip-address") or told.get("VLLM_HOST_IP")
             interface = str(told.get("NCCL_SOCKET_IFNAME") or "").lstrip("=")
+            # A list, or all but some, is somebody's own setting (vllm_environment).
+            interface = "" if {",", "^"}.intersection(interface) else interface
             wrong = (address and address != agreed["address"]) or (interface and interface != agreed["interface"])
             if container.get("state") == "running" and wrong:
                 values = {"found": f"{address or '?'} ({interface or '?'})", "name": container["name"]}
