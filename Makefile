@@ -46,7 +46,7 @@ define lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo demo-down controller-kit test test-all lint format sanity unit unit-all unit-next molecule build bench-planner bench-verdicts bench-diagnosis bench-inspect bench-gateway bench-scale bench-status bench-first-hour check-wheels changelog lock clean
+.PHONY: help env demo demo-down controller-kit test test-all lint format sanity unit unit-all unit-next molecule build bench-planner bench-verdicts bench-requests bench-diagnosis bench-inspect bench-gateway bench-scale bench-first-hour check-wheels changelog lock clean bench-status bench-hosts
 
 help:
 	@echo "baremetal.llm: from bare GPU hosts to a served language model"
@@ -110,6 +110,9 @@ bench-planner: $(VENV)/.made ## the planner's predictions against what real engi
 bench-verdicts: $(VENV)/.made ## the planner against what vLLM releases themselves say of options
 	@$(RUN) PYTHONPATH=.collections:. python benchmarks/verdicts.py $(ARGS)
 
+bench-requests: $(VENV)/.made ## random starts and plans: whether remedies start, and whether contexts are the longest
+	@$(RUN) PYTHONPATH=.collections:. python benchmarks/requests.py $(ARGS)
+
 bench-diagnosis: $(VENV)/.made ## which error texts of vLLM releases an entry of the diagnosis recognises (fetches 2.3 GB of wheels)
 	@$(RUN) PYTHONPATH=.collections:. python benchmarks/diagnosis.py $(ARGS)
 
@@ -124,6 +127,8 @@ bench-scale: $(VENV)/.made ## what site.yml costs the controller on 1, 4, 16 and
 
 bench-status: $(VENV)/.made ## what status.yml and doctor.yml take with 100 hosts that are stood in for
 	@$(RUN) PYTHONPATH=.collections:. python benchmarks/status.py $(ARGS)
+bench-hosts: $(VENV)/.made ## 500 hosts that are not fresh x what is asked: nothing stopped, removed or left invalid
+	@$(RUN) python benchmarks/hosts.py $(ARGS)
 
 bench-first-hour: $(VENV)/.made ## the first screen of README.md in a clean clone: commands, files, seconds (on the demo's hosts)
 	@$(RUN) python benchmarks/first_hour.py $(ARGS)

@@ -27,7 +27,8 @@ WORD = re.compile(r"\w+")
 PARTS = ("text_config", "llm_config", "language_config")
 KEYS = frozenset(
     WORD.findall("""
-    add_bias_linear add_qkv_bias alibi architectures attention_bias attention_head_size attn_logit_softcapping bias d_model
+    add_bias_linear add_qkv_bias alibi architectures attention_bias attention_head_size attn_logit_softcapping auto_map bias d_model
+    decoder_attention_heads decoder_ffn_dim decoder_layers encoder_ffn_dim encoder_layers id2label max_target_positions num_labels num_mel_bins
     decoder_sparse_step dtype enable_bias enable_moe_block expert_intermediate_size experts_per_token ffn_dim ffn_hidden_size first_k_dense_replace
     full_attention_interval global_head_dim head_dim hidden_size index_head_dim index_n_heads interleave_moe_layer_step intermediate_size
     intermediate_size_mlp kv_channels kv_lora_rank layer_types linear_conv_kernel_dim linear_key_head_dim linear_num_key_heads
@@ -44,8 +45,9 @@ KEYS = frozenset(
 VISION_PART = "vision_config"
 VISION_KEYS = frozenset(
     WORD.findall("""
-    deepstack_visual_indexes depth embed_dim hidden_size intermediate_size mlp_ratio num_hidden_layers num_position_embeddings out_hidden_size
-    patch_size position_embedding_size spatial_merge_size temporal_patch_size
+    deepstack_visual_indexes depth embed_dim hidden_size image_size intermediate_size max_num_tiles mlp_ratio num_global_layers num_hidden_layers
+    num_position_embeddings out_hidden_size patch_size position_embedding_size projector_input_dim projector_output_dim spatial_merge_size
+    temporal_patch_size vision_output_dim
     """)
 )
 QUANTIZATION_PARTS = ("quantization_config", "compression_config")

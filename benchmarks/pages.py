@@ -237,7 +237,9 @@ def generations_table() -> str:
         spans = ", ".join(_spans(served)) or "none: build one"
         cudas = [RELEASES[version].cuda for version in served]
         before = [
-            one for one in served if choose_engine(resolve_release(one), {}, [Gpu("any", 1, capability)], {}) == "V0"
+            one
+            for one in served
+            if choose_engine(resolve_release(one), {}, [Gpu("any", 1, capability)], {}, "") == "V0"
         ]
         lines.append(
             f"| {name} | {card.last_branch or 'the newest'} | {'12.9' if capability < (7, 5) else 'the newest'} | {spans} "
@@ -289,7 +291,7 @@ def attention_table() -> str:
 
 def _attention(version: str, capability: tuple[int, int]) -> tuple[str, ...]:
     release = resolve_release(version)
-    engine = choose_engine(release, {}, [Gpu("any", 1, capability)], {})
+    engine = choose_engine(release, {}, [Gpu("any", 1, capability)], {}, "")
     tried, latent = (backends(engine, kind, release.key, capability) for kind in ("gqa", "mla"))
     mla = ", ".join(one.name for one in latent)
     if not mla:

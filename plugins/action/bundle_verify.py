@@ -19,6 +19,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.faults import describe_faults, fault_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import hold, load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.models import incomplete_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.signature import require_trusted
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import SERVICE_GROUPS
@@ -77,7 +78,8 @@ class ActionModule(ActionBase):
             found = self._verify(bundle.folder, options)
             for name in ("files", "bytes", "read_bytes"):
                 result[name] += found[name]
-            wrong = describe_faults(os.path.abspath(bundle.folder), found["faults"], options["language"])
+            wrong = self._models(bundle.folder, options["language"]) if not found["faults"] else ""
+            wrong = wrong or describe_faults(os.path.abspath(bundle.folder), found["faults"], options["language"])
             if wrong:
                 result.update(failed=True, msg=wrong, faults=found["faults"])
                 break
@@ -94,6 +96,11 @@ class ActionModule(ActionBase):
         code = "bundle_manifest_signed" if signer else "bundle_manifest_sha256"
         display.display(message(code, lang, bundle=bundle.folder, sha256=digest, signer=signer))
         return digest
+
+    @staticmethod
+    def _models(bundle: str, lang: str) -> str:
+        """What is wrong with models whose files are as the manifest says: who made the bundle may have had no whole ones."""
+        return "\n".join(reason(error, lang) for error in incomplete_models(bundle, load_records(bundle, lang)))
 
     def _verify(self, bundle: str, options: Mapping[str, Any]) -> dict[str, Any]:
         lang = options["language"]

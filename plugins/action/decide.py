@@ -37,7 +37,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide im
     Readers,
     decide,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import alias_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import (
+    OWN_KEY,
+    PASSWORD,
+    REPLICA_KEY,
+    SESSION_KEY,
+    WEB_UI_KEY,
+    alias_hosts,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import (
     Agreement,
     Secret,
@@ -47,23 +54,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets i
     secrets_of_run,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import (
-    OWN_KEY,
-    REPLICA_KEY,
-    ControllerSecrets,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import ControllerSecrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import (
     Gateways,
     Secrets,
     decide_gateways,
     served_name,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import (
-    GROUP,
-    PASSWORD,
-    SESSION_KEY,
-    WEB_UI_KEY,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP, sso_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
@@ -290,14 +288,18 @@ class ActionModule(ActionBase):
         looked_at = any("llm_records" in (fleet[host].get("ansible_facts") or {}) for host in clients)
         write = write_private if looked_at and not self._task.check_mode else None
         now = datetime.datetime.now(datetime.UTC)
-        store = ControllerSecrets(folder, fleet, self._loader.path_dwim, write, now, question.language)
+        renew = str(fleet["localhost"]["llm_rotate_secrets"]) == "authority"
+        store = ControllerSecrets(folder, fleet, self._loader.path_dwim, write, now, question.language, renew)
         replica_key, own_key = (functools.partial(store.secret, name) for name in (REPLICA_KEY, OWN_KEY))
 
         def web_ui(host: str) -> dict[str, str]:
             """The secrets of the web page. The password of its first account is made as well, and told to nobody."""
             if fleet[host].get(PASSWORD) is None:
                 store.secret(PASSWORD)
-            return {name: store.secret(name) for name in (WEB_UI_KEY, SESSION_KEY)}
+            own = {name: store.secret(name) for name in (WEB_UI_KEY, SESSION_KEY)}
+            # Of what people thought of the decision holds a digest that nobody can look for without this page's own secret.
+            said = {name: f"{own[SESSION_KEY]}{fleet[host].get(name) or ''}" for name in sso_secrets(fleet[host])}
+            return {**own, **said, **store.sso_authority(host)}
 
         addresses = {host: str(section.get("address") or "") for host, section in decided["hosts"].items()}
         return decide_gateways(

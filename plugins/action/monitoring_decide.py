@@ -25,13 +25,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes i
     variables_of,
     whole_run,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import alias_hosts, names_on
-from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import (
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import (
     GRAFANA_PASSWORD,
     JOURNAL,
-    ControllerSecrets,
+    alias_hosts,
+    names_on,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import ControllerSecrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
@@ -189,9 +190,10 @@ class ActionModule(ActionBase):
     def _store(self, fleet: Fleet) -> ControllerSecrets:
         """What the controller keeps. Check mode writes nothing."""
         write = None if self._task.check_mode else write_private
-        return ControllerSecrets(
-            self._secrets(fleet), fleet, self._loader.path_dwim, write, datetime.datetime.now(datetime.UTC)
-        )
+        controller = fleet["localhost"]
+        lang, renew = language(controller["llm_language"]), str(controller["llm_rotate_secrets"]) == "authority"
+        now = datetime.datetime.now(datetime.UTC)
+        return ControllerSecrets(self._secrets(fleet), fleet, self._loader.path_dwim, write, now, lang, renew)
 
     def _figures(
         self,
@@ -223,7 +225,10 @@ class ActionModule(ActionBase):
 
     def _certificates(self, fleet: Fleet) -> Callable[[str, Sequence[str]], Mapping[str, Any]]:
         """What makes the certificates of journals on the controller, or finds those that were made."""
-        return partial(self._store(fleet).signed, JOURNAL)
+        store = self._store(fleet)
+        if refused := store.authority_problems(JOURNAL):
+            raise AnsibleActionFail(render(refused, store.lang))
+        return partial(store.signed, JOURNAL)
 
     def _text(self, path: str) -> str:
         """The content of a file of rules, looked for where ansible.builtin.copy looks for it."""

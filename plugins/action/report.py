@@ -12,7 +12,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import KEYS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import key_file, secret_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import gpu_exporters, groups
@@ -94,7 +94,7 @@ class ActionModule(ActionBase):
         for host, section in sorted(gateways.items()):
             if "_gateway_answered" in fleet[host] and section["models"]:
                 names = [model["name"] for model in section["models"]]
-                path = os.path.join(folder, f"{KEYS}{section['keys'][0]['name']}") if section["keys"] else ""
+                path = os.path.join(folder, key_file(section["keys"][0]["name"])) if section["keys"] else ""
                 key = {"key_file": path} if os.path.isfile(path) else {"key_variable": "gateway_keys"} if path else {}
                 kind = next(iter(kinds.values()), "chat")
                 found.append(Address(section["url"], names, root=str(section["certificate"]["root"]), kind=kind, **key))
@@ -105,7 +105,7 @@ class ActionModule(ActionBase):
             serving = head.get("llm_serving")
             if serving and kinds.get(name):
                 said = head.get("vllm_api_key") is not None
-                path = os.path.join(folder, f"{name}_api_key")
+                path = os.path.join(folder, secret_file(name, "api_key"))
                 key = {"key_variable": "vllm_api_key"} if said else {"key_file": path} if os.path.isfile(path) else {}
                 found.append(Address(str(serving["url"]), [str(serving["model"])], kind=kinds[name], **key))
         return found

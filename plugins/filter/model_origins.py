@@ -37,7 +37,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    By model C(how) (V(bundle), V(hub), V(program), V(there)), its C(folder) on the host, the C(source) of a program, and whether it has C(weights).
+    By model C(how) (V(bundle), V(hub), V(program), V(there)), its C(folder) on the host, the C(source) of a program, and whether it has to have
+    C(weights) and a C(tokenizer).
   type: list
   elements: dict
 """

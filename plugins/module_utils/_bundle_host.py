@@ -14,6 +14,7 @@ import shutil
 import tarfile
 from typing import Any, Iterable, Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, is_right, sha256_of, stamp
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 from ansible_collections.baremetal.llm.plugins.module_utils._download import PART
@@ -129,7 +130,8 @@ def look(
     incoming, taken = os.path.join(dest, INCOMING), []
     if missing and not check_mode:
         os.makedirs(incoming, mode=0o700, exist_ok=True)
-        os.chown(incoming, int(os.environ.get("SUDO_UID", "-1")), -1)
+        with _own_files.opened(incoming) as folder:  # through no link of others
+            os.chown("/proc/self/fd/{0}".format(folder), int(os.environ.get("SUDO_UID", "-1")), -1)
         taken = take_over(dest, missing, state)
         if taken:
             write_state(dest, state)

@@ -47,6 +47,14 @@ OWN_DRIVER: tuple[tuple[tuple[int, int], str], ...] = (
     ((13, 1), "590.44.01"),
 )
 
+# Images made from NVIDIA's bring the driver's libraries of their own CUDA (forward compatibility). The container toolkit and vLLM's images
+# prefer them to those of an older driver, and only the cards of data centres run them; others end with error 804.
+# https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html; issues 5283 and 5510 of vllm-project/vllm.
+# A card is one of data centres by these words of its name; without a name by a capability that no other card has.
+_OTHER_CARDS = re.compile(r"geforce|quadro|titan|\brtx\b|\bgtx\b", re.I)
+_DATA_CENTRE_CARDS = re.compile(r"tesla|\b(?:[ABHLPTV]\d{1,3}[GLS]?|G[BH]\d{3})\b", re.I)
+_DATA_CENTRE_ONLY = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0), (10, 3))
+
 # Without code for a GPU in these libraries, nothing runs on it. The others hold kernels that vLLM goes without.
 NEEDED = ("vllm", "torch")
 
@@ -59,6 +67,13 @@ def capability(text: object) -> tuple[int, int]:
     if not found:
         raise ValueError("{0!r} is no compute capability such as 7.0".format(text))
     return int(found.group(1)), int(found.group(2))
+
+
+def is_data_centre(name: str, gpu: tuple[int, int]) -> bool:
+    """Whether a card of this name and compute capability is one of data centres, which run libraries of a newer CUDA than their driver."""
+    if not name:
+        return gpu in _DATA_CENTRE_ONLY
+    return bool(_DATA_CENTRE_CARDS.search(name)) and not _OTHER_CARDS.search(name)
 
 
 def runs(architecture: str, gpu: tuple[int, int]) -> bool:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._model_check import model_problems
+
 # Folders in which people keep models. Only what is below them is looked at, and what belongs to other file systems as well.
 PLACES = (
     *("/data", "/models", "/model", "/mnt", "/srv", "/opt", "/nvme", "/raid", "/home", "/root"),
@@ -60,7 +62,7 @@ def reached(addresses: Iterable[str], seconds: float = CONNECT_SECONDS) -> list[
 
 def weights(places: Iterable[str] = PLACES, seconds: float = SEARCH_SECONDS) -> dict[str, Any]:
     """The models below some folders: ``models``, each with ``path``, ``name`` (as far as the path tells), ``bytes`` and ``format`` (safetensors,
-    pytorch or gguf), and ``complete``, whether all was searched."""
+    pytorch or gguf) and ``whole``, whether its files say that none is missing or cut off, and ``complete``, whether all was searched."""
     deadline = time.monotonic() + seconds
     models: dict[str, dict[str, Any]] = {}
     for place in places:
@@ -111,15 +113,23 @@ def _models_in(folder: str, files: list[str]) -> Iterator[dict[str, Any]]:
     for name in files:
         if name.endswith(".gguf") and not re.search(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", name):
             path = os.path.join(folder, name)
-            yield {"path": path, "name": name[: -len(".gguf")], "bytes": _size([path]), "format": "gguf"}
+            about = {"path": path, "name": name[: -len(".gguf")], "bytes": _size([path]), "format": "gguf"}
+            yield {**about, "whole": not model_problems(folder, _parts(name, files))}
     if "config.json" not in files:
         return
     for ending, kind in ((".safetensors", "safetensors"), (".bin", "pytorch")):
         paths = [os.path.join(folder, name) for name in files if name.endswith(ending)]
         # Small ones are adapters and states of something else.
         if paths and _size(paths) > 1 << 20:
-            yield {"path": folder, "name": _name(folder), "bytes": _size(paths), "format": kind}
+            # Pointers, missing shards and files that are cut off look like a model by their names.
+            whole = not model_problems(folder, files)
+            yield {"path": folder, "name": _name(folder), "bytes": _size(paths), "format": kind, "whole": whole}
             return
+
+
+def _parts(name: str, files: list[str]) -> list[str]:
+    """The parts of a model that may be split: x-00001-of-00002.gguf."""
+    return [one for one in files if (one[:-20], one[-14:]) == (name[:-20], name[-14:])]
 
 
 def _name(folder: str) -> str:

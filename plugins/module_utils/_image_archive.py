@@ -369,8 +369,15 @@ def _image(said: _Description, layers: Mapping[str, _Layer], links: Mapping[str,
     return {
         "references": said.references,
         "id": "sha256:" + digest.group(0) if digest else said.config_name,
+        **_platform(said.config),
         **describe(files, environment),
     }
+
+
+def _platform(config: Mapping[str, Any]) -> dict[str, str]:
+    """For which machines an image is made, as in linux/amd64; nothing where it does not say."""
+    system, machine = config.get("os"), config.get("architecture")
+    return {"platform": "{0}/{1}".format(system, machine)} if system and machine else {}
 
 
 def _apply(layer: _Layer, files: dict[str, dict[str, Fact]]) -> None:

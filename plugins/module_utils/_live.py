@@ -186,7 +186,7 @@ def server_url(suffix: str, containers: Sequence[Mapping[str, Any]], port: int) 
     if said:
         return said.group(1)
     name = "{0}vllm{1}".format(OURS, suffix)
-    told = next((each["arguments"] for each in containers if each["name"] == name), {})
+    told: dict[str, Any] = next((each["arguments"] for each in containers if each["name"] == name), {})
     host = told.get("host") or "127.0.0.1"
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return "http://{0}:{1}".format("[{0}]".format(host) if ":" in host else host, told.get("port") or port)

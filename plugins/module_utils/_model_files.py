@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Iterable, Mapping, Sequence
@@ -23,23 +21,13 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import 
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
 from ansible_collections.baremetal.llm.plugins.module_utils._download import DownloadError, download
+from ansible_collections.baremetal.llm.plugins.module_utils._model_check import WEIGHTS, is_part, require_model
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state
 
 PARALLEL = 4
 # Another host answers at once or not at all: the hub is there, too.
 ATTEMPTS_AT_A_HOST = 2
 REACH_SECONDS = 5
-WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt", ".pth")
-# One of these says what the weights are; the last one that of an adapter.
-CONFIGS = ("config.json", "params.json", "adapter_config.json")
-INDEX = ".safetensors.index.json"
-# https://huggingface.co/docs/safetensors/index#format; the largest header is set by its reader.
-_LARGEST_HEADER = 100_000_000
-_GGUF = b"GGUF"
-
-
-class ModelError(CodedError):
-    """A model that cannot be used."""
 
 
 def fetch(
@@ -96,53 +84,6 @@ def is_reached(url: str) -> bool:
     return True
 
 
-def model_problems(folder: str, names: Iterable[str], weights: bool = True) -> list[dict[str, Any]]:
-    """What is wrong with the files of a model as far as they tell themselves: weights that the index names and that are not there, files
-    that are shorter or longer than they say, and, where there have to be `weights`, that there are none. Coded messages."""
-    found: list[dict[str, Any]] = []
-    there = set(names)
-    for name in sorted(there):
-        full = os.path.join(folder, name)
-        if name.endswith(INDEX):
-            found += _index_problems(full, name, there)
-        elif name.endswith(".safetensors"):
-            found += _safetensors_problems(full, name)
-        elif name.endswith(".gguf"):
-            with open(full, "rb") as stream:
-                found += [] if stream.read(4) == _GGUF else [coded("model_no_gguf", path=name)]
-    if weights and not any(name.endswith(WEIGHTS) for name in there):
-        found.append(coded("model_no_weights", path=folder))
-    elif weights and there.isdisjoint(CONFIGS) and not any(name.endswith(".gguf") for name in there):
-        found.append(coded("model_no_config", path=folder))
-    return found
-
-
-def _index_problems(full: str, name: str, there: set[str]) -> list[dict[str, Any]]:
-    try:
-        with open(full, encoding="utf-8") as stream:
-            named = {str(one) for one in json.load(stream)["weight_map"].values()}
-    except (ValueError, KeyError, AttributeError, TypeError):
-        return [coded("online_index", path=name)]
-    folder = os.path.dirname(name)
-    lacking = sorted(one for one in named if os.path.join(folder, one) not in there)
-    return [coded("online_shards", path=name, files=", ".join(lacking))] if lacking else []
-
-
-def _safetensors_problems(full: str, name: str) -> list[dict[str, Any]]:
-    size = os.path.getsize(full)
-    try:
-        with open(full, "rb") as stream:
-            [length] = struct.unpack("<Q", stream.read(8))
-            if length > min(_LARGEST_HEADER, size):
-                raise ValueError(length)
-            header = json.loads(stream.read(length))
-            end = max((entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"), default=0)
-    except (ValueError, KeyError, TypeError, AttributeError, struct.error):
-        return [coded("model_no_safetensors", path=name)]
-    wanted = 8 + length + end
-    return [] if wanted == size else [coded("model_cut_off", path=name, found=size, wanted=wanted)]
-
-
 def listed(folder: str) -> list[str]:
     """The files of a model in a folder, links to files included, without what is hidden; paths below the folder."""
     found = []
@@ -163,13 +104,9 @@ def hashed(folder: str, names: Iterable[str], known: Mapping[str, Any]) -> dict[
     return found
 
 
-# What a model is made of; the rest of a repository is for people.
-_MATTERS = (*WEIGHTS, ".json", ".jinja", ".model", ".txt", ".tiktoken", ".py")
-
-
 def matters(names: Iterable[str]) -> list[str]:
     """Of a model's files those that serve it."""
-    return [name for name in names if name.endswith(_MATTERS)]
+    return [name for name in names if is_part(name)]
 
 
 def pull_command(source: str, folder: str, wanted: Sequence[str]) -> list[str]:
@@ -182,12 +119,10 @@ def pull_command(source: str, folder: str, wanted: Sequence[str]) -> list[str]:
     return ["rclone", "copy", "--copy-links", "--filter", "- .*", "--filter", "- .*/**", *filters, "--", source, folder]
 
 
-def take_pulled(dest: str, folder: str, arrived: str, source: str) -> list[str]:
+def take_pulled(dest: str, folder: str, arrived: str, source: str, tokenizer: bool = False) -> list[str]:
     """Check what a program has copied, note its SHA-256, and give it its place below `dest`. ModelError if it is no whole model."""
     names = matters(listed(arrived))
-    problems = model_problems(arrived, names)
-    if problems:
-        raise ModelError("model_not_whole", path=source, problems=problems)
+    require_model(arrived, names, True, tokenizer, source, said=source)
     state = read_state(dest)
     for name in names:
         full = os.path.join(arrived, name)

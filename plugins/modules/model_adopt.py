@@ -9,8 +9,8 @@ module: model_adopt
 short_description: Take a model as it lies on a host
 version_added: 0.1.0
 description:
-  - Reads a model in a folder of the host once, checks that it is whole - every file that the index names, every safetensors file as long as its
-    header says - and notes the SHA-256 of each file in O(notes). A file is read again only if its size or time has changed.
+  - Reads a model in a folder of the host once, checks that it is whole - no file is missing, cut off, unfinished, or a pointer or
+    a web page instead of the file - and notes the SHA-256 of each file in O(notes). A file is read again only if its size or time has changed.
   - Nothing in the folder is changed, copied or removed. It may be a network file system.
 options:
   path:
@@ -25,6 +25,10 @@ options:
     description: Whether it has to have weights. A tokenizer has none.
     type: bool
     default: true
+  tokenizer:
+    description: Whether it has to have a tokenizer of its own.
+    type: bool
+    default: false
   content:
     description: Read every file again. One whose content changed although nobody wrote to it is refused.
     type: bool
@@ -75,8 +79,9 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils._coded import failure
-from ansible_collections.baremetal.llm.plugins.module_utils._model_files import hashed, listed, matters, model_problems
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, failure
+from ansible_collections.baremetal.llm.plugins.module_utils._model_check import require_model
+from ansible_collections.baremetal.llm.plugins.module_utils._model_files import hashed, listed, matters
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import write_json, yield_to_others
 
 
@@ -96,6 +101,7 @@ def main() -> None:
             "path": {"type": "path", "required": True},
             "notes": {"type": "path", "required": True},
             "weights": {"type": "bool", "default": True},
+            "tokenizer": {"type": "bool", "default": False},
             "content": {"type": "bool", "default": False},
             "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
         },
@@ -108,9 +114,7 @@ def main() -> None:
         (path, matters(listed(path))) if os.path.isdir(path) else (os.path.dirname(path), [os.path.basename(path)])
     )
     try:
-        problems = model_problems(folder, names, module.params["weights"])
-        if problems:
-            module.fail_json(**failure("model_not_whole", path=path, problems=problems))
+        require_model(folder, names, module.params["weights"], module.params["tokenizer"], said=path)
         if module.check_mode:
             module.exit_json(changed=False, digest="", files=len(names))
         known = read_notes(notes)
@@ -129,6 +133,8 @@ def main() -> None:
         if changed:
             os.makedirs(os.path.dirname(notes), mode=0o755, exist_ok=True)
             write_json(notes, {**known, path: found})
+    except CodedError as error:
+        module.fail_json(**failure(error.code, **error.values))
     except OSError as error:
         module.fail_json(**failure("as_given", reason=error))
     listing = json.dumps([[name, one["sha256"]] for name, one in sorted(found.items())])

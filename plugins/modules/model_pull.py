@@ -9,8 +9,9 @@ module: model_pull
 short_description: Let a host copy a model from an rsync server, or from what rclone reads
 version_added: 0.1.0
 description:
-  - Lets rsync or rclone of the host copy a model. What arrives has to be whole - every file that the index names, every safetensors file as long as
-    its header says - and its SHA-256 are noted, because nobody has published them. Other hosts get the same files with M(baremetal.llm.model_share).
+  - Lets rsync or rclone of the host copy a model. What arrives has to be whole - no file is missing, cut off, unfinished, or a pointer or
+    a web page instead of the file - and its SHA-256 are noted, because nobody has published them. Other hosts get the same files with
+    M(baremetal.llm.model_share).
   - What has been copied once is not asked for again, as long as nobody touches it.
 options:
   source:
@@ -30,6 +31,10 @@ options:
     type: list
     elements: str
     default: []
+  tokenizer:
+    description: Whether it has to have a tokenizer of its own.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - baremetal.llm.attributes
   - baremetal.llm.language
@@ -83,6 +88,7 @@ def main() -> None:
             "dest": {"type": "path", "required": True},
             "folder": {"type": "str", "required": True},
             "files": {"type": "list", "elements": "str", "default": []},
+            "tokenizer": {"type": "bool", "default": False},
             "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
         },
         supports_check_mode=True,
@@ -104,7 +110,7 @@ def main() -> None:
         if status:
             text = (said or out).strip()[-1000:]
             module.fail_json(**failure("model_program_failed", program=command[0], source=source, said=text))
-        names = take_pulled(dest, folder, arrived, source)
+        names = take_pulled(dest, folder, arrived, source, module.params["tokenizer"])
         shutil.rmtree(arrived)
     except CodedError as error:
         module.fail_json(**failure(error.code, **error.values))

@@ -36,6 +36,8 @@ KNOWN: dict[str, dict[str, Any]] = {
     },
     "ray_head_host": {"type": "str"},
     "ray_environment": {"type": "dict"},
+    "vllm_environment": {"type": "dict"},
+    "web_ui_environment": {"type": "dict"},
     "vllm_model": {"type": "str", "required": True},
     "vllm_version": {"type": "str", "required": True},
     "vllm_image": {"type": "str"},

@@ -9,7 +9,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 PRONOUN = re.compile(r"\b(it|them|its|they|their|those|what|who)\b", re.IGNORECASE)
 # Names begin with these. A verb that is missing may be added.
-VERBS = """add adopt all-reduce alter apply ask begin blacklist break bring build bundle cause change check choose
+VERBS = """accept add adopt all-reduce alter apply ask begin blacklist break bring build bundle cause change check choose
 collect compare complete compress configure connect copy cut damage decide describe downgrade download end expect explain fail
 fetch fill find finish follow forget form freeze gather get give go hand have hold insert install keep kill learn leave
 let limit link list listen load look lose make mark measure mend merge name note plan plant prepare print propose push

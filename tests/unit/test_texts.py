@@ -37,7 +37,9 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/planner/data/releases.py", r"^\n0\.2\.7\|"),
     ("plugins/plugin_utils/planner/data/flavours.py", r"^\n1cat-"),
     ("plugins/plugin_utils/planner/data/registry.py", r"^\n[A-Z]\w+ "),
+    ("plugins/plugin_utils/planner/data/remote_code.py", r"^\naquila -"),
     ("plugins/module_utils/_gpu.py", r"^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
+    ("plugins/module_utils/_gpu.py", r"^GPU is lost$|^Unable to determine|^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
     ("plugins/module_utils/_gpu_generations.py", r"^Ampere or Ada$"),
     ("plugins/plugin_utils/install/packages.py", r"^kylin linux advanced server$"),
     # Files and commands for other programs.
@@ -65,9 +67,14 @@ EXCEPTIONS = (
     # What ssh and sudo print, the beginning of an inventory, and what a person copies into a shell or into Python.
     (
         "plugins/plugin_utils/inventory/discover.py",
-        r"^(host key|identification|could not|missing sudo) |^---\n|^\^\(Task failed: ",
+        r"^(host key|identification|could not|missing sudo|future feature|requires a) |^---\n|^\^\(Task failed: ",
     ),
     ("plugins/plugin_utils/reports/use_it.py", r'^--header |^\[\{"role"'),
+    # What the driver logs, and what nvidia-smi prints of NVLinks.
+    ("plugins/module_utils/_xid.py", r"NVRM|recovery action|required$|^drain and reset$"),
+    ("plugins/module_utils/_accept.py", r"Link \("),
+    # Scopes of OpenID Connect.
+    ("plugins/plugin_utils/gateway/web_ui.py", r"^openid email profile$"),
     # How units begin, and what systemd prints of one that it would not run.
     ("plugins/modules/gather.py", r"^# Made by "),
     ("plugins/modules/files.py", r"^bad unit file setting"),

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility 
     capability,
     code_for,
     held,
+    is_data_centre,
     lowest_driver,
     older,
 )
@@ -19,7 +21,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import image_serves, recommended_release
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import releases
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, releases
+
+# From this release on vLLM's image takes these libraries only if VLLM_ENABLE_CUDA_COMPATIBILITY asks for them (pull request 33992); before, the
+# linker found them first (docker/Dockerfile).
+ASKED_SINCE = "0.17.0"
+
+# What hosts are: README.md, Requirements.
+PLATFORM = "linux/amd64"
 
 
 def image_problems(
@@ -30,13 +39,23 @@ def image_problems(
     where: str = "",
     lang: str = "en",
 ) -> list[dict[str, str]]:
-    """Why this image, as the manifest describes it, cannot serve GPUs of these compute capabilities with this driver.
+    """Why this image, as the manifest describes it, cannot serve these GPUs with this driver.
 
-    Only what is known is checked: an image that nobody looked into passes, and so do GPUs and drivers of which nothing is known.
+    A GPU is {name, compute_capability}, or its compute capability alone. Only what is known is checked: an image that nobody looked into
+    passes, and so do GPUs and drivers of which nothing is known.
     """
+    contents = image.get("contents")
+    platform = (contents.get("platform") if isinstance(contents, Mapping) else None) or PLATFORM
+    if platform != PLATFORM:
+        value = shown(image.get("reference"), lang)
+        return [
+            problem("image_platform", lang, value, where, deployment=deployment, platform=platform, wanted=PLATFORM)
+        ]
     if not image.get("contents") and not image.get("compute_capabilities"):
         return []
-    wanted = _known(gpus)
+    cards = _cards(gpus)
+    wanted = sorted({gpu for _name, gpu in cards})
+    others = sorted({name or "{0}.{1}".format(*gpu) for name, gpu in cards if not is_data_centre(name, gpu)})
     code = held(image)
     if not code:
         return [
@@ -46,7 +65,7 @@ def image_problems(
                 value=shown(image.get("reference"), lang),
                 where=where,
                 deployment=deployment,
-                advice=_advice(wanted, driver, lang),
+                advice=_advice(wanted, driver, lang, bool(others)),
             )
         ]
     found: list[dict[str, str]] = []
@@ -63,11 +82,15 @@ def image_problems(
                     deployment=deployment,
                     capability="{0}.{1}".format(*gpu),
                     holds="; ".join("{0}: {1}".format(name, ", ".join(code[name])) for name in lacking),
-                    advice=_advice(wanted, driver, lang),
+                    advice=_advice(wanted, driver, lang, bool(others)),
                 )
             )
     through_ptx = any("compute" in of_gpu for of_gpu in kinds.values())
-    lowest = lowest_driver(str(image.get("cuda_version") or ""), through_ptx)
+    cuda = str(image.get("cuda_version") or "")
+    lowest, of_cards = lowest_driver(cuda, through_ptx), False
+    own = lowest_driver(forward, True) if others and (forward := _forward_cuda(image)) else None
+    if lowest and own and older(lowest, own):
+        cuda, lowest, of_cards = forward, own, True
     if not found and driver and lowest and older(str(driver), lowest):
         found.append(
             problem(
@@ -76,10 +99,11 @@ def image_problems(
                 value=shown(str(driver), lang),
                 where=where,
                 deployment=deployment,
-                cuda=image.get("cuda_version"),
+                cuda=cuda,
                 lowest=lowest,
+                why=message("image_driver_of_cards", lang, cards=names(others, lang)) if of_cards else "",
                 image=image.get("reference"),
-                advice=_advice(wanted, driver, lang),
+                advice=_advice(wanted, driver, lang, bool(others)),
             )
         )
     return found
@@ -101,7 +125,7 @@ def check_images(
             continue
         gpus: list[Any] = []
         for host in entry["hosts"]:
-            gpus += [gpu.get("compute_capability") for gpu in hosts[host].get("llm_gpus") or []]
+            gpus += hosts[host].get("llm_gpus") or []
         where = message("where_group", lang, group=name)
         found += image_problems(name, image, gpus, planned_driver(hosts[entry["head"]], drivers), where, lang)
     return found
@@ -116,21 +140,44 @@ def planned_driver(variables: Mapping[str, Any], drivers: Sequence[Any]) -> str 
     return said or (known[0] if len(known) == 1 else None)
 
 
-def _known(gpus: Any) -> list[tuple[int, int]]:
-    """The capabilities that can be read. Unknown and malformed ones are reported elsewhere."""
-    known = set()
+def _forward_cuda(image: Mapping[str, Any]) -> str:
+    """The CUDA whose driver libraries an image puts before those of an older driver; empty where it brings none.
+
+    Those made from NVIDIA's images bring the libraries, of the CUDA that NVIDIA_REQUIRE_CUDA asks for, which may be newer than torch's.
+    """
+    version, contents = str(image.get("vllm_version") or ""), image.get("contents")
+    if version and release_key(version) >= release_key(ASKED_SINCE):
+        return ""
+    if not contents:
+        return str(image.get("cuda_version") or "")
+    required = contents.get("driver_requirement") if isinstance(contents, Mapping) else None
+    found = re.search(r"cuda>=(\d+\.\d+)", str(required or ""))
+    return found.group(1) if found else ""
+
+
+def _cards(gpus: Any) -> list[tuple[str, tuple[int, int]]]:
+    """Name and capability of those whose capability can be read. Unknown and malformed ones are reported elsewhere."""
+    known = []
     for gpu in gpus if isinstance(gpus, Iterable) else ():
+        card = gpu if isinstance(gpu, Mapping) else {"compute_capability": gpu}
         try:
-            known.add(capability(gpu))
+            known.append((str(card.get("name") or ""), capability(card.get("compute_capability"))))
         except ValueError:
             continue
-    return sorted(known)
+    return known
 
 
-def _advice(gpus: Sequence[tuple[int, int]], driver: Any, lang: str) -> str:
-    """The release to use instead: the newest one whose official image works, and the one that serves the oldest GPU best."""
+def _advice(gpus: Sequence[tuple[int, int]], driver: Any, lang: str, own_driver: bool) -> str:
+    """The release to use instead: the newest one whose official image works, and the one that serves the oldest GPU best.
+
+    ``own_driver``: whether a GPU needs the driver of the image's own CUDA.
+    """
     serving = [version for version in releases() if all(image_serves(version, gpu) for gpu in gpus)]
-    working = [version for version in serving if not (driver and older(str(driver), RELEASES[version].driver))]
+    lowest = {
+        version: lowest_driver(RELEASES[version].cuda, own_driver and release_key(version) < release_key(ASKED_SINCE))
+        for version in serving
+    }
+    working = [version for version in serving if not (driver and older(str(driver), lowest[version] or ""))]
     if not serving:
         return message("image_advice_none", lang, gpus=names(["{0}.{1}".format(*gpu) for gpu in gpus], lang))
     if not working:

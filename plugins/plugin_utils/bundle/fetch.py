@@ -32,6 +32,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download impo
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import require_room, write_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.models import fetched_problems, local_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import split_source
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import (
@@ -81,6 +82,8 @@ def fetch(
     bundle, mirrors = options["bundle"], options["registry_mirrors"]
     fetching = Fetching(bundle, settings, read_checks(options["checks"], bundle), say, options["language"])
     problems = fetching.ask_all(options["items"], options["update"])
+    local, wrong = _local_artefacts(options["items"])
+    problems += wrong
     references = [str(image["reference"]) for image in options["images"]]
     pulls = images.missing(images.engine(), references) if references else []
     unanswered = unanswered_images(pulls, settings, mirrors, credentials)
@@ -96,12 +99,10 @@ def fetch(
         for reference in unanswered:
             images.pull(client, reference, mirrors, credentials, say, options["language"])
         fetching.bring()
+        fetching.require_models()
         for reference in [each for each in pulls if each not in unanswered]:
             images.pull(client, reference, mirrors, credentials, say, options["language"])
         fetching.write_plan()
-    local = [
-        {**item, "source": str(item["source"]).removeprefix("file://")} for item in options["items"] if _is_local(item)
-    ]
     fetched = [*fetching.lines(), *(f"image {reference}" for reference in pulls)]
     return {"changed": bool(fetched), "fetched": fetched, "artefacts": local + fetching.artefacts()}
 
@@ -126,8 +127,29 @@ def _is_local(item: Mapping[str, Any]) -> bool:
     return split_source(str(item["source"]))[0] in ("", "file")
 
 
+def _local_artefacts(items: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[CodedError]]:
+    """What lies on this machine, models file by file, and why models cannot be taken."""
+    found, problems = [], []
+    for item in items:
+        if not _is_local(item):
+            continue
+        said = {name: value for name, value in item.items() if name in ("path", "kind", "source", "fields")}
+        said["source"] = str(item["source"]).removeprefix("file://")
+        files: Mapping[str, str] = {}
+        if item["kind"] == "model" and os.path.exists(os.path.expanduser(said["source"])):
+            try:
+                files = local_model(item)
+            except CodedError as error:
+                problems.append(error)
+                continue
+        found += [{**said, "path": path, "source": source} for path, source in files.items()] or [said]
+    return found, problems
+
+
 def _key(item: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(item, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    # What a model has to have changes nothing about where it is.
+    asked = {name: value for name, value in item.items() if name != "needs"}
+    return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 class Fetching:
@@ -171,7 +193,7 @@ class Fetching:
         if key not in known:
             self.say(message("bundle_asking", self.lang, source=item["source"]))
             known[key] = {**resolve(item, self.settings), "item": dict(item)}
-        self.plan[key] = known[key]
+        self.plan[key] = {**known[key], "item": dict(item)}
 
     def _compare(self) -> None:
         """See what is lacking."""
@@ -204,6 +226,13 @@ class Fetching:
             raise FetchError("fetch_incomplete", failures="\n".join(failed))
         for one in self.commands:
             self._run(one)
+
+    def require_models(self) -> None:
+        """Refuse models that came and are not whole, all of them at once: a mirror may have web pages or pointers in place of files."""
+        found = fetched_problems(self.bundle, self.plan.values(), lambda file: True)
+        wrong = [reason(error, self.lang) for error in found]
+        if wrong:
+            raise FetchError("fetch_incomplete", failures="\n".join(wrong))
 
     def artefacts(self) -> list[dict[str, Any]]:
         """Each file with what the manifest will say about it."""

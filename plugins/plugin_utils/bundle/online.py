@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -25,19 +24,18 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     Record,
     fingerprint,
     sha256_of,
-    walk,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
-from ansible_collections.baremetal.llm.plugins.module_utils._model_files import INDEX, WEIGHTS
+from ansible_collections.baremetal.llm.plugins.module_utils._model_check import WEIGHTS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import registry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import remote_size
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import PARALLEL, Fetching
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import write_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.models import fetched_problems, local_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import (
     image_items,
     images_beside,
     model_items,
-    needed_model_files,
     split_source,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
@@ -134,8 +132,10 @@ def learn(
         )
     fetching.lacking = [file for file in fetching.lacking if _is_kept(file)]
     fetching.bring()
+    broken = fetched_problems(folder, fetching.plan.values(), _is_kept)
+    if broken:
+        raise OnlineError("online_problems", problems="\n".join(reason(error, lang) for error in broken))
     for one in fetching.plan.values():
-        _require_shards(folder, one["files"])
         one["complete"] = True
     fetching.write_plan()
     records = [
@@ -186,38 +186,22 @@ def _lacking(files: Sequence[Mapping[str, Any]], settings: Settings) -> list[Cod
         return [error for error in pool.map(look, (file for file in files if not _is_kept(file))) if error]
 
 
-def _require_shards(folder: str, files: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse a repository that lacks weights which its index names."""
-    there = {posixpath.basename(str(file["path"])) for file in files}
-    for file in files:
-        if not str(file["path"]).endswith(INDEX):
-            continue
-        try:
-            with open(os.path.join(folder, file["path"]), encoding="utf-8") as stream:
-                named = {str(name) for name in json.load(stream)["weight_map"].values()}
-        except (OSError, ValueError, KeyError, AttributeError) as error:
-            raise OnlineError("online_index", path=file["path"]) from error
-        if named - there:
-            raise OnlineError("online_shards", path=file["path"], files=", ".join(sorted(named - there)))
-
-
 def _local(item: Mapping[str, Any]) -> list[Record]:
     """The records of a model in a folder of the controller, from which it is copied."""
     source = os.path.expanduser(str(item["source"]))
-    below = {name: full for full, name in walk(source)}
-    names = needed_model_files(below, item.get("wanted") or ())
-    if not names:
-        raise OnlineError("source_no_model", source=source, files=", ".join(sorted(below)) or "-")
+    files = local_model(item) if os.path.exists(source) else {}
+    if not files:
+        raise OnlineError("source_no_model", source=source, files="-")
     return [
         {
-            "path": f"{item['path']}/{name}",
+            "path": path,
             "kind": "model",
-            "size": os.path.getsize(below[name]),
-            "sha256": _digest(os.path.realpath(below[name])),
+            "size": os.path.getsize(full),
+            "sha256": _digest(os.path.realpath(full)),
             **item["fields"],
-            "local": os.path.abspath(below[name]),
+            "local": full,
         }
-        for name in names
+        for path, full in files.items()
     ]
 
 

@@ -19,7 +19,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_compr
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import wheels as environments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS, system_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models, needed_parts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install import driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import for_bundle
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
@@ -378,7 +378,12 @@ def model_items(
     there = [(artefact.get("fields") or {}).get("model") for artefact in artefacts if artefact["kind"] == "model"]
     heads, found = list(heads), {}
     patterns = {str(head.get("vllm_model")): list(head.get("models_files") or ()) for head in heads}
-    for model in dict.fromkeys(model for head in heads for model in needed_models(head)):
+    needs: dict[str, dict[str, bool]] = {}
+    for head in heads:
+        for model in needed_models(head):
+            parts = needed_parts(head, model)
+            needs[model] = {part: needed or needs.get(model, {}).get(part, False) for part, needed in parts.items()}
+    for model in needs:
         if posixpath.isabs(model) or model in there:
             continue
         source = str(sources.get(model) or f"{hub}:{model}")
@@ -390,6 +395,7 @@ def model_items(
             "path": "models/" + model.replace("/", "--"),
             "source": source,
             "fields": {"model": model},
+            "needs": needs[model],
             **({"wanted": patterns[model]} if patterns.get(model) else {}),
         }
     return list(found.values())

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.request import OpenerDirector
 
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded
 from ansible_collections.baremetal.llm.plugins.module_utils._download import unprotected, without_password
+from ansible_collections.baremetal.llm.plugins.module_utils._model_check import gaps
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import packages, wheels
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import FetchError, mirrored, remote_size
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import needed_model_files, split_source
@@ -119,6 +121,9 @@ def _model(
     is_gguf = any(name.endswith(".gguf") for name in names)
     if not is_gguf and "config.json" not in names and "params.json" not in names:
         raise SourceError("source_no_model", source=item["source"], files=", ".join(files))
+    lacking = gaps(names)
+    if lacking:
+        raise SourceError("model_not_whole", path=item["source"], problems=lacking, source=coded("model_origin_other"))
     return {
         "files": [{"path": f"{item['path']}/{name}", "auth": hub, **files[name]} for name in names],
         "fields": {"revision": revision, "requested_revision": asked or "", "origin": str(item["source"])},

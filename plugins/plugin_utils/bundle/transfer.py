@@ -28,6 +28,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     sha256_of,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks, write_checks
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import script
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import require_room, write_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME
@@ -36,6 +37,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest impo
     read_manifest,
     records_in,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.models import incomplete_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.signature import require_trusted
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message
@@ -91,6 +93,10 @@ def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dic
         raise Refused("transfer_unsigned", folders=", ".join(folders), plan=PLAN_NAME, manifest=MANIFEST_NAME)
     manifest = require_trusted(home, pinned, signers).content if home else b""
     records = _records_in(home, manifest) if home else script.fetched_records(folders, plan)
+    # What is spread over disks is looked at when it has arrived.
+    broken = [error for folder in folders for error in incomplete_models(folder, records)]
+    if broken:
+        raise Refused("transfer_models", models=[coded(error.code, **error.values) for error in broken])
     seen = read_checks(checks, bundle)
     progress = Progress(
         message("progress_import", lang, folder=bundle), sum(record["size"] for record in records), say, lang

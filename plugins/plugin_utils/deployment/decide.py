@@ -17,8 +17,7 @@ from typing import Any, cast
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container_user import user_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import (
-    DEVICES,
-    device_names,
+    named_devices,
     own_gpus,
     with_own_gpus,
 )
@@ -193,7 +192,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
 def _part_of_gpus(plan: Mapping[str, Any], host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     """What containers call the GPUs of a host that the plan uses, where it leaves out some that are of another kind."""
     places = (plan.get("gpu_places") or {}).get(host)
-    return {DEVICES: device_names(places, list(gpus_of(variables)))} if places else {}
+    return named_devices(places, list(gpus_of(variables))) if places else {}
 
 
 def _of_run(question: DecisionInput) -> list[str]:

@@ -15,12 +15,30 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import names as listed
 
 INDICES, COUNT, SHARE = "llm_gpu_indices", "llm_gpu_count", "vllm_gpu_memory_utilization"
-# What is added to a host's variables: its own GPUs, what containers call them, and the memory that others on the machine leave of each.
-CHOSEN, DEVICES, FREE = "_llm_gpus_chosen", "_llm_devices", "_llm_free_memory_mib"
+# What is added to a host's variables: its own GPUs, what containers call them, their indices, and the memory that others on the machine leave of
+# each.
+CHOSEN, DEVICES, PLACES, FREE = "_llm_gpus_chosen", "_llm_devices", "_llm_device_indices", "_llm_free_memory_mib"
 # How two GPUs are connected, best first after NVLink, as nvidia-smi topo -m says it: SYS is another NUMA node.
 LINKS = {"PIX": 5, "PXB": 4, "PHB": 3, "NODE": 2, "SYS": 1}
 # Shares are decimal fractions.
 _EPSILON = 1e-6
+
+
+# Besides a node of its own for each GPU what CUDA needs: the driver's control device and its unified memory.
+CONTROL_DEVICES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+
+
+def device_files(facts: Mapping[str, Any], cards: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The device files that a container of these cards is given, as the engine takes them; none before the driver shows its own.
+
+    The runtime nvidia lets a container use them behind the engine's back: systemd, which does not know of that, takes the right away when it renews the
+    rules of control groups, as with each daemon-reload (NVIDIA/nvidia-container-toolkit#48). What the engine gave stays. ``facts`` is what gpu_facts found.
+    """
+    nodes = set(facts.get("device_nodes") or ())
+    minors = [card["index"] if card.get("minor") is None else card["minor"] for card in cards if "index" in card]
+    mine = [f"/dev/nvidia{minor}" for minor in minors]
+    # Of the others some come with the first program that asks for them: the unit llm-gpu-devices sees to that.
+    return [f"{node}:{node}" for node in (*mine, *CONTROL_DEVICES)] if mine and nodes.issuperset(mine) else []
 
 
 @dataclass(frozen=True)
@@ -205,7 +223,7 @@ def own_gpus(
         facts = (variables[host].get("ansible_facts") or {}).get("llm_gpu") or {}
         choice = choose(claims, gpus, facts.get("topology"))
         mine = [gpus[place] for place in choice.places[host]]
-        added[host] = {CHOSEN: mine, DEVICES: device_names(choice.places[host], gpus)}
+        added[host] = {CHOSEN: mine, **named_devices(choice.places[host], gpus)}
         free = _left_by_others(host, claims, choice, gpus)
         if free is not None:
             added[host][FREE] = free
@@ -216,12 +234,12 @@ def own_gpus(
     return added, problems
 
 
-def device_names(places: Sequence[int], gpus: Sequence[Mapping[str, Any]]) -> str:
-    """As NVIDIA_VISIBLE_DEVICES takes them: by UUID where the driver tells it, which stays when another card fails, else by index."""
+def named_devices(places: Sequence[int], gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """As NVIDIA_VISIBLE_DEVICES takes them, by UUID where the driver tells it, which stays when another card fails; and by nvidia-smi's index."""
     chosen = [(place, gpus[place]) for place in places]
-    if all(gpu.get("uuid") for _place, gpu in chosen):
-        return ",".join(str(gpu["uuid"]) for _place, gpu in chosen)
-    return ",".join(str(place if gpu.get("index") is None else gpu["index"]) for place, gpu in chosen)
+    indices = ",".join(str(place if gpu.get("index") is None else gpu["index"]) for place, gpu in chosen)
+    by_uuid = all(gpu.get("uuid") for _place, gpu in chosen)
+    return {DEVICES: ",".join(str(gpu["uuid"]) for _place, gpu in chosen) if by_uuid else indices, PLACES: indices}
 
 
 def _left_by_others(

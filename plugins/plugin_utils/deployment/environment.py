@@ -19,6 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths imp
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import EnvironmentFile
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.environment_variables import OF_ENGINES, is_owned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import is_open
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import cluster_environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
@@ -33,6 +34,8 @@ CACHES = {
     "TORCHINDUCTOR_CACHE_DIR": f"{CACHE}/inductor",
     "FLASHINFER_WORKSPACE_BASE": CACHE,
     "CUDA_CACHE_PATH": f"{CACHE}/cuda",
+    # The vocabulary of gpt-oss, which roles/vllm/files/vocabulary.py makes.
+    "TIKTOKEN_ENCODINGS_BASE": f"{CACHE}/tiktoken",
 }
 
 
@@ -64,7 +67,11 @@ def container_environment(member: Member) -> dict[str, Any]:
 
 def asked(variables: Mapping[str, Any]) -> dict[str, Any]:
     """What the inventory sets for Ray and vLLM on a host."""
-    return {**variables["vllm_environment"], **variables["ray_environment"]}
+    found: dict[str, Any] = {}
+    for variable in OF_ENGINES:
+        # What was not known when the inventory was checked sets nothing of the collection's own either.
+        found |= {name: value for name, value in variables[variable].items() if not is_owned(variable, name)}
+    return found
 
 
 def closed_names(member: Member) -> list[str]:

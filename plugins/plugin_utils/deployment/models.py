@@ -65,13 +65,26 @@ def folder_of(variables: Mapping[str, Any], model: str) -> str:
     return model if posixpath.isabs(model) else f"{variables['models_dir']}/{model.replace('/', '--')}"
 
 
+def needed_parts(variables: Mapping[str, Any], model: str) -> dict[str, bool]:
+    """``{weights, tokenizer}``: what a model has to have for its deployment. A folder that is only the tokenizer has no weights, and only the model that
+    is served needs a tokenizer, unless that comes from elsewhere or there is none."""
+    options = variables.get("vllm_options")
+    without = isinstance(options, Mapping) and options.get("skip_tokenizer_init")
+    own = model == variables.get("vllm_model") and not variables.get("vllm_tokenizer") and not without
+    return {
+        "weights": model != variables.get("vllm_tokenizer") or model == variables.get("vllm_model"),
+        "tokenizer": own,
+    }
+
+
 def origins(
     models: Iterable[str], variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """How each model comes to a host: ``{model, how, folder, source, weights}``.
+    """How each model comes to a host: ``{model, how, folder, source, weights, tokenizer}``.
 
     ``how`` is ``there`` (it lies on the host already), ``program`` (a program of a host copies it from ``source``), ``hub`` (a host fetches the files
-    that ``records`` name) or ``bundle``. ``folder`` is where it lies then, and ``weights`` says whether it has to have some.
+    that ``records`` name) or ``bundle``. ``folder`` is where it lies then, and ``weights`` and ``tokenizer`` say
+    whether it has to have some.
     """
     fetched = {record.get("model") for record in records if record.get("kind") == "model" and record.get("urls")}
     found = []
@@ -82,8 +95,7 @@ def origins(
             how = "there"
         elif source.scheme in ("rsync", "rclone"):
             how = "program"
-        weights = model != variables.get("vllm_tokenizer")
-        said = {"folder": folder_of(variables, model), "source": source.path, "weights": weights}
+        said = {"folder": folder_of(variables, model), "source": source.path, **needed_parts(variables, model)}
         found.append({"model": model, "how": how, **said})
     return found
 

@@ -1,6 +1,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a deployment's containers, units, folders and firewall are called on a host.
+"""What names an inventory may have, and what follows from them: containers, units, folders, files, the firewall's table.
+
+Every name of a host or a deployment stands for itself in a file's name, a unit, a server of HAProxy, a label of Prometheus, a name of DNS and a
+pattern of Ansible; an inventory with another one is refused (plugin_utils/inventory/names.py).
 
 A machine that serves several deployments has one inventory name for each of them, with the same ``ansible_host``. Where a machine has one
 name only, everything is called as it always was; where it has several, the name of the deployment is part of every name.
@@ -13,10 +16,75 @@ import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
+# Of an inventory name, in characters: no name of a file that is made from it is too long.
+MOST = 128
+# As a label of DNS, with underscores (RFC 1035, 2.3.1): all programs that read names take these letters, Ansible reads no pattern in them.
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9])?"
+_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+# Of a client's key, and of a model as clients name it: what HAProxy's maps and its configuration hold without quotes.
+KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@+-]{0,254}")
+# What the controller keeps in llm_secrets_dir: secrets of a deployment, and what gateways, journals, Grafana and the page need.
+SECRETS = ("ray_token", "api_key")
+REPLICA_KEY, OWN_KEY = "gateway_replica_key", "gateway_own_key"
+GRAFANA_PASSWORD = "grafana_admin_password"
+WEB_UI_KEY, SESSION_KEY, PASSWORD = "gateway_web_ui_key", "web_ui_session_key", "web_ui_admin_password"
+# Each kind of certificate has an authority of its own, named after it, so that nobody sends journals with a certificate of a gateway.
+GATEWAY, JOURNAL = "gateway", "journal"
 # Of the group: what Docker, systemd and nftables all take in a name.
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 # Containers and units of a deployment that run all the time, whichever names they had.
 _SERVING = re.compile(r"llm-(?:vllm|ray)(?:-([A-Za-z0-9_]+))?")
+
+
+def is_name(text: str) -> bool:
+    """Whether a host or a deployment can be called so."""
+    return len(text) <= MOST and bool(_NAME.fullmatch(text))
+
+
+def secret_file(deployment: str, secret: str) -> str:
+    """The file of a deployment's secret in llm_secrets_dir."""
+    return f"{deployment}_{secret}"
+
+
+def key_file(name: str) -> str:
+    """The file of a client's key in llm_secrets_dir."""
+    return f"gateway_key_{name}"
+
+
+def authority_files(kind: str) -> tuple[str, str]:
+    """The files of an authority in llm_secrets_dir: its certificate and its key."""
+    return f"{kind}_ca.crt", f"{kind}_ca.key"
+
+
+def certificate_files(kind: str, host: str) -> tuple[str, str]:
+    """The files of a host's certificate and of its key in llm_secrets_dir."""
+    return f"{kind}_{host}.crt", f"{kind}_{host}.key"
+
+
+def clashes(hosts: Sequence[str], deployments: Sequence[str], keys: Sequence[str]) -> dict[str, list[tuple[str, str]]]:
+    """What several of these names would both be called, on any disk: upper and lower case are one to some.
+
+    By file or identifier: whose it is, each as its kind (``host``, ``deployment``, ``key``, ``own``) and its name.
+    """
+    found: dict[str, list[tuple[str, str]]] = {}
+
+    def take(kind: str, name: str, *identifiers: str) -> None:
+        for each in identifiers:
+            found.setdefault(each.casefold(), []).append((kind, name))
+
+    for kind in (GATEWAY, JOURNAL):
+        take("own", authority_files(kind)[0], *authority_files(kind))
+    for own in (REPLICA_KEY, OWN_KEY, GRAFANA_PASSWORD, WEB_UI_KEY, SESSION_KEY, PASSWORD):
+        take("own", own, own)
+    for host in hosts:
+        take("host", host, *(file for kind in (GATEWAY, JOURNAL) for file in certificate_files(kind, host)))
+    for deployment in deployments:
+        take("deployment", deployment, *(secret_file(deployment, secret) for secret in SECRETS))
+        take("deployment", deployment, names(part_of_names(deployment))["table"])
+    for key in keys:
+        take("key", key, key_file(key))
+    return {identifier: owners for identifier, owners in found.items() if len(owners) > 1}
 
 
 def part_of_names(deployment: str) -> str:

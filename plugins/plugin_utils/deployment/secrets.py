@@ -19,6 +19,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._secrets import seal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import secret_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message, names, problem
 
@@ -37,14 +38,14 @@ LENGTH, LETTERS = 40, string.ascii_letters + string.digits
 _USABLE = re.compile(r"[!-~]+")
 
 
-def secret_file(folder: str | Path, deployment: str, name: str) -> Path:
+def kept_file(folder: str | Path, deployment: str, name: str) -> Path:
     """Where the controller keeps a secret that no variable sets."""
-    return Path(folder).expanduser() / f"{deployment}_{name}"
+    return Path(folder).expanduser() / secret_file(deployment, name)
 
 
 def kept(folder: str | Path, deployment: str, name: str) -> str:
     """A secret that the controller keeps, or an empty text."""
-    path = secret_file(folder, deployment, name)
+    path = kept_file(folder, deployment, name)
     return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else ""
 
 
@@ -202,7 +203,7 @@ def secrets_of_run(
                 Secret(
                     deployment=deployment,
                     name=name,
-                    path=str(secret_file(folder(mine), deployment, name)),
+                    path=str(kept_file(folder(mine), deployment, name)),
                     files={host: f"{sections[host]['names']['folder']}/secrets/{variable}" for host in members},
                     held={host: each[variable] for host, each in held.items() if variable in each},
                     needed_by=needed_by,

@@ -13,6 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import capabilities, container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import environment_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CONFIG_FILE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
@@ -68,7 +69,10 @@ def _container(member: Member, environment: Mapping[str, Any], started: Mapping[
     made = container(member, "vllm", environment, _program(member, "python3"), command, server_volumes(member))
     made["environment"] |= started["environment"]
     if member.is_head:
-        made["environment"]["LLM_API_PATHS"] = " ".join(_api_paths(member))
+        made["environment"] |= {
+            "LLM_API_PATHS": " ".join(_api_paths(member)),
+            "LLM_MODEL_DIR": model_path(member.variables),
+        }
         # Said, and not concluded from a file that is not there.
         made["environment"] |= {} if member.enabled("vllm_api_key_enabled") else {"LLM_API_KEY_FILE": ""}
     if int(member.variables["vllm_port"]) < container_user.FIRST_FREE_PORT and member.is_head:
@@ -81,6 +85,7 @@ def _container(member: Member, environment: Mapping[str, Any], started: Mapping[
 def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any], reads: str) -> Unit:
     command = [*_program(member, str(member.variables[PYTHON])), *(started.get("config") or started)["argv"]]
     places = {
+        "LLM_MODEL_DIR": model_path(member.variables),
         "LLM_API_KEY_FILE": member.key_file if member.enabled("vllm_api_key_enabled") else "",
         "LLM_SECRETS_DIR": posixpath.dirname(member.key_file),
         "LLM_STARTS_FILE": f"/run/{member.names['vllm']}/starts",

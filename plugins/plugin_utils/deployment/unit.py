@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import devices, memory, ulimits
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import DEVICES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import DEVICES, PLACES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import CACHES, closed_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of, gpus_of_machine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
@@ -18,6 +18,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, USER, is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostsFile, Nothing, Unit
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, within
 
 # Of containers: what the container toolkit reads. Of Ray: what nobody reads without it.
 _OF_CONTAINERS = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
@@ -120,10 +122,17 @@ def unit_environment(member: Member, environment: Mapping[str, Any], more: Mappi
         **more,
     }
     if member.variables.get(DEVICES):
-        found["CUDA_VISIBLE_DEVICES"] = str(member.variables[DEVICES])
+        found |= _visible_devices(member)
     return {
         variable: str(value).lower() if isinstance(value, bool) else str(value) for variable, value in found.items()
     }
+
+
+def _visible_devices(member: Member) -> dict[str, str]:
+    """By UUID, or for a release that reads numbers by nvidia-smi's index, which counts in the order of the bus. CUDA's own order is another."""
+    if within(release_key(member.deployment.vllm_version), *changes.DEVICES_BY_INDEX):
+        return {"CUDA_VISIBLE_DEVICES": str(member.variables[PLACES]), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    return {"CUDA_VISIBLE_DEVICES": str(member.variables[DEVICES])}
 
 
 def run_once(seconds: int, *properties: str, unit: str = "") -> list[str]:

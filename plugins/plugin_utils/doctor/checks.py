@@ -120,7 +120,7 @@ def restart_loops(asked: Question) -> Findings:
         log = str((looked.live.get("logs") or {}).get(name) or "") or "\n".join(map(str, word.get("causes") or ()))
         roots = [each for each in diagnose_log(log, asked.lang) if each["kind"] in (ROOT, SYMPTOM)]
         starts = word.get("starts") or restarts
-        values = {"deployment": looked.asked.deployment, "starts": starts, **_commands(looked)}
+        values: dict[str, Any] = {"deployment": looked.asked.deployment, "starts": starts, **_commands(looked)}
         found = asked.finding("restart_loop", BAD, [looked.asked.host], state_of(looked).said, **values)
         if program.get("out_of_memory"):
             cause = message("doctor_out_of_memory", asked.lang)
@@ -143,7 +143,7 @@ def placement(asked: Question) -> Findings:
                 and state_of(other).code not in ("running", "serving")
             ]
             absent = names([host for host in missing if host != looked.asked.host], asked.lang)
-            values = {"deployment": looked.asked.deployment, "absent": absent}
+            values: dict[str, Any] = {"deployment": looked.asked.deployment, "absent": absent}
             yield asked.finding("placement_pending", BAD, [looked.asked.host], group, **values)
 
 
@@ -163,7 +163,7 @@ def hung(asked: Question) -> Findings:
                 seconds=int(age),
                 tokens=int(then[1] or 0),
             )
-            values = {"deployment": looked.asked.deployment, **_commands(looked)}
+            values: dict[str, Any] = {"deployment": looked.asked.deployment, **_commands(looked)}
             yield asked.finding("hung", BAD, [looked.asked.host], evidence, **values)
 
 

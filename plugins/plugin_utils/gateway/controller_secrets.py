@@ -10,6 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import (
+    GATEWAY,
+    JOURNAL,
+    OWN_KEY,
+    authority_files,
+    certificate_files,
+    key_file,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import made
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
     AUTHORITY_DAYS,
@@ -21,24 +29,17 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
     make_certificate,
     names_of,
     signed_by,
+    validity,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import SSO_CA, SSO_CA_FILE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 
-KEYS, REPLICA_KEY, OWN_KEY = "gateway_key_", "gateway_replica_key", "gateway_own_key"
-GRAFANA_PASSWORD = "grafana_admin_password"
-# Each kind of certificate has an authority of its own, named after it, so that nobody sends journals with a certificate of a gateway.
-GATEWAY, JOURNAL = "gateway", "journal"
 # No browser, which would refuse a long life, looks at the certificates of journals: they last as long as their authority.
 DAYS = {GATEWAY: CERTIFICATE_DAYS, JOURNAL: AUTHORITY_DAYS}
 
 
-def _authority(kind: str) -> tuple[str, str]:
-    """The files of an authority: its certificate and its key."""
-    return f"{kind}_ca.crt", f"{kind}_ca.key"
-
-
 class ControllerSecrets:
-    """The folder of one run. ``write`` is None in check mode: what is made then is forgotten."""
+    """The folder of one run. ``write`` is None in check mode: what is made then is forgotten. With ``renew`` authorities are made anew."""
 
     def __init__(
         self,
@@ -48,7 +49,9 @@ class ControllerSecrets:
         write: Callable[[str, str], Any] | None,
         now: datetime.datetime,
         lang: str = "en",
+        renew: bool = False,
     ) -> None:
+        self.renew = renew
         self.folder, self.variables, self.find, self.write, self.now, self.lang = (
             folder,
             variables,
@@ -82,18 +85,18 @@ class ControllerSecrets:
         for key in self.variables[host].get("gateway_keys") or []:
             if str(key.get("name")) == name and key.get("key") is not None:
                 return str(key["key"]).strip()
-        return self.secret(KEYS + name)
+        return self.secret(key_file(name))
 
     def lost(self, host: str) -> list[str]:
         """The files that clients of a gateway would miss if they were made anew, and that this controller lacks. None where it has set one up."""
         if self.kept(OWN_KEY):
             return []
         keys = [
-            f"{KEYS}{key.get('name')}"
+            key_file(str(key.get("name")))
             for key in self.variables[host].get("gateway_keys") or []
             if key.get("key") is None
         ]
-        authority = () if self.own(host) is not None else _authority(GATEWAY)
+        authority = () if self.own(host) is not None else authority_files(GATEWAY)
         return [name for name in (*keys, *authority) if not self.kept(name)]
 
     # -- certificates -------------------------------------------------------------------------------------------------
@@ -112,12 +115,53 @@ class ControllerSecrets:
             return b""
 
     def certificate_problems(self, host: str) -> list[dict[str, str]]:
-        """What is wrong with the certificate that the inventory names for a host."""
-        own = self.own(host)
-        if own is None:
+        """What is wrong with the certificate that the inventory names for a host, or with the authority that makes one."""
+        own, where = self.own(host), message("where_host", self.lang, host=host)
+        found = (
+            self.authority_problems(GATEWAY) if own is None else certificate_problems(*own, self.now, where, self.lang)
+        )
+        for text in self.sso_authority(host).values():
+            try:
+                validity(text.encode())
+            except ValueError as error:
+                values = {"value": str(error), "where": where, "variable": SSO_CA}
+                found.append(problem("gateway_tls_unreadable", self.lang, **values))
+        return found
+
+    def sso_authority(self, host: str) -> dict[str, str]:
+        """Who signs for the servers of a single sign-on: the file on the page's host, and what it holds (PEM)."""
+        path = self.variables[host].get(SSO_CA)
+        return {SSO_CA_FILE: self._read(str(path)).decode(errors="replace")} if path else {}
+
+    def authority_problems(self, kind: str) -> list[dict[str, str]]:
+        """Why an authority cannot sign: by the controller's clock, which may be wrong, or because a file is gone. Clients trust its root, so that it
+        is made anew on request only."""
+        files = authority_files(kind)
+        root, signer = map(self.kept, files)
+        if self._makes(kind):
             return []
-        where = message("where_host", self.lang, host=host)
-        return certificate_problems(*own, self.now, where, self.lang)
+        where = ", ".join(str(self.folder / file) for file in files)
+        reason = ""
+        try:
+            begins, ends = validity(root.encode())
+            if not begins <= self.now <= ends - datetime.timedelta(days=RENEW_DAYS):
+                said = [f"{time:%Y-%m-%d}" for time in (begins, ends, self.now)]
+                reason = message("authority_not_valid", self.lang, begins=said[0], ends=said[1], now=said[2])
+            elif not signer:
+                reason = message("authority_no_key", self.lang, file=files[1])
+        except ValueError:
+            reason = message("authority_unreadable", self.lang, file=files[0])
+        return [problem("authority_unusable", self.lang, value=reason, where=where, days=RENEW_DAYS)] if reason else []
+
+    def _makes(self, kind: str) -> bool:
+        """Whether this run makes an authority: there is none, or a new one is asked for and this run, or one of the same day, has not made it."""
+        root, signer = map(self.kept, authority_files(kind))
+        if not self.renew or not root or not signer:
+            return self.renew or not (root or signer)
+        try:
+            return abs(self.now - validity(root.encode())[0]) > datetime.timedelta(days=1)
+        except ValueError:
+            return True
 
     def certificate(self, host: str, names: Sequence[str]) -> dict[str, Any]:
         """The certificate of a host: ``own``, ``sha256`` of certificate and key, ``days`` that it is valid, ``names``, and the files on the
@@ -132,12 +176,12 @@ class ControllerSecrets:
 
     def signed(self, kind: str, host: str, names: Sequence[str]) -> dict[str, Any]:
         """A certificate that the local authority of this kind signed: the same as ``certificate``, without ``own``."""
-        authority, authority_key = _authority(kind)
+        authority, authority_key = authority_files(kind)
         root, signer = self.kept(authority), self.kept(authority_key)
-        if not root or not signer or days_left(root.encode(), self.now) < RENEW_DAYS:
+        if self._makes(kind):
             made_root, made_signer = make_authority(self.now, f"baremetal.llm {kind}")
             root, signer = self.keep(authority, made_root.decode()), self.keep(authority_key, made_signer.decode())
-        file, secret = f"{kind}_{host}.crt", f"{kind}_{host}.key"
+        file, secret = certificate_files(kind, host)
         mine, key = self.kept(file).encode(), self.kept(secret).encode()
         if not mine or not key or not _good(mine, root.encode(), names, self.now):
             mine, key = make_certificate(
@@ -150,7 +194,11 @@ class ControllerSecrets:
 
 
 def _good(certificate: bytes, root: bytes, names: Sequence[str], now: datetime.datetime) -> bool:
-    if days_left(certificate, now) < RENEW_DAYS:
+    try:
+        begins, ends = validity(certificate)
+    except ValueError:
+        return False
+    if not begins <= now <= ends - datetime.timedelta(days=RENEW_DAYS):
         return False
     return signed_by(certificate, root) and names_of(certificate) == sorted(names)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import KEY_NAME, MODEL_NAME, WEB_UI_KEY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import answers_with
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.answers import answers, model_list
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.paths import paths_of
@@ -25,13 +26,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual impo
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import (
     PORTS,
-    WEB_UI_KEY,
     web_ui_ports,
     web_ui_section,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import CONTROLLER_SECONDS, controller_off
 
 # Of a key, in characters. Those that this collection makes have 40; a hash protects nothing that can be guessed.
 KEY_LENGTH = 32
@@ -41,9 +42,6 @@ USAGE_SECONDS = 2
 # Without a look for so long nobody counts any more: keys with a limit of tokens are let in no longer.
 COUNTING_SECONDS = 30
 ITSELF, WEB_UI = "-gateway", "-web-ui"  # no key of the inventory can have these names
-KEY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
-# What HAProxy's maps and its configuration can hold without quotes.
-MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@+-]{0,254}")
 KIB, MIB = 1 << 10, 1 << 20
 HTTPS, LOOPBACK = 443, "127.0.0.1"
 # A request's headers, and HAProxy's own account of them and of the body.
@@ -463,6 +461,10 @@ def host_problems(asked: Gateways, host: str) -> list[dict[str, str]]:
     where = message("where_host", lang, host=host)
     ports = {"gateway_https_port": int(mine["gateway_https_port"]), "gateway_http_port": int(mine["gateway_http_port"])}
     found = []
+    clock = ((mine.get("ansible_facts") or {}).get("llm_host") or {}).get("clock")
+    if seconds := controller_off(clock):
+        values = {"host": host, "limit": CONTROLLER_SECONDS}
+        found.append(problem("clock_of_controller", lang, value=f"{-seconds:+.0f} s", where=where, **values))
 
     def machine_of(name: Any) -> str:
         return str(asked.variables[str(name)].get("ansible_host") or name)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import CONTROLLER_SECONDS
 
 # It comes with ansible-core. ansible-test imports each file without it.
 with contextlib.suppress(ImportError):
@@ -57,6 +58,15 @@ def certificate_problems(
 def _public(key: Any) -> bytes:
     found: bytes = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return found
+
+
+def validity(certificate: bytes) -> tuple[datetime.datetime, datetime.datetime]:
+    """From when to when a certificate (PEM) is valid.
+
+    Raises ValueError where it cannot be read.
+    """
+    mine = x509.load_pem_x509_certificates(certificate)[0]
+    return mine.not_valid_before_utc, mine.not_valid_after_utc
 
 
 def days_left(certificate: bytes, now: datetime.datetime) -> int:
@@ -129,7 +139,7 @@ def _builder(
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(public)
     builder = builder.serial_number(x509.random_serial_number())
     # Clocks of clients may be a little late.
-    builder = builder.not_valid_before(now - datetime.timedelta(hours=1))
+    builder = builder.not_valid_before(now - datetime.timedelta(seconds=CONTROLLER_SECONDS))
     builder = builder.not_valid_after(now + datetime.timedelta(days=days))
     return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
 

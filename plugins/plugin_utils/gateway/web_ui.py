@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.environment_variables import OF_PAGE, is_owned
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url, is_address
 
@@ -35,6 +37,7 @@ SETTINGS = {
     "SCARF_NO_ANALYTICS": "true",
     "USER_AGENT": "open-webui",
 }
+_ROLES = ("allowed_roles", "admin_roles")
 # Sign-up is closed: the first account is the administrator's, who makes the others. What is set here holds at each start, whatever is kept.
 ALWAYS = {
     "DATA_DIR": "/data",
@@ -50,14 +53,84 @@ OWN = {
     *("AIOHTTP_CLIENT_SSL_CERT_FILE", "CORS_ALLOW_ORIGIN", "HOST", "OPENAI_API_BASE_URL", "PORT", "WEBUI_ADMIN_EMAIL"),
     *("WEBUI_URL", "OPENAI_API_KEY", "WEBUI_SECRET_KEY", "WEBUI_ADMIN_PASSWORD"),
 }
-# Of the controller, in llm_secrets_dir, as the role web_ui writes them to the host.
-WEB_UI_KEY, SESSION_KEY, PASSWORD = "gateway_web_ui_key", "web_ui_session_key", "web_ui_admin_password"
 TRUSTED = "/run/secrets/trusted.pem"
+# Single sign-on. Secrets and the certificate of who signs for its servers are files in the same folder, for those who sign in by it.
+OIDC, LDAP, SSO_CA = "web_ui_oidc", "web_ui_ldap", "web_ui_sso_ca_certificate"
+OIDC_SECRET, LDAP_PASSWORD = "web_ui_oidc_client_secret", "web_ui_ldap_password"
+SSO_CA_FILE = "sso_ca.pem"
+LDAPS = 636
+# In which proxies write who somebody is (https://docs.openwebui.com/features/authentication-access/auth/sso). No client says so to the page.
+IDENTITY_HEADERS = (
+    *(
+        "X-Forwarded-Email",
+        "X-Forwarded-User",
+        "X-Forwarded-Name",
+        "X-Forwarded-Groups",
+        "X-Forwarded-Preferred-Username",
+    ),
+    *(
+        "X-Auth-Request-Email",
+        "X-Auth-Request-User",
+        "X-Auth-Request-Groups",
+        "X-User-Email",
+        "X-User-Name",
+        "X-User-Role",
+    ),
+    *("Remote-User", "Remote-Name", "Remote-Email", "Remote-Groups", "Cf-Access-Authenticated-User-Email"),
+    *("Tailscale-User-Login", "Tailscale-User-Name"),
+)
 
 
 def web_ui_ports(variables: Mapping[str, Any]) -> dict[str, int]:
     """The ports that it needs on its host, by variable."""
     return {name: int(variables[name]) for name in PORTS}
+
+
+def sso_secrets(variables: Mapping[str, Any]) -> list[str]:
+    """The variables whose values are secret files of the page."""
+    ldap = variables.get(LDAP) or {}
+    return [*([OIDC_SECRET] if variables.get(OIDC) else []), *([LDAP_PASSWORD] if ldap.get("app_dn") else [])]
+
+
+def sso_environment(variables: Mapping[str, Any], url: str) -> dict[str, str]:
+    """Open WebUI's settings for those who sign in by a provider of OpenID Connect or by LDAP. Secrets come from files (start-web-ui.sh)."""
+    oidc, ldap = variables.get(OIDC) or {}, variables.get(LDAP) or {}
+    found: dict[str, Any] = {}
+    if oidc:
+        found |= {
+            "OAUTH_CLIENT_ID": oidc["client_id"],
+            "OPENID_PROVIDER_URL": oidc["provider_url"],
+            "OPENID_REDIRECT_URI": f"{url}/oauth/oidc/callback",
+            "OAUTH_PROVIDER_NAME": oidc.get("name") or "SSO",
+            "OAUTH_SCOPES": oidc.get("scopes") or "openid email profile",
+            "ENABLE_OAUTH_SIGNUP": str(is_true(oidc.get("sign_up", True))).lower(),
+            # Who writes another's address at a provider that does not verify it would have that one's account.
+            "OAUTH_MERGE_ACCOUNTS_BY_EMAIL": "false",
+        }
+        roles = {f"OAUTH_{name.upper()}": ",".join(map(str, oidc.get(name) or [])) for name in _ROLES}
+        if any(roles.values()):
+            found |= {"ENABLE_OAUTH_ROLE_MANAGEMENT": "true", **{name: said for name, said in roles.items() if said}}
+            found |= {"OAUTH_ROLES_CLAIM": oidc["roles_claim"]} if oidc.get("roles_claim") else {}
+    if ldap:
+        found |= {
+            "ENABLE_LDAP": "true",
+            "LDAP_SERVER_LABEL": ldap.get("name") or "LDAP",
+            "LDAP_SERVER_HOST": ldap["host"],
+            "LDAP_SERVER_PORT": ldap.get("port") or LDAPS,
+            # Passwords of people go there: never without TLS.
+            "LDAP_USE_TLS": "true",
+            "LDAP_VALIDATE_CERT": "true",
+            "LDAP_SEARCH_BASE": ldap["search_base"],
+            "LDAP_APP_DN": ldap.get("app_dn") or "",
+            "LDAP_ATTRIBUTE_FOR_USERNAME": ldap.get("username_attribute") or "uid",
+            "LDAP_ATTRIBUTE_FOR_MAIL": ldap.get("mail_attribute") or "mail",
+            "LDAP_SEARCH_FILTER": ldap.get("search_filter") or "",
+        }
+    if variables.get(SSO_CA) and found:
+        found |= dict.fromkeys(
+            ("SSL_CERT_FILE", *(["LDAP_CA_CERT_FILE"] if ldap else [])), f"/run/secrets/{SSO_CA_FILE}"
+        )
+    return {name: str(value) for name, value in found.items()}
 
 
 def web_ui_section(
@@ -74,6 +147,7 @@ def web_ui_section(
     name = names[0]
     at = {each: f"https://{in_url(each)}{'' if port == HTTPS else f':{port}'}" for each in [own, *names]}
     url = at[own]
+    said, sso = variables.get(OF_PAGE) or {}, sso_environment(variables, url)
     address = LOOPBACK if variables["gateway_address"] == ANY else str(variables["gateway_address"])
     return {
         "port": port,
@@ -82,14 +156,20 @@ def web_ui_section(
         # On the host itself, which need not know its own name.
         "health": f"https://{in_url(address)}:{port}/health",
         "secrets": dict(secrets),
+        "identity_headers": list(IDENTITY_HEADERS),
+        "sso": {
+            "secrets": sso_secrets(variables),
+            "ca": str(variables.get(SSO_CA) or "") if variables.get(OIDC) or variables.get(LDAP) else "",
+        },
         # As one word of HAProxy's configuration.
         "away": '"' + message("web_ui_away", lang).replace('"', "") + '"',
         # The page asks through the front door, as every client does.
         "hosts": {} if is_address(name) else {name: address},
         # What the inventory sets may be secret: it is in no decision, and what is decided here counts more.
-        "closed": sorted(set(map(str, variables.get("web_ui_environment") or {})) - {*ALWAYS, *OWN}),
+        "closed": sorted({name for name in map(str, said) if not is_owned(OF_PAGE, name)} - {*ALWAYS, *OWN, *sso}),
         "environment": {
             **SETTINGS,
+            **sso,
             **ALWAYS,
             "AIOHTTP_CLIENT_SSL_CERT_FILE": TRUSTED,
             # Answers come through a socket, which it opens for pages of these addresses only.

@@ -253,7 +253,7 @@ def _compatibility_problems(
     yield from image_problems(
         deployment,
         image,
-        [gpu.get("compute_capability") for gpu in declared],
+        declared,
         planned_driver(driver, held.drivers),
         inventory.where("vllm_image" if inventory.get(head, "vllm_image") else "vllm_version", head, deployment),
         inventory.lang,

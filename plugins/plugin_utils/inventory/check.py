@@ -18,12 +18,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.deployment
     group_problems,
     served_name_problems,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.environment_variables import environment_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import gpu_exporter_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import gpu_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.journals import journal_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.log_targets import log_target_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import machine_names, sharing_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.names import name_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.network import network_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.own_ports import own_port_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.receivers import receiver_problems
@@ -36,10 +38,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.web_ui imp
 # In the order in which they are printed.
 RULES = (
     group_problems,
+    name_problems,
     sharing_problems,
     setting_problems,
     runtime_problems,
     variable_problems,
+    environment_problems,
     source_problems,
     gpu_problems,
     served_name_problems,

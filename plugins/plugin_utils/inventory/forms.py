@@ -7,10 +7,12 @@ A variable is found by the end of its name, the first that fits; parts of lists 
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._own_files import SYSTEM
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import KEY_NAME
 
 
 class Bounds(NamedTuple):
@@ -37,12 +39,19 @@ BOUNDS = (
     Bounds("vllm_benchmark_output_tokens", 1, 100 * _MILLION),
     Bounds("vllm_probe_failures", 1, 1000),
     Bounds("llm_gpu_count", 1, 1024),
+    Bounds("accept_seconds", 1, 86_400),
+    Bounds("accept_memory_share", 0, 1, low_is_excluded=True),
+    Bounds("accept_dcgm_level", 0, 4),
+    Bounds("accept_slower_percent", 1, 100),
+    # 0 sets nothing. Whether the card takes the figure says its driver.
+    Bounds("nvidia_driver_power_limit_watts", 0, 10_000),
     Bounds("_parallel_size", 1, 65536),
     # For NCCL: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html, the product of both is 64 at most.
     Bounds("llm_nccl_socket_threads", 1, 16),
     Bounds("llm_nccl_nsocks_per_thread", 1, 64),
     # 0 is none.
     Bounds("gateway_http_port", 0, 65535),
+    Bounds("web_ui_ldap.port", 1, 65535),
     Bounds("_port", 1, 65535),
     # HAProxy takes 0 for no limit, or refuses everything.
     Bounds("gateway_max_connections", 10, _MILLION),
@@ -86,6 +95,8 @@ HOST_PATHS = frozenset(
         *("vllm_base_python", "vllm_python", "web_ui_backup_dir", "web_ui_data_dir"),
     )
 )
+# Folders of the controller in which runs write.
+WRITTEN_ON_CONTROLLER = frozenset(("llm_bundle_dir", "llm_report_dir", "llm_secrets_dir", "llm_sources_dir"))
 _HOST_PATH = re.compile(r"(?!.*/\.\.?(?:/|$))(?:/[\w.+@-]+)+/?")
 # Docker lies where it always did, a disk may be mounted there itself, and of the last one only facts are read.
 _NOT_TO_BE_TAKEN = SYSTEM - {"/var/lib/docker", "/mnt", "/media", "/sys"}
@@ -96,7 +107,62 @@ _CONTROL = re.compile("[\x00-\x1f\x7f\x80-\x9f\u2028\u2029]")
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})"
 _ADDRESS = rf"\*|{_HOST}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*"
+# As an argument of apt, dnf and docker: no option, and one word.
+_PACKAGE = r"[A-Za-z0-9@][A-Za-z0-9.+:_~=*@/-]*"
+_VERSION = r"[A-Za-z0-9][A-Za-z0-9.+:_~-]*"
+_IMAGE = r"[A-Za-z0-9\[][A-Za-z0-9._:/@\[\]-]*"
+# In apt's sources, in dnf's, and as an address of a registry. dnf replaces $basearch.
+_URL = r"[a-z][a-z+.-]*:/[A-Za-z0-9._~:/?#@!$&()*+,;=%\[\]-]*"
+# Of a hub or of a host. What looks like an address is refused by a rule of its own, and vLLM has names such as [ngram].
+_MODEL = r"(?!.*/\.\.?(?:/|$))(?:/[\w.+@-]+)+/?|[A-Za-z0-9][\w.-]*(?:/[\w-][\w.-]*)*|\[\w+\]|[A-Za-z][\w+.-]*://.*"
+# Forms that several variables have.
+_ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    (
+        _PACKAGE,
+        "python3-venv",
+        (
+            *("bundle_artefacts[].packages[]", "bundle_extra_packages[]", "common_packages[]", "docker_packages[]"),
+            *("nvidia_container_toolkit_packages[]", "nvidia_driver_build_packages[]", "nvidia_driver_package_names[]"),
+            "nvidia_driver_fabric_manager_package",
+        ),
+    ),
+    (_VERSION, "28.5.1", ("docker_version", "nvidia_container_toolkit_version", "nvidia_driver_version")),
+    (
+        _IMAGE,
+        "vllm/vllm-openai:v0.8.5.post1",
+        (
+            *("bundle_images[].reference", "images_references[]", "monitoring_dcgm_image", "monitoring_grafana_image"),
+            *("nvidia_container_toolkit_verify_image", "vllm_image", "web_ui_image"),
+        ),
+    ),
+    (
+        _URL,
+        "https://mirror.example.org/debian",
+        (
+            *("docker_registry_mirrors[]", "docker_repository_key", "docker_repository_url"),
+            *("nvidia_container_toolkit_repository_url", "nvidia_driver_repository_url"),
+        ),
+    ),
+    # apt takes the path of a file as well.
+    (
+        rf"{_URL}|/[\w./+-]+",
+        "https://mirror.example.org/gpg",
+        ("nvidia_container_toolkit_repository_key", "nvidia_driver_repository_key"),
+    ),
+    (
+        _MODEL,
+        "Qwen/Qwen2.5-14B-Instruct",
+        (
+            *("vllm_lora_adapters[].base_model", "vllm_lora_adapters[].model"),
+            *("vllm_model", "vllm_speculative_model", "vllm_tokenizer"),
+        ),
+    ),
+    (_HOST_PATH.pattern, "/srv/llm", ("monitoring_backup_dir", "monitoring_logs_ca_file")),
+)
 _PROGRAM_TEXTS = {
+    "docker_address_pools[].base": (r"[0-9A-Fa-f.:]+/[0-9]{1,3}", "172.30.0.0/16"),
+    "ray_capabilities[]": (r"[A-Z][A-Z_]*", "DAC_OVERRIDE"),
+    "ray_ulimits[]": (r"[a-z]+[:=]-?[0-9]+(?::-?[0-9]+)?", "nofile:1048576:1048576"),
     # Of a header (RFC 9110), as one word of HAProxy's configuration.
     "gateway_affinity_header": (r"[A-Za-z0-9-]{0,64}", "X-Session-Id"),
     "gateway_address": (_ADDRESS, "10.10.0.5"),
@@ -109,10 +175,27 @@ _PROGRAM_TEXTS = {
     "monitoring_address": (_ADDRESS, "10.10.0.5"),
     "monitoring_listen_address": (_ADDRESS, "127.0.0.1"),
     "ray_dashboard_host": (_ADDRESS, "127.0.0.1"),
+    # Open WebUI reads who somebody is from there.
+    "web_ui_oidc.provider_url": (
+        r"https://[A-Za-z0-9.\[\]:_-]+/[A-Za-z0-9._~:/?@!&=+,%-]*",
+        "https://login.example.org/.well-known/openid-configuration",
+    ),
+    "web_ui_ldap.host": (rf"{_HOST}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*", "ldap.example.org"),
+    "web_ui_ldap.username_attribute": (r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}", "uid"),
+    "web_ui_ldap.mail_attribute": (r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}", "mail"),
     # All that vLLM has below a slash is its whole API: what stops or changes the model, too.
     "vllm_api_paths[]": (r"/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]/?", "/tokenize"),
 }
-FORMS = {name: (re.compile(pattern), example) for name, (pattern, example) in _PROGRAM_TEXTS.items()}
+FORMS = {
+    **{name: (re.compile(pattern), example) for pattern, example, names in _ALIKE for name in names},
+    **{name: (re.compile(pattern), example) for name, (pattern, example) in _PROGRAM_TEXTS.items()},
+    "gateway_keys[].name": (KEY_NAME, "alice"),
+}
+# Resource limits in units, by directive.
+_LIMIT, LIMIT_EXAMPLE = (
+    re.compile(r"(?:Limit|Memory|Tasks|CPU|IO|OOM)[A-Za-z]*=-?[A-Za-z0-9][A-Za-z0-9:.%-]*"),
+    "LimitNOFILE: 16384",
+)
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -131,9 +214,19 @@ def has_controls(name: str, text: str) -> bool:
     return general(name) not in SEVERAL_LINES and bool(_CONTROL.search(text))
 
 
+def is_limit(directive: str, value: object) -> bool:
+    """Whether a directive of a unit is a limit of resources, and no program to be started."""
+    return value is not None and bool(_LIMIT.fullmatch(f"{directive}={value}"))
+
+
 def is_host_path(text: str) -> bool:
     """Whether a path is one that a host can have: absolute, no folder of the system, and without what programs read as something else."""
     return bool(_HOST_PATH.fullmatch(text)) and text.rstrip("/") not in _NOT_TO_BE_TAKEN
+
+
+def is_of_system(text: str) -> bool:
+    """Whether a path names a folder of the system, which is no place for what others keep."""
+    return text.startswith("/") and "/" + posixpath.normpath(text).lstrip("/") in _NOT_TO_BE_TAKEN
 
 
 def example_for(name: str, text: str) -> str:

@@ -18,6 +18,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release impo
 
 MODEL = "llm_model"
 _NO_PART_OF_A_NAME = re.compile(r"[^a-z0-9]+")
+# As long as a label of DNS, with what may stand before it.
+_MOST = 57
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class OneLine:
 
 def deployment_name(model: str) -> str:
     """A group's name for a model: ``Qwen/Qwen2.5-14B-Instruct`` is ``qwen2_5_14b_instruct``."""
-    name = _NO_PART_OF_A_NAME.sub("_", model.rstrip("/").rpartition("/")[2].lower()).strip("_")
+    name = _NO_PART_OF_A_NAME.sub("_", model.rstrip("/").rpartition("/")[2].lower()).strip("_")[:_MOST].rstrip("_")
     return name if name[:1].isalpha() else f"model_{name}".rstrip("_")
 
 

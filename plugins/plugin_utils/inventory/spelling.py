@@ -13,6 +13,7 @@ PREFIXES = (
     "nvidia_driver_",
     "monitoring_",
     "preflight_",
+    "accept_",
     "gateway_",
     "bundle_",
     "docker_",

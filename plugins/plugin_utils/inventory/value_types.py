@@ -11,11 +11,15 @@ from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.forms import (
     HOST_PATHS,
+    LIMIT_EXAMPLE,
+    WRITTEN_ON_CONTROLLER,
     bounds_of,
     example_for,
     general,
     has_controls,
     is_host_path,
+    is_limit,
+    is_of_system,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_loopback, is_network
@@ -104,6 +108,8 @@ def _text_faults(inventory: Inventory, name: str, value: str) -> Faults:
         yield Fault("text_of_one_line", inventory.text(value, name), {"name": name})
     elif general(name) in HOST_PATHS and value and not is_host_path(value):
         yield Fault("host_path_malformed", inventory.text(value, name), {"name": name})
+    elif name in WRITTEN_ON_CONTROLLER and is_of_system(value):
+        yield Fault("controller_folder_of_system", inventory.text(value, name), {"name": name})
     elif example := example_for(name, value):
         yield Fault("text_malformed", inventory.text(value, name), {"name": name, "example": example})
 
@@ -113,6 +119,9 @@ def _mapping_faults(inventory: Inventory, name: str, value: Any) -> Faults:
     for key, item in value.items() if isinstance(value, Mapping) else ():
         if has_controls(name, str(key)) or (isinstance(item, str) and has_controls(name, item)):
             yield Fault("text_of_one_line", inventory.text(str(key)), {"name": name})
+        elif name.endswith("_unit_limits") and not is_limit(str(key), item):
+            said = f"{key}: {inventory.text(item)}"
+            yield Fault("text_malformed", said, {"name": name, "example": LIMIT_EXAMPLE})
 
 
 def _choice_faults(inventory: Inventory, name: str, items: Sequence[Any], spec: Mapping[str, Any]) -> Faults:

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible_collections.baremetal.llm.plugins.module_utils._xid import ACTIONS, BAD
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.timing import QUICK_SECONDS
 
 # What the figures of all engines of a server are put together by.
 KEPT = "deployment, host"
+# What a card should not serve after, as a pattern of Prometheus.
+BAD_XIDS = "|".join(str(number) for action in BAD for number in ACTIONS[action])
 # Rates need several scrapes; quantiles need requests.
 RATE, QUANTILE = "2m", "5m"
 QUANTILES = {"p50": 0.5, "p95": 0.95}
@@ -66,7 +69,7 @@ def alert_rules(settings: Mapping[str, Any], lang: str = "en") -> list[dict[str,
     rules = []
     for alert in table("alerts.yml"):
         expr = alert["expr"]
-        for name, value in settings.items():
+        for name, value in {**settings, "bad_xids": BAD_XIDS}.items():
             expr = expr.replace(f"@{name}@", str(value))
         shown = {label: "{{ $labels." + label + " }}" for label in alert["labels"]}
         rules.append(

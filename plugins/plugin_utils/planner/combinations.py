@@ -7,7 +7,7 @@ Source: vllm/config, vllm/engine/arg_utils.py, vllm/core/block_manager_v1.py and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
@@ -35,6 +35,7 @@ def check(model: Model, settings: Settings, method: str | None, gpus: Sequence[G
     yield from _formats(model, settings)
     yield from _contexts(model, settings)
     yield from _scheduler(settings)
+    yield from _runner(model, settings)
     yield from _others(settings, method)
 
 
@@ -215,6 +216,31 @@ def _scheduler(settings: Settings) -> Iterator[StartError]:
         yield _together(settings, "num_scheduler_steps", "enable_chunked_prefill")
     elif settings.chunked_prefill and settings.pp > 1:
         yield _together(settings, "num_scheduler_steps", "pipeline_parallel_size", "num_scheduler_steps")
+
+
+def _runner(model: Model, settings: Settings) -> Iterator[StartError]:
+    """What the second model runner lacks where the environment demands it (_validate_v2_model_runner in vllm/config/vllm.py)."""
+    asked = str(settings.environment.get(changes.SECOND_RUNNER, "")).lower()
+    key, said = settings.release.key, settings.raw.get("speculative_config")
+    lacking: list[str | Text] = []
+    if asked in ("0", "false") and key >= release_key(changes.FIRST_RUNNER_NO_PIPELINE) and settings.pp > 1:
+        lacking.append("pipeline_parallel_size")
+    if asked in ("1", "true"):
+        method = str(said.get("method") or "draft_model") if isinstance(said, Mapping) else ""
+        first = within(key, *changes.SECOND_RUNNER_EAGLE_ONLY) and not method.startswith(("eagle", "mtp"))
+        later = key > release_key(changes.SECOND_RUNNER_EAGLE_ONLY[1]) and method in ("suffix", "custom_class")
+        if method and (first or later):
+            lacking.append(f"speculative_config {method}")
+        linear = any(layer.attention.kind == "linear" for layer in model.layers)
+        if linear and within(key, *changes.SECOND_RUNNER_NO_HYBRIDS):
+            lacking.append(model.architecture)
+    without = {
+        "environment": {name: value for name, value in settings.environment.items() if name != changes.SECOND_RUNNER}
+        or None
+    }
+    for other in lacking:
+        one = f"{changes.SECOND_RUNNER}={settings.environment[changes.SECOND_RUNNER]}"
+        yield start_error(CODE, "start_together", without, version=settings.release.asked, one=one, other=other)
 
 
 def _others(settings: Settings, method: str | None) -> Iterator[StartError]:

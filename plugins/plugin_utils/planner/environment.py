@@ -8,15 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.environment import READ, others, vllm_variables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import OPTIONS, sampled
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import Release, release_key, within
 
 PREFIXES = ("VLLM_", "RAY_", "NCCL_")
-# Releases that read each entry of CUDA_VISIBLE_DEVICES as a number, and so know no UUID of a GPU or of a MIG slice
-# (device_id_to_physical_device_id in vllm/platforms; issues 41848 and 6551 of vllm-project/vllm).
-DEVICES_BY_INDEX = ("0.5.2", "0.23.0")
 # What a service named vllm gives every container of its Kubernetes namespace.
 _URL = re.compile(r"^\w+://")
 
@@ -27,7 +25,9 @@ def errors(environment: Mapping[str, str], release: Release) -> Iterator[StartEr
         rest = {name: value for name, value in environment.items() if name != "VLLM_PORT"}
         yield start_error("value_not_allowed", "start_port_is_url", {"environment": rest}, version=release.asked)
     devices = [each.strip() for each in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if each.strip()]
-    if within(release.key, *DEVICES_BY_INDEX) and (named := next((one for one in devices if not one.isdigit()), None)):
+    if within(release.key, *changes.DEVICES_BY_INDEX) and (
+        named := next((one for one in devices if not one.isdigit()), None)
+    ):
         yield start_error("value_not_allowed", "start_devices_by_name", version=release.asked, found=named)
 
 

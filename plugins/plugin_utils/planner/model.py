@@ -92,6 +92,8 @@ class Model(NamedTuple):
     scaling: Mapping[str, Any] | None = None  # rope_scaling as config.json has it
     soft_cap: bool = False  # attention logits are capped (Gemma 2)
     tower: Tower | None = None  # the encoder of images
+    code: tuple[str, ...] = ()  # the classes of a repository that auto_map of config.json names
+    labels: int = 2  # classes that a model for classes tells apart (Transformers: two where config.json names none)
     window_from: int | None = None  # the layer from which on a sliding window holds (Qwen's max_window_layers)
 
     @property
@@ -124,15 +126,28 @@ def _row_of(name: str) -> Mapping[str, Any] | None:
     return ARCHITECTURES.get(name) or (ARCHITECTURES.get(source[0]) if source else None)
 
 
-def _traits_of(name: str) -> dict[str, Any]:
+def _traits_of(name: str, inner: str = "") -> dict[str, Any]:
     row = _row_of(name) or {}
-    traits = dict(_traits_of(row["base"])) if "base" in row else dict(DEFAULTS)
+    base = inner if row.get("base") == "config" else row.get("base")
+    traits = dict(_traits_of(base)) if base else dict(DEFAULTS)
     traits.update({key: value for key, value in row.items() if key != "base"})
     return traits
 
 
+# The decoder's fields under the names of other models.
+WHISPER = {
+    "hidden_size": "d_model",
+    "num_hidden_layers": "decoder_layers",
+    "num_attention_heads": "decoder_attention_heads",
+    "intermediate_size": "decoder_ffn_dim",
+    "max_position_embeddings": "max_target_positions",
+}
+
+
 def text_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The language model's part of a multimodal config, with what it inherits from the whole."""
+    """The language model's part of a multimodal config, with what it inherits from the whole; of Whisper its decoder."""
+    if config.get("model_type") == "whisper":
+        return {**config, **{name: config.get(other) for name, other in WHISPER.items()}}
     for key in ("text_config", "llm_config", "language_config"):
         inner = config.get(key)
         if isinstance(inner, Mapping):
@@ -178,7 +193,16 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
     config = text_config(outer)
     defaults = CONFIG_DEFAULTS.get(str(config.get("model_type") or ""), {})
     assumed = [key for key in defaults if config.get(key) is None]
-    traits = _traits_of(name) if known else dict(DEFAULTS)
+    inner = _architecture(
+        {
+            **config,
+            "architectures": config.get("architectures")
+            if config.get("architectures") != outer.get("architectures")
+            else None,
+        }
+    )
+    known = (known and (_row_of(name) or {}).get("base") != "config") or (known and inner[1])
+    traits = _traits_of(name, inner[0]) if known else dict(DEFAULTS)
     warnings: list[Text] = []
     if assumed:
         config.update({key: defaults[key] for key in assumed})
@@ -236,8 +260,21 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
         uniform=all(layer is layers[0] or layer == layers[0] for layer in layers),
         soft_cap=bool(config.get("attn_logit_softcapping")),
         tower=read_tower(traits["vision"], outer, hidden) if isinstance(traits.get("vision"), str) else None,
+        code=_code(outer),
+        labels=len(outer.get("id2label") or ()) or fields.whole(outer, ("num_labels",), "config") or 2,
         window_from=fields.whole(config, ("max_window_layers",), "config", lowest=0),
         scaling=config["rope_scaling"] if isinstance(config.get("rope_scaling"), Mapping) else None,
+    )
+
+
+def _code(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The classes that auto_map names, the configuration's first: module.Class, or REPOSITORY--module.Class."""
+    said = config.get("auto_map")
+    names = dict(said) if isinstance(said, Mapping) else {}
+    return tuple(
+        str(names[name])
+        for name in sorted(names, key=lambda name: name != "AutoConfig")
+        if isinstance(names[name], str)
     )
 
 

@@ -329,7 +329,9 @@ def _encoding(model: Model, settings: Settings, dtype: str) -> int:
     """Bytes of the encoder of images in the profile run."""
     if model.tower is None or not sees(settings.raw):
         return 0
-    return model.tower.activation(settings.raw, settings.batched_tokens, settings.sequences, DTYPE_BYTES[dtype])
+    return model.tower.activation(
+        settings.raw, settings.engine, settings.batched_tokens, settings.sequences, DTYPE_BYTES[dtype]
+    )
 
 
 def _rank(

@@ -107,6 +107,8 @@ def smallest(ask: Predict, before: Mapping[str, Any], after: Mapping[str, Any]) 
             continue
     if isinstance(change.get(LENGTH), int):
         change[LENGTH] = _longest(ask, before, change)
+        if change[LENGTH] == before.get(LENGTH):
+            del change[LENGTH]
     if not isinstance(size := change.get(OFFLOAD), int):
         return change
     safe = ask(applied(before, change)).safe
@@ -126,6 +128,9 @@ def _longest(ask: Predict, before: Mapping[str, Any], change: Mapping[str, Any])
     first = ask(applied(before, change))
     low = first.settings.max_model_len
     high = ask(before).settings.max_model_len
+    whole = ask(applied(before, {**change, LENGTH: high}))
+    if whole.ok and whole.safe >= first.safe:  # another change left room for it
+        return high
     while high - low > max(LENGTH_STEP, low // LENGTH_PARTS):  # one that starts lies in [low, high)
         middle = (low + high) // 2 // LENGTH_STEP * LENGTH_STEP
         if middle <= low:

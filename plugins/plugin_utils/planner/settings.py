@@ -241,7 +241,9 @@ def v1_is_demanded(release: Release, environment: Mapping[str, str]) -> bool:
     return default and environment.get("VLLM_USE_V1") == "1"
 
 
-def choose_engine(release: Release, raw: Mapping[str, Any], gpus: Sequence[Gpu], environment: Mapping[str, str]) -> str:
+def choose_engine(
+    release: Release, raw: Mapping[str, Any], gpus: Sequence[Gpu], environment: Mapping[str, str], model_type: str
+) -> str:
     """V0 or V1."""
     asked = raw.get("engine")
     if asked:
@@ -257,6 +259,10 @@ def choose_engine(release: Release, raw: Mapping[str, Any], gpus: Sequence[Gpu],
         return "V0"
     if default == "V0":
         return "V1" if flag == "1" and release.key >= release_key("0.6.4") else "V0"
+    if model_type in changes.ENCODER_DECODER_V1_SINCE:
+        since = changes.ENCODER_DECODER_V1_SINCE[model_type]
+        if since is None or release.key < release_key(since):
+            return "V0"
     lowest = min(gpu.capability for gpu in gpus)
     if lowest < at(changes.V1_LOWEST_CAPABILITY, release.key):
         return "V0"
@@ -337,7 +343,7 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
     tp = fields.whole(raw, ("tensor_parallel_size",), "settings", 1, 65536) or 1
     pp = fields.whole(raw, ("pipeline_parallel_size",), "settings", 1, 65536) or 1
     dp = fields.whole(raw, ("data_parallel_size",), "settings", 1, 65536) or 1
-    engine = choose_engine(release, raw, gpus, environment)
+    engine = choose_engine(release, raw, gpus, environment, model.model_type)
     utilization = fields.number(raw, "gpu_memory_utilization", "settings", 0, 1)
     if utilization == 0:
         raise InputError("settings.gpu_memory_utilization", "input_share")

@@ -20,18 +20,24 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.profile import (
     MIXTRAL_FUSED,
     MIXTRAL_IN_TURN_PIPELINES_SINCE,
+    VOLTA_EXPERTS_BROKEN,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import (
     DTYPES,
     EXPERTS_SINCE,
     GPTQ_THREE_BITS_BROKEN,
     NAMES,
+    NVFP4_EXPERTS_WITHOUT_12,
     ONLINE,
     SCHEMES,
     WIDTHS,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.towers import ENCODER_WITHOUT_TURING
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.remote_code import NATIVE_SINCE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.towers import (
+    ENCODER_WITHOUT_TURING,
+    TOWERS_ON_TURING,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, StartError, start_error
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
@@ -43,6 +49,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.towers impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, release_key, within
 
 QUANTIZATION = "quantization_not_supported"
+CLASSIFIES = ("ForSequenceClassification", "ForRewardModeling")
 GIB = 1024**3
 
 
@@ -199,6 +206,34 @@ def architecture(model: Model, settings: Settings) -> Iterator[StartError]:
 
 
 UNKNOWN = "architecture_not_supported"
+# Files that a start would fetch: with these values the libraries of Hugging Face look for none.
+OFFLINE = ("1", "on", "yes", "true")
+
+
+def remote_code(model: Model, settings: Settings) -> Iterator[StartError]:
+    """Code that a model needs and may not run, or that lies in a repository which the hosts do not reach."""
+    if not model.code:
+        return
+    release, trusted = (
+        settings.release,
+        fields.truth(settings.raw.get("trust_remote_code"), "settings.trust_remote_code"),
+    )
+    listed = model.model_type in NATIVE_SINCE
+    since = NATIVE_SINCE.get(model.model_type)
+    native = since is not None and release.key >= release_key(since)
+    if listed and not native and not trusted:
+        said = {"version": release.asked, "model_type": model.model_type, "file": model.code[0]}
+        refused = start_error("remote_code_needed", "start_remote_code_needed", {"trust_remote_code": True}, **said)
+        yield refused._replace(advice=Text("start_remote_code_advice"))
+    elsewhere = next((name.partition("--")[0] for name in model.code if "--" in name), None)
+    if (
+        elsewhere
+        and (trusted or (listed and not native))
+        and settings.environment.get("HF_HUB_OFFLINE", "1").lower() in OFFLINE
+    ):
+        fixes: list[Fix] = [{"trust_remote_code": None}] if native else []
+        refused = start_error("file_not_in_bundle", "start_code_elsewhere", *fixes, repository=elsewhere)
+        yield refused._replace(advice=Text("start_code_elsewhere_advice", repository=elsewhere))
 
 
 def known_to(name: str, key: tuple[int, ...]) -> bool:
@@ -225,10 +260,14 @@ def unverified(model: Model, settings: Settings, gpus: Sequence[Gpu]) -> Text | 
         return Text("unverified_transformers", architecture=model.architecture)
     if not model.known:
         return Text("unverified_architecture", architecture=model.architecture)
+    volta = next((gpu for gpu in gpus if gpu.capability == (7, 0)), None)
+    if volta is not None and model.experts and within(settings.release.key, *VOLTA_EXPERTS_BROKEN):
+        return Text("unverified_volta_experts", gpu=volta.name)
     if model.traits.get("vision") and model.tower is None and (model.tensors is None or sees(settings.raw)):
         return Text("unverified_vision", architecture=model.architecture)
     old = next((gpu for gpu in gpus if gpu.capability < (8, 0)), None)
-    if model.traits.get("encoder") and old is not None:
+    untried = model.tower is not None and sees(settings.raw) and model.traits["vision"] not in TOWERS_ON_TURING
+    if (model.traits.get("encoder") or untried) and old is not None:
         return Text("unverified_encoder", gpu=old.name, version=settings.release.asked)
     return None
 
@@ -305,6 +344,17 @@ def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]
                     gpu=gpu.name,
                     capability=gpu.capability_text,
                 )
+
+
+def expert_kernels(model: Model, gpus: Sequence[Gpu], settings: Settings, dtype: str) -> Iterator[StartError]:
+    """Triton's kernel for experts on Volta."""
+    old = next((gpu for gpu in gpus if gpu.capability == (7, 0)), None)
+    plain = model.experts and effective_quantization(model, settings).method == "none"
+    if old is None or not plain or settings.flavour is not None or dtype == "float32":
+        return
+    if within(settings.release.key, *VOLTA_EXPERTS_BROKEN):
+        fix: Fix = {"dtype": "float32"}
+        yield start_error("gpu_not_supported", "start_volta_experts", fix, version=settings.release.asked, gpu=old.name)
 
 
 VOLTA_WARNINGS = ("degraded", "works_with_override", "unverified")
@@ -404,11 +454,17 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
     if own.method in ("compressed-tensors", "modelopt") and scheme in SCHEMES:
         least = max(at(SCHEMES[scheme], key), least if own.method != "modelopt" else 0)
         method = f"{name} ({scheme})"
+    lacking = model.experts and scheme == "nvfp4" and gpu.capability[0] == 12 and within(key, *NVFP4_EXPERTS_WITHOUT_12)
+    if lacking:
+        yield start_error(
+            QUANTIZATION, "start_nvfp4_experts", version=version, gpu=gpu.name, capability=gpu.capability_text
+        )
+        return
     if gpu.capability[0] * 10 + gpu.capability[1] < least and not own_kernels(settings, gpu, name):
         yield start_error(
             QUANTIZATION,
             "start_quantization_gpu",
-            *([{"quantization": own.name}] if name != own.name else []),
+            *([{"quantization": own.name}] if own.method != "none" and name != own.name else []),
             {"quantization": None},
             method=method,
             least=f"{least // 10}.{least % 10}",
@@ -438,6 +494,15 @@ def _quantization_on(model: Model, settings: Settings, gpu: Gpu, dtype: str) -> 
             method=name,
             version=version,
         )
+        return
+    # The head of the classes is a layer like the others (score in vllm/model_executor/models/adapters.py; issue 11671 of vllm-project/vllm).
+    packed = 32 // own.bits if own.method in ("awq", "gptq") and own.bits in (4, 8) else 1
+    if (
+        model.architecture.endswith(CLASSIFIES)
+        and model.labels % packed
+        and not any("score" in name for name in own.ignored)
+    ):
+        yield start_error(QUANTIZATION, "start_quantization_classes", method=name, labels=model.labels, packed=packed)
         return
     allowed = [DTYPES[letter] for letter in at(row.dtypes, key)]
     if dtype not in allowed:
@@ -778,6 +843,7 @@ def check(
     found.extend(values.check(settings.raw, settings.release))
     found.extend(environment.errors(settings.environment, settings.release))
     found.extend(architecture(model, settings))
+    found.extend(remote_code(model, settings))
     found.extend(ropes(model, settings))
     found.extend(lengths(model, settings))
     if dtype_error:
@@ -786,6 +852,7 @@ def check(
     found.extend(batches(settings))
     found.extend(attention.check(model, settings, used, dtype))
     found.extend(encoder(model, settings, used))
+    found.extend(expert_kernels(model, used, settings, dtype))
     found.extend(combinations.check(model, settings, quantization_name(model, settings, used), used))
     found.extend(host_memory(settings))
     found.extend(world(settings, gpus))

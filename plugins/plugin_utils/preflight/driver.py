@@ -43,7 +43,7 @@ def image_findings(hosts: Hosts, deployment: Deployment) -> Findings:
     if not image:
         return
     drivers = {str(driver) for driver in (_driver(hosts, host) for host in deployment.seen) if driver}
-    gpus = [gpu.get("compute_capability") for host in deployment.seen for gpu in hosts.own_gpus(host)]
+    gpus = [gpu for host in deployment.seen for gpu in hosts.own_gpus(host)]
     where = message("where_group", hosts.lang, group=deployment.name)
     for entry in image_problems(deployment.name, image, gpus, oldest(drivers), where, hosts.lang):
         yield hosts.graded(entry, deployment.seen)

@@ -157,8 +157,8 @@ def state_of(looked: Looked) -> State:
     if program["state"] == "restarting":
         return State("crashing", "", None)
     if program["state"] not in ("running", "active"):
-        exit_code = program.get("exit_code")
-        return State("stopped", "" if exit_code is None else f"exit {exit_code}", None)
+        status = program.get("exit_code")
+        return State("stopped", "" if status is None else f"exit {status}", None)
     word = looked.word
     if not word or word["kind"] not in STATES:
         return State("unproved", str(word.get("said") or ""), seconds)

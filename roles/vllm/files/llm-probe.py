@@ -6,6 +6,8 @@ On the head it asks the model for one token, and `decide` says what to do with t
 the container, or the unit of systemd, that takes part in the cluster. Both are pure: what was seen goes in, with the state that they returned last,
 and an action comes out.
 
+A container that the engine gave up at boot, because a device or a folder was not there yet, is started: no restart policy does that (exit status 128).
+
 What counts as alive: a generated token, an answer below 500 that is no token (a rotated key, a renamed model), or counters of the engine that
 moved since the last look. Time is counted on the boot-time clock, look by look, so that neither a clock that jumps nor a host that slept
 makes a silence longer than it was seen to be. A container that ended is the engine's business (restart policy), a unit that ended is systemd's, and
@@ -57,6 +59,8 @@ AGAIN_SECONDS, RUN_SECONDS = 5, 240
 # How long an answer may take: the first time, and at most; a request that is taken back has lost its place in the queue.
 ASK_SECONDS, ASK_MOST = 5, 60
 COUNTERS_SECONDS, DOCKER_SECONDS, CLUSTER_SECONDS, RESTART_SECONDS = 5, 10, 30, 60
+# A record of /dev/kmsg: "6,339,5140900,-;NVRM: ..." has the number 339. So many are looked at, at most.
+KERNEL_RECORD, KERNEL_LINES = re.compile(r"\d+,(\d+),\d+,[^;]*;"), 100000
 # The way in that nobody else can fill (roles/vllm/files/middleware): the file of a question, that of its answer, and how long that may take at least.
 QUESTION_FILE, ANSWER_FILE, ANSWER_BYTES, INNER_SECONDS = "question.json", "llm-probe.answer", 1 << 20, 20
 FULL = "but its port is full: the engine answers, and nobody gets in"
@@ -89,12 +93,28 @@ CAUSES, CAUSE_LENGTH = 5, 400
 # failures: failed looks in a row that a restart needs. grace, silence: seconds that a start and a silent engine get. gap: the most
 # seconds that are counted between two looks.
 Limits = collections.namedtuple("Limits", "failures grace silence gap")
+# What a program says that has lost its GPUs while it ran: systemd renewed the rules of control groups without them.
+GPUS_GONE = re.compile(r"Failed to initialize NVML: Unknown Error|No CUDA GPUs are available|CUDA unknown error")
+# The exit status with which an engine notes that it could not start a container at all.
+GIVEN_UP = 128
+
 # Of an engine: running (when it started, as text; "" if it does not run), pid, born (the process's start, in ticks since boot).
 Container = collections.namedtuple("Container", "running pid born image", defaults=("",))
 STOPPED = Container("", 0, 0)
 
 
 # -- what is decided: pure --------------------------------------------------------------------------------------------
+def given_up(state):
+    """What to do with a container that does not run, and a line about it. ``state``: status, exit_code and error, as the engine tells them.
+
+    One that somebody stopped, or that ended by itself, is the restart policy's business: only what the engine could not start has an error.
+    """
+    if state.get("status") in ("exited", "created") and state.get("error") and state.get("exit_code") == GIVEN_UP:
+        why = " ".join(str(state["error"]).split())[:CAUSE_LENGTH]
+        return "restart", "given up: the engine could not start it (exit {0}: {1})".format(state["exit_code"], why)
+    return "none", "stopped: the container does not run; Docker or an operator has to start it"
+
+
 def decide(state, seen, limits):
     """What to do about the server, a line for people, and the new state.
 
@@ -109,7 +129,7 @@ def decide(state, seen, limits):
         return "none", "unknown: Docker does not answer", state
     if seen["container"] is not None and state.get("container") != seen["container"]:
         if not seen["container"]:
-            return "none", "stopped: the container does not run; Docker or an operator has to start it", state
+            return (*given_up(seen.get("left") or {}), state)
         state.update(container=seen["container"], served=False, loading=0, failures=0, silence=0)
         state.update(starts=state.get("starts", 0) + 1, causes=seen["causes"], counters=None, turns={})
     moved = None not in (seen["counters"], state["counters"]) and seen["counters"] != state["counters"]
@@ -123,7 +143,7 @@ def decide(state, seen, limits):
             line += ", {0:.0f} s after the start".format(state["loading"])
         if state["loading"]:
             state["start_seconds"] = state["loading"]
-        state.update(served=True, failures=0, silence=0, starts=0, restarts=0, loading=0)
+        state.update(served=True, failures=0, silence=0, starts=0, restarts=0, loading=0, regained=False)
         return "none", line, state
     if seen["answer"] == "refused" or moved:
         state.update(failures=0, silence=0)
@@ -137,6 +157,10 @@ def decide(state, seen, limits):
     if not state["served"] and (seen["waiting"] or state["loading"] < grace):
         if state["starts"] >= CRASH_STARTS:
             last = state["causes"][-1] if state["causes"] else "no reason in its log"
+            if GPUS_GONE.search(last) and not state.get("regained"):
+                # An even number of restarts takes along what lies below, which has lost them first.
+                state.update(starts=0, restarts=(restarts | 1) + 1, regained=True)
+                return "restart", "lost the GPUs, as after systemctl daemon-reload: {0}".format(last), state
             return "none", "crashing: {0} starts without a token; last: {1}".format(state["starts"], last), state
         if seen["waiting"]:
             return "none", "waiting: hosts of the plan, or GPUs of theirs, are missing", state
@@ -175,7 +199,7 @@ def watch(state, seen, limits):
     if seen["container"] is not None and state.get("container") != seen["container"]:
         state.update(container=seen["container"], turns={}, names=[], failures=0, silence=0)
     if not state.get("container"):
-        return "none", "stopped: the container does not run; Docker or an operator has to start it", state
+        return (*given_up(seen.get("left") or {}), state)
     before, state["turns"] = state["turns"], seen["turns"]
     ended = set(state["names"]) - set(seen["names"])
     state["names"] = sorted(ended.union(seen["names"]))
@@ -447,6 +471,14 @@ class Containers:
             return Container(started, int(pid), born(int(pid)), image) if state in ("running", "paused") else STOPPED
         return STOPPED if "no such container" in said.lower() else None
 
+    def left(self, name):
+        """Why one does not run: its status, exit code and the engine's own error."""
+        try:
+            said = json.loads(program("docker", "container", "inspect", "--format", "{{json .State}}", name)[1])
+            return {"status": said["Status"], "exit_code": said["ExitCode"], "error": said["Error"]}
+        except WRONG:
+            return {}
+
     def log(self, name):
         return program("docker", "logs", "--tail", "400", name)[1]
 
@@ -476,6 +508,10 @@ class Units:
         pid = int(found["MainPID"])
         runs = found["ActiveState"] == "active" and pid
         return Container(found.get("InvocationID", ""), pid, born(pid)) if runs else STOPPED
+
+    def left(self, _name):
+        """systemd tries again by itself."""
+        return {}
 
     def log(self, name):
         return program("journalctl", "--no-pager", "--output=cat", "--lines=400", "--unit=" + unit(name))[1]
@@ -607,6 +643,7 @@ def look(options, state, limits):
         dumb = seen["counters"] is None or seen["counters"] == state.get("counters")
         if options.cluster and state.get("served") and seen["answer"] == "silent" and dumb:
             seen["lost"] = lost_ranks(options.cluster)
+    seen["left"] = options.engine.left(options.server) if running == "" else {}
     seen["waiting"] = "start-vllm.sh" in read("/proc/{0}/cmdline".format(found.pid)) or len(members) < options.followers
     seen["turns"] = processes(found.pid) if found.running else {}
     seen.update(now=clock(), took=clock() - began)
@@ -649,6 +686,7 @@ def watch_step(options, described, before):
     moving = processes(found.pid, names.split(",")) if found.running else {}
     there = [each for each in names.split(",") if any(process.startswith(each + " (") for process in moving)]
     seen = {"now": clock(), "container": running, "turns": moving, "names": there if names else []}
+    seen["left"] = options.engine.left(name + options.suffix) if running == "" else {}
     action, line, state = watch(before, seen, options.limits)
     state.update(pid=found.pid, born=found.born, image=found.image)
     tell(before, state, name, line)
@@ -677,9 +715,64 @@ def serve_step(options, before):
     tell(before, state, "llm-vllm", line)
     if action == "restart":
         # What lies below it every second time, when the server alone did not help.
-        below = [options.below] if options.below and state["restarts"] % 2 == 0 else []
+        below = [options.below] if options.below and state.get("restarts", 1) % 2 == 0 else []
         restart(options.engine, [*(name + options.suffix for name in below), options.server], found)
         state["members"] = {}
+    return state
+
+
+def kernel_lines(path):
+    """The lines of the kernel's log since the boot, each with its number."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return []
+    lines = []
+    try:
+        while len(lines) < KERNEL_LINES:
+            try:
+                # A record each time, as the kernel gives them; a file gives many at once.
+                data = os.read(descriptor, 8192)
+            except BrokenPipeError:
+                continue  # records that were overwritten meanwhile
+            if not data:
+                break
+            for record in data.decode(errors="replace").splitlines():
+                number = KERNEL_RECORD.match(record)
+                if number:
+                    lines.append((int(number.group(1)), record))
+    except OSError:
+        pass  # the end: nothing more now
+    finally:
+        os.close(descriptor)
+    return lines
+
+
+def gpu_step(options, before):
+    """Look whether the driver has logged a fault after which a GPU should not serve. If so, the deployment leaves the gateway, until
+    somebody brings it back. What was logged before the first look was somebody else's to see. Returns the new state."""
+    lines = kernel_lines(options.kernel_log)
+    last = max([number for number, _line in lines], default=before.get("number", -1))
+    state = dict(before, number=last)
+    if "number" not in before:
+        return state
+    new = [line for number, line in lines if number > before["number"] and "NVRM: Xid" in line]
+    if not new:
+        return state
+    import xid  # beside this program
+
+    for found in filter(None, map(xid.read, new)):
+        said = "GPU {0}: Xid {1}, {2}".format(found.bus_id, found.number, found.action)
+        print(said, flush=True)
+        if found.action in xid.BAD:
+            state["bad"] = said
+            if options.url:
+                print(
+                    "the deployment leaves the gateway; playbooks/drain.yml -e gateway_undrain=true brings it back",
+                    flush=True,
+                )
+                with open(os.path.join(os.path.dirname(options.state), "drained"), "w") as stream:
+                    stream.write(said + "\n")
     return state
 
 
@@ -703,6 +796,7 @@ def main():
         action="store_true",
         help="print as JSON how many seconds a start should take at most, the weights to be read, and the last start took; then end",
     )
+    parser.add_argument("--kernel-log", default="/dev/kmsg", help="where the driver's faults are logged")
     parser.add_argument("--start-seconds", type=float, help="instead of the computed time")
     parser.add_argument("--suffix", default="", help="of the containers' names; the state has them without it")
     parser.add_argument("--units", action="store_true", help="of systemd take the place of containers")
@@ -734,7 +828,7 @@ def main():
         states = {}
     # A container that is not looked at any more, of another plan for instance, would keep its last word for ever.
     looked_at = [described.partition(":")[0] for described in options.watch] + ["llm-vllm"] * bool(options.url)
-    states = {name: states[name] for name in [*looked_at, "measured"] if name in states}
+    states = {name: states[name] for name in [*looked_at, "measured", "gpus"] if name in states}
     states["form"] = FORM
     # What the disk did not take is on the tmpfs.
     measured = dict(load(options.measured), **states.get("measured", {}))
@@ -749,6 +843,8 @@ def main():
     while True:
         began, kinds_before = clock(), kinds_of(states)
         _start, options.limits = limits_of(options, measured)
+        with contextlib.suppress(*WRONG, ImportError):
+            states["gpus"] = gpu_step(options, states.get("gpus", {}))
         for described in options.watch:
             name = described.partition(":")[0]
             states[name] = watch_step(options, described, states.get(name, {}))

@@ -76,6 +76,11 @@ if [ -n "$key" ]; then
   fi
   export VLLM_API_KEY
 fi
+# Some models ask for a vocabulary that no hub of models has; their own tokenizer holds it. Without the folder vLLM tries to fetch it.
+if [ -n "${LLM_MODEL_DIR-}" ] &&
+  ! "${LLM_PYTHON:-python3}" "$(dirname "${BASH_SOURCE[0]}")/vocabulary.py" "$LLM_MODEL_DIR" "${TIKTOKEN_ENCODINGS_BASE-}"; then
+  unset TIKTOKEN_ENCODINGS_BASE
+fi
 # llm_api_paths.py, which vLLM loads by name.
 PYTHONPATH=$(dirname "${BASH_SOURCE[0]}")/middleware${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONPATH

@@ -667,3 +667,13 @@ def test_a_container_without_its_gpus_does_not_start(
 def test_other_runtime_commands_pass_through(host: Path, toolkit: Path, runc: str) -> None:
     run(host, toolkit / "nvidia-container-runtime", "--root", "/run/runc", "kill", "abc", "9", LAB_RUNC=runc)
     assert json.loads(Path(runc + ".log").read_text()) == ["--root", "/run/runc", "kill", "abc", "9"]
+
+
+def test_settings_last_as_long_as_the_driver(tmp_path: Path, runfiles: Path) -> None:
+    root = make_host(tmp_path)
+    install(root, runfiles, VERSION, "--silent")
+    assert "was set to 150.00 W from 250.00 W" in smi(root, "--power-limit=150")
+    assert "Enabled persistence mode" in smi(root, "--persistence-mode=1")
+    assert "<current_power_limit>150.00 W</current_power_limit>" in smi(root, "-q", "-x")
+    assert "between 100.00 W and 250.00 W" in smi(root, "--power-limit=900", status=2)
+    assert smi(root, "nvlink", "-e").count("GPU ") == 2

@@ -200,6 +200,14 @@ def test_ready_is_what_the_probe_says(kind: str, expected: int, tmp_path: Path) 
     assert ready(tmp_path, state(kind), drained=True) == 404
 
 
+def test_a_deployment_that_the_probe_took_out_says_why(tmp_path: Path) -> None:
+    application = program().ApiPaths(vllm, os.environ["SECRETS"], str(tmp_path))
+    (tmp_path / "drained").touch()
+    assert application.ready() == (404, {"status": "drained"})
+    (tmp_path / "drained").write_text("GPU 0000:3b:00: Xid 79, reboot\n")
+    assert application.ready() == (404, {"status": "drained", "reason": "GPU 0000:3b:00: Xid 79, reboot"})
+
+
 @pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", '{"llm-vllm": 1}', '{"llm-vllm": {"kind": "serving"}}'])
 def test_a_state_that_says_nothing_is_none(content: str | None, tmp_path: Path) -> None:
     assert ready(tmp_path, content) == 503

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import JOURNAL, ControllerSecrets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import JOURNAL
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import ControllerSecrets
 
 from tests.support import programs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import itertools
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils import _xid
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -401,3 +403,68 @@ def test_the_time_for_loading_follows_from_bytes_and_the_measured_rate(tmp_path:
     assert rate > 0
     assert probe.start_seconds(str(tmp_path), 1 << 20) == pytest.approx(probe.BASE_SECONDS + 6, abs=0.1)
     assert probe.measured_rate(str(tmp_path / "nothing")) is None
+
+
+GIVEN_UP = {"status": "exited", "exit_code": 128, "error": "no such file or directory: /dev/nvidia-uvm"}
+
+
+@pytest.mark.parametrize(
+    ("left", "action"),
+    [
+        (GIVEN_UP, "restart"),
+        ({**GIVEN_UP, "status": "created"}, "restart"),
+        ({**GIVEN_UP, "exit_code": 0, "error": ""}, "none"),  # stopped by somebody
+        ({**GIVEN_UP, "exit_code": 137, "error": ""}, "none"),
+        ({**GIVEN_UP, "exit_code": 1, "error": ""}, "none"),  # its restart policy's business
+        ({}, "none"),
+    ],
+)
+def test_what_the_engine_gave_up_at_boot_is_started(left: dict[str, Any], action: str) -> None:
+    seen = {**SEEN, "container": "", "left": left, "now": 1.0}
+    assert probe.decide({}, seen, LIMITS)[0] == action
+    watched, line, _state = probe.watch({}, {**seen, "names": []}, LIMITS)
+    assert watched == action
+    assert ("exit 128: no such file" in line) == (action == "restart")
+
+
+def test_gpus_that_a_reload_of_systemd_took_away_come_back_with_what_lies_below() -> None:
+    gone = ["RuntimeError: Failed to initialize NVML: Unknown Error"]
+    server, actions = Server(), []
+    for start in range(6):
+        actions.append(server.look(container=f"start {start}", causes=gone, answer="error", counters=None))
+    assert actions.count("restart") == 1
+    assert server.state["restarts"] % 2 == 0
+    assert any(line.startswith("lost the GPUs") for line in server.lines)
+
+
+# -- faults of GPUs ---------------------------------------------------------------------------------------------------
+def test_a_new_fault_of_a_gpu_takes_the_deployment_out_of_the_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was logged before the first look is only noted, a program's own fault drains nothing, and a mark that somebody took away stays away."""
+    monkeypatch.setitem(sys.modules, "xid", _xid)
+    log, mark = tmp_path / "kmsg", tmp_path / "drained"
+    options = argparse.Namespace(kernel_log=str(log), url="http://127.0.0.1:8000", state=str(tmp_path / "state.json"))
+    log.write_text("6,7,100,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1\ngarbage\n")
+    state = probe.gpu_step(options, {})
+    assert (state, mark.exists()) == ({"number": 7}, False)
+    log.write_text(log.read_text() + "6,8,200,-;NVRM: Xid (PCI:0000:3b:00): 13, pid=1\n6,9,200,c;eth0: link is up\n")
+    state = probe.gpu_step(options, state)
+    assert (state, mark.exists()) == ({"number": 9}, False)
+    log.write_text(log.read_text() + "4,10,300,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n")
+    state = probe.gpu_step(options, state)
+    assert (state["number"], mark.read_text()) == (10, "GPU 0000:3b:00: Xid 79, reboot\n")
+    assert "drain.yml" in capsys.readouterr().out
+    mark.unlink()
+    assert probe.gpu_step(options, state) == state
+    assert not mark.exists()
+
+
+def test_a_host_that_is_no_head_only_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xid", _xid)
+    log = tmp_path / "kmsg"
+    options = argparse.Namespace(kernel_log=str(log), url=None, state=str(tmp_path / "state.json"))
+    assert probe.gpu_step(options, {}) == {"number": -1}
+    log.write_text("4,0,300,-;NVRM: Xid (PCI:0000:3b:00): 48, DBE\n")
+    assert probe.gpu_step(options, {"number": -1})["bad"] == "GPU 0000:3b:00: Xid 48, reset"
+    assert not (tmp_path / "drained").exists()

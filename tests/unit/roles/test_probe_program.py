@@ -618,7 +618,7 @@ def test_the_last_word_on_a_container_that_left_the_plan_is_dropped(host: Host) 
     with serving(TOKEN) as (url, _asked):
         host.hears(url)
     state = json.loads(host.state.read_text())
-    assert sorted(state) == ["form", "llm-vllm", "measured"]
+    assert sorted(state) == ["form", "gpus", "llm-vllm", "measured"]
     assert state["llm-vllm"]["kind"] == "serving"
 
 

@@ -22,7 +22,7 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 HOLDERS = {"gateway_keys", "monitoring_receivers"}
 # What is read from a file of the controller is a secret, but for these.
 FILE = re.compile(r"(?:lookup|query)\('ansible\.builtin\.file', *\*?([^,)]+(?:\([^)]*\))?)")
-OPEN_FILES = {"_gateway.trusted", "_web_ui_trusted", "_vllm_collective_file", "_common_manifest_file"}
+OPEN_FILES = {"_gateway.trusted", "_web_ui_trusted", "_web_ui.sso.ca", "_vllm_collective_file", "_common_manifest_file"}
 # What only says that there is a secret; and words of a text.
 HARMLESS = re.compile(r"\w+ \| (?:length|map\(attribute='name'\))|'[^']*'")
 EXPRESSION = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)

@@ -53,6 +53,24 @@ def test_vllm_finds_the_middleware(tmp_path: Path, before: str, after: str) -> N
     assert done.stdout.strip() == after.format(files=FILE.parent)
 
 
+def test_a_vocabulary_that_cannot_be_made_is_said_and_left_to_the_server(tmp_path: Path) -> None:
+    """Of a model that needs one, here with another tokenizer; any other model is left alone."""
+    for model, folder, said in (("qwen2", "{folder}", False), ("gpt_oss", "", True)):
+        (tmp_path / "config.json").write_text(json.dumps({"model_type": model}))
+        (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"a": 0}}}))
+        environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LLM_STARTS_FILE": str(tmp_path / "starts")}
+        environment |= {
+            "LLM_API_KEY_FILE": "",
+            "LLM_MODEL_DIR": str(tmp_path),
+            "TIKTOKEN_ENCODINGS_BASE": str(tmp_path / "made"),
+        }
+        command = ["bash", str(FILE), "0", "sh", "-c", "echo $TIKTOKEN_ENCODINGS_BASE"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == folder.format(folder=tmp_path / "made")
+        assert ("o200k_base.tiktoken" in done.stderr) == said
+        assert not (tmp_path / "made").exists()
+
+
 @pytest.mark.parametrize(
     ("content", "shown"),
     [("k3y", "k3y"), ("k3y\n", "k3y"), ("", None), ("\n", None), (" ", None), ("a\nb", None), ("\u00e9", None)],

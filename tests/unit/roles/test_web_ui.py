@@ -151,7 +151,7 @@ def test_without_a_database_nothing_is_copied(tmp_path: Path) -> None:
     assert list((tmp_path / "copies").iterdir()) == []
 
 
-def start(tmp_path: Path, *secrets: str) -> subprocess.CompletedProcess[str]:
+def start(tmp_path: Path, *secrets: str, **more: str) -> subprocess.CompletedProcess[str]:
     """What the script runs, with a program in the place of Python that says what it got."""
     folder = tmp_path / "secrets"
     folder.mkdir()
@@ -159,17 +159,20 @@ def start(tmp_path: Path, *secrets: str) -> subprocess.CompletedProcess[str]:
         (folder / name).write_text(f"value of {name}")
     (folder / "environment").write_text("# of the inventory\n")
     program = tmp_path / "python3"
-    program.write_text('#!/bin/sh\necho "$*"\necho "$OPENAI_API_KEY,$WEBUI_SECRET_KEY,$WEBUI_ADMIN_PASSWORD"\n')
+    program.write_text(
+        '#!/bin/sh\necho "$*"\necho "$OPENAI_API_KEY,$WEBUI_SECRET_KEY,$WEBUI_ADMIN_PASSWORD"\necho "$OAUTH_CLIENT_SECRET,$LDAP_APP_PASSWORD"\n'
+    )
     program.chmod(0o755)
     script = tmp_path / "start.sh"
     script.write_text(START.read_text().replace("/run/secrets", str(folder)))
-    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOST": "127.0.0.1", "PORT": "8480"}
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOST": "127.0.0.1", "PORT": "8480", **more}
     return subprocess.run(["sh", script], env=environment, capture_output=True, text=True, check=False)
 
 
 def test_secrets_come_from_files_and_stand_in_no_command(tmp_path: Path) -> None:
     done = start(tmp_path, *SECRETS)
-    command, environment = done.stdout.splitlines()
+    command, environment, signed_on = done.stdout.splitlines()
+    assert signed_on == ","
     assert environment == ",".join(f"value of {name}" for name in SECRETS)
     assert "value" not in command
     assert "--host 127.0.0.1 --port 8480" in command
@@ -181,3 +184,14 @@ def test_without_one_of_them_it_does_not_start(tmp_path: Path, absent: str) -> N
     assert done.returncode == 1
     assert absent in done.stderr
     assert done.stdout == ""
+
+
+def test_secrets_of_a_single_sign_on_come_from_files(tmp_path: Path) -> None:
+    names = ("web_ui_oidc_client_secret", "web_ui_ldap_password")
+    said = {"OAUTH_CLIENT_ID": "llm", "LDAP_APP_DN": "cn=llm"}
+    (tmp_path / "both").mkdir()
+    done = start(tmp_path / "both", *SECRETS, *names, **said)
+    assert done.stdout.splitlines()[2] == ",".join(f"value of {name}" for name in names)
+    (tmp_path / "less").mkdir()
+    lacking = start(tmp_path / "less", *SECRETS, names[0], **said)
+    assert (lacking.returncode, names[1] in lacking.stderr) == (1, True)

@@ -18,6 +18,7 @@ testinfra_hosts = ["ssh://node1"]
 STATE = {
     "driver": "cat /proc/driver/nvidia/version",
     "answers": "nvidia-smi --query-gpu=driver_version,persistence_mode --format=csv,noheader | sort -u",
+    "power": "nvidia-smi -q -x | grep -o '<current_power_limit>[0-9.]* W' | sort -u; systemctl is-enabled llm-gpu-settings.service",
     "packages": "dpkg-query --show --showformat='${db:Status-Abbrev}${Package}\\n'"
     " | grep -E '^i.*(nvidia-[^i]|docker|containerd|runc)' || true",
     "held": "apt-mark showhold",
@@ -56,6 +57,7 @@ def test_the_bare_host_has_all_of_it(host: Any, states: dict[str, dict[str, str]
     assert host.check_output("hostname") == "node1"
     assert "570.195.03" in states["node1"]["driver"]
     assert states["node1"]["answers"] == "570.195.03, Enabled"
+    assert states["node1"]["power"] == "<current_power_limit>150.00 W\nenabled"
     assert states["node1"]["active"].split() == ["active"] * 3
     assert "nvidia" in states["node1"]["runtimes"]
 

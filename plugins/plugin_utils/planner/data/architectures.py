@@ -6,7 +6,7 @@ Source: vllm/model_executor/models of the examined releases. A trait is a value,
 config.json with the default behind a second colon ("config:attention_bias:false").
 
 Traits
-  base        another row whose traits hold unless said otherwise
+  base        another row whose traits hold unless said otherwise; config: the row of the language model that config.json names inside
   pp          first release in which it runs as a pipeline, where that is before 0.6.3 (null: what registry.py says)
   qkv_bias, o_bias, mlp_bias, lm_head_bias, norm_bias   whether those carry a bias
   norms       norm vectors of the hidden size in each layer
@@ -75,7 +75,22 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     },
     "InternLM2ForCausalLM": {"mlp_keeps": True, "qkv_bias": "config:bias:false", "o_bias": "config:bias:false"},
     "MistralForCausalLM": {"base": "LlamaForCausalLM"},
-    "Mistral3ForConditionalGeneration": {"base": "LlamaForCausalLM", "vision": True},
+    "Mistral3ForConditionalGeneration": {"base": "LlamaForCausalLM", "pp": None, "vision": "mistral3"},
+    "PixtralForConditionalGeneration": {"base": "LlamaForCausalLM", "pp": None, "vision": "pixtral"},
+    "MllamaForConditionalGeneration": {"base": "LlamaForCausalLM", "pp": None, "vision": "mllama"},
+    "InternVLChatModel": {"base": "config", "pp": "0.6.2", "vision": "internvl"},
+    "InternVLForConditionalGeneration": {"base": "config", "pp": None, "vision": "internvl"},
+    "WhisperForConditionalGeneration": {
+        "vision": "whisper",
+        "mlp": "plain",
+        "positions": "learned",
+        "norm_bias": True,
+        "norms": 3,
+        "tied": True,
+        "qkv_bias": True,
+        "o_bias": True,
+        "mlp_bias": True,
+    },
     "XverseForCausalLM": {"base": "LlamaForCausalLM"},
     "DeciLMForCausalLM": {"base": "LlamaForCausalLM"},
     "GraniteForCausalLM": {"base": "LlamaForCausalLM", "tied": True},
@@ -265,7 +280,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
         "sinks": True,
         "windows": "types",
     },
-    "Llama4ForConditionalGeneration": {"layout": "llama4", "vision": True},
+    "Llama4ForConditionalGeneration": {"layout": "llama4", "vision": "llama4"},
     "Qwen3NextForCausalLM": {
         "layout": "moe",
         "attention": "hybrid",

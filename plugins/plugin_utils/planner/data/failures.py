@@ -56,6 +56,10 @@ driver_too_old                  driver   root         any              torch/cud
 forward_compatibility           driver   root         any              vllm#5283
     Error 804: forward compatibility was attempted
     forward compatibility was attempted on non supported HW
+cuda_init_failed                driver   root         any              pytorch:c10/cuda/CUDAFunctions.cpp
+    cudaGetDeviceCount\(\).{0,160}?Error (?:3|101|999)\b
+    CUDA unknown error - this may be due to an incorrectly set up environment
+    0 active drivers \(\[\]\)
 fabric_manager                  driver   root         any              MiniMax-AI/MiniMax-M2.5#9
     Error 802: system not yet initialized
     System not yet initialized \(error 802\)
@@ -88,6 +92,14 @@ ptx_toolchain                   driver   root         any              vllm#3170
 gpu_memory_broken               driver   root         any              vllm#5222
     uncorrectable ECC error encountered
     CUDA_ERROR_ECC_UNCORRECTABLE
+xid_restart                     driver   root         any              NVIDIA:deploy/xid-errors
+    NVRM: Xid \([^)]{1,60}\): (?P<xid>8|13|31|32|68|69|94)\b
+xid_reset                       driver   root         any              NVIDIA:deploy/xid-errors
+    NVRM: Xid \([^)]{1,60}\): (?P<xid>46|48|62|74|95|109|110|119|120|140)\b
+xid_reboot                      driver   root         any              NVIDIA:deploy/xid-errors
+    NVRM: Xid \([^)]{1,60}\): (?P<xid>79)\b
+xid_replace                     driver   root         any              NVIDIA:deploy/xid-errors
+    NVRM: Xid \([^)]{1,60}\): (?P<xid>64)\b
 xid                             driver   root         any              NVIDIA:deploy/xid-errors
     NVRM: Xid \([^)]{1,60}\): (?P<xid>\d+)
 gpu_lost                        driver   root         any              NVIDIA:nvidia-smi
@@ -103,6 +115,25 @@ mig_by_uuid                     driver   root         any              vllm#4184
     Error: Invalid MIG device
     No MIG devices found
 # Containers and the host
+driver_files_in_image           host     root         any              NVIDIA:libnvidia-container
+    nvidia-container-cli: mount error: file creation failed: \S{1,200}: file exists
+    file creation failed: \S{1,160}lib(?:nvidia-ml|cuda)\.so\S{0,20}: file exists
+container_devices               host     root         any              NVIDIA:libnvidia-container
+    nvidia-container-cli: device error: (?P<device>.{1,60}?): unknown device
+    nvidia-container-cli: container error: cgroup subsystem devices not found
+    nvidia-container-cli: ldcache error
+    nvidia-container-cli: initialization error: (?!nvml error: driver not loaded)
+    nvml error: insufficient permissions
+image_of_other_machine          host     root         any              linux:fs/exec.c
+    exec format error
+    executable file not found in \$PATH
+    no matching manifest for (?P<platform>\S+)
+image_not_pulled                host     root         any              docker:distribution
+    manifest unknown
+    pull access denied for (?P<image>\S+?),
+    toomanyrequests:
+    x509: certificate signed by unknown authority
+    no basic auth credentials
 no_gpu_in_container             host     root         0.6.2-           vllm/config.py
     Failed to infer device type
     No CUDA GPUs are available
@@ -152,6 +183,9 @@ host_out_of_memory              memory   root         0.2.7-0.17.1     torvalds/
     unable to allocate (?P<bytes>\d+) bytes
     was terminated by signal SIGKILL
     Too large swap space
+uva_missing                     memory   root         0.8.0-           vllm/utils/platform_utils.py
+    UVA \(Unified Virtual Addressing\) is not available
+    UVA is not available
 pinned_memory                   memory   root         any              CUDA:cudaErrorNotSupported
     CUDA error: OS call failed or operation not supported on this OS
     cudaHostAlloc failed
@@ -167,6 +201,12 @@ shared_memory                   host     root         any              MiniMax-A
     No space left on device: '/psm_
     posix_fallocate failed: No space left
     /dev/shm/nccl-\S+ \(size
+address_not_here                network  root         any              linux:errno
+    \[Errno 99\] Cannot assign requested address
+    error while attempting to bind on address .{1,80}?cannot assign
+ipc_socket                      host     root         any              zmq:zmq_ipc
+    zmq\.error\.ZMQError: (?:No such file or directory|ipc path|Permission denied|Read-only)
+    ipc path \S{1,200} is longer than
 port_in_use                     host     root         any              cpython:Lib/socket.py
     \[Errno 98\] Address already in use
     \[Errno 98\]
@@ -176,6 +216,11 @@ port_in_use                     host     root         any              cpython:L
 vllm_port_is_uri                host     root         any              vllm/envs.py
     VLLM_PORT '?(?P<value>tcp://\S+?)'? appears to be a URI
     invalid literal for int\(\) with base 10: 'tcp://
+compiler_headers                host     root         any              vllm#19656
+    fatal error: (?P<header>[\w/.]{1,60}\.h): No such file or directory
+    cannot find -lcuda\b
+    cannot find crti\.o
+    C\+\+ compile error
 no_c_compiler                   host     root         any              vllm#15329
     Failed to find C compiler
     No working C compiler found
@@ -192,6 +237,10 @@ no_nvcc                         host     root         any              flashinfe
     CUDA_HOME environment variable is not set
     Could not find CUDA installation
     Unsupported NVCC version
+flashinfer_compile              kernel   root         any              vllm#36077
+    Command '\['ninja'
+    /flashinfer/.{1,120}?FAILED:
+    FlashInfer requires GPUs with sm(?P<least>\d+)
 no_ninja                        host     root         any              sgl-project/sglang#2514
     Ninja is required to load C\+\+ extensions
     No such file or directory: 'ninja'
@@ -217,6 +266,13 @@ cuda_library                    host     root         0.4.0-           vllm#1738
     libnccl\.so\S*: cannot open shared object file
     libcublas\S*: cannot open shared object file
     Failed to load NCCL library from
+triton_broken                   kernel   root         any              pytorch:torch/_inductor/exc.py
+    Cannot find a working triton installation
+    module 'triton(?:\.\w+)?' has no attribute
+    triton\.compiler\.errors\.CompilationError
+cuda_too_old_for_kernel         kernel   root         any              vllm#55651
+    requires CUDA (?P<wanted>[\d.]+) or (?:later|newer|above)
+    requires CUDA (?P<wanted>[\d.]+)\+
 ray_missing                     ray      root         0.2.7-           vllm/executor/ray_utils.py
     ModuleNotFoundError: No module named 'ray'
     Ray is not installed
@@ -260,6 +316,15 @@ volta_triton                    kernel   root         any              vllm#1744
     Assertion `false && "fp16 matmul not supported on Volta
     mma layout conversion is only supported on Ampere
     Failed to compute parent layout for slice layout
+triton_gpu_too_old              kernel   root         any              triton:lib/Conversion
+    LLVM ERROR: Cannot select: intrinsic %llvm\.nvvm
+    cp\.async only supported on sm_80
+    PassManager::run failed
+    IndexError: map::at
+flash_attention_version         kernel   root         any              vllm/vllm_flash_attn/flash_attn_interface.py
+    Unsupported FA version: (?P<found>\w+)
+    is only supported on devices with compute capability >=
+    Cannot use FA version (?P<found>\d)
 flash_attention_ampere          kernel   root         any              vllm#8189
     FlashAttention only supports? Ampere GPUs or newer
     FlashAttention only supported on CUDA devices with compute capability
@@ -271,16 +336,22 @@ fp8_cache_unsupported           kernel   root         0.4.3-           vllm#4754
     fp8e4nv data type is not supported on CUDA arch
 xformers_no_operator            kernel   root         any              vllm#11653
     No operator found for `memory_efficient_attention_forward`(?:.{0,160}?\(torch\.(?P<dtype>\w+)\))?
+attention_sinks                 kernel   root         0.10.1-          vllm#22331
+    Sinks are only supported in FlashAttention 3
+    currently does not support attention sinks
+    unexpected keyword argument 'sinks'
+    sink setting not supported
+    ttention sinks not supported
+head_size                       kernel   root         0.2.7-           vllm/attention/ops/paged_attn.py
+    Head size (?P<size>\d+) is not supported by
+    Head dimension (?P<size>\d+) is not supported by
+    Unsupported head size: (?P<size>\d+)
 attention_backend               kernel   root         0.4.0-           vllm#31936
     No valid attention backend found for
     Selected backend (?P<backend>[\w.]+) is not valid for this configuration
     Invalid attention backend for
     Unknown attention backend: '(?P<backend>\w+)'
     Attention backend '(?P<backend>\w+)' has been removed
-    Head size (?P<size>\d+) is not supported by
-    Head dimension (?P<size>\d+) is not supported by
-    Sinks are only supported in FlashAttention 3
-    FlashInfer backend currently does not support attention sinks
     is not supported for vit attention
     VLLM_ATTENTION_BACKEND is set to FLASHINFER, but flashinfer module was not found
 shared_memory_of_kernel         kernel   root         any              vllm#36802
@@ -290,6 +361,18 @@ shared_memory_of_kernel         kernel   root         any              vllm#3680
 bf16_unsupported                kernel   root         0.2.7-           vllm/worker/worker.py
     Bfloat16 is only supported on GPUs with compute capability of at least (?P<least>[\d.]+\d)
     Feature '\.bf16' requires \.target sm_80 or higher
+kernel_not_built                kernel   root         0.7.0-           vllm#24921
+    No compiled (?P<kernel>\w+)
+    no cutlass_scaled_mm kernel for CUDA device capability: (?P<capability>\d+)
+    is not available, likely was not compiled due to insufficient nvcc
+    Failed to initialize cutlass TMA WS grouped gemm
+    CUDA error: an illegal instruction was encountered
+    cudaErrorIllegalInstruction
+experts_not_served              kernel   root         0.3.0-           vllm/model_executor/layers/fused_moe/layer.py
+    assert self\.quant_method is not None
+    does not support MoE
+    is not supported for FusedMoE
+    Unsupported FusedMoe scheme
 quantization_kernel             kernel   root         0.4.2-           vllm#29732
     Failed to find a kernel that can implement the (?P<kind>\w+) linear layer
     Marlin does not support weight_bits
@@ -307,6 +390,16 @@ cutlass_failed                  kernel   root         any              CUDA:cubl
     cutlass_gemm_caller
     RuntimeError: Error Internal
     CUBLAS_STATUS_ARCH_MISMATCH
+cublas_failed                   kernel   symptom      any              CUDA:cublasStatus_t
+    CUBLAS_STATUS_NOT_SUPPORTED
+    CUBLAS_STATUS_EXECUTION_FAILED
+    CUBLAS_STATUS_INVALID_VALUE
+    CUBLAS_STATUS_ARCH_MISMATCH
+crash                           kernel   symptom      any              cpython:faulthandler
+    Fatal Python error: Segmentation fault
+    Segmentation fault \(core dumped\)
+    Segfault encountered
+    terminate called after throwing an instance of '(?P<type>[\w:]+)'
 cublas_init                     memory   symptom      any              CUDA:cublasStatus_t
     CUBLAS_STATUS_ALLOC_FAILED
     CUBLAS_STATUS_NOT_INITIALIZED
@@ -376,12 +469,23 @@ corrupt_weights                 model    root         any              huggingfa
     PytorchStreamReader failed
     UnpicklingError: invalid load key
     invalid load key, '
+mistral_format                  model    root         0.4.2-           vllm#4989
+    layers\.\d{1,3}\.attention\.w[kqvo]\.weight
+    No such file or directory: '\S{1,200}params\.json'
 load_format                     model    root         0.2.7-           vllm/model_executor/model_loader/__init__.py
     Unknown load_format: (?P<format>\S+)
     Load format `(?P<format>\w+)` is not supported
     Model loader extra config is not supported for load format (?P<format>\S+)
     Unexpected extra config keys for load format (?P<format>\S+):
     only pre-sharded checkpoints are currently supported
+bitsandbytes_loading            model    root         0.4.3-           vllm#11010
+    \.weight\.(?:absmax|quant_map|quant_state\S{0,40}|nested_absmax)'
+    \.weight\.SCB'
+    \.SCB'
+gguf_unsupported                model    root         0.5.5-           vllm#7357
+    GGUF model with architecture (?P<name>\S+) is not supported
+    ValueError: Architecture (?P<name>[\w-]+) not supported
+    Unknown gguf model_type: (?P<name>\S+)
 weights_missing                 model    root         0.4.3-           vllm#15536
     Following weights were not initialized from checkpoint
     Missing keys .{1,160}? in loaded state
@@ -430,13 +534,16 @@ architecture_unsupported        model    root         0.2.7-           vllm/mode
     Cannot find model module\. '(?P<name>\w+)'
     has no vLLM implementation and the Transformers implementation is not compatible
     TransformersForCausalLM is not compatible
+transformers_too_new            model    root         0.2.7-           huggingface/transformers:MIGRATION_GUIDE_V5
+    has no attribute '?all_special_tokens_extended
+    Config' object has no attribute '(?P<name>rope_theta|rope_scaling|pad_token_id)'
+    aimv2' is already used by a Transformers config
 transformers_too_old            model    root         any              transformers/models/auto/configuration_auto.py
     model type `(?P<type>[\w-]+)` but Transformers
     Transformers does not recognize this architecture
     cannot import name '(?P<type>\w+)' from 'transformers
     Unrecognized configuration class
     Unrecognized model in
-    has no attribute 'all_special_tokens_extended'
 rope_scaling                    model    root         0.2.7-           runpod-workers/worker-vllm#88
     `rope_scaling` must be a dictionary
     rope_scaling should have a 'rope_type' key
@@ -512,6 +619,9 @@ data_parallel                   model    root         0.9.0.1-         vllm/conf
     Not enough resources to allocate DP ranks
 lora_vocabulary                 model    root         0.3.0-           vllm#6605
     When using LoRA, vocab size must be
+lora_modules                    model    root         0.7.0-           hiyouga/LlamaFactory#9545
+    modules_to_save being None
+    only supports modules_to_save
 lora_rank                       model    root         0.3.0-           gpustack/gpustack#5438
     LoRA rank (?P<rank>\d+) is greater than max_lora_rank (?P<limit>\d+)
     max_lora_rank \((?P<rank>\d+)\) must be one of
@@ -522,6 +632,9 @@ lora_unsupported                model    root         0.3.0-           vllm/v1/w
     is unsupported LoRA weight
     does not support LoRA yet
     Loading lora .{1,120}? failed
+model_runner_v2                 model    root         0.12.0-          vllm/config/vllm.py
+    Model Runner V2 does not yet support: ?(?P<what>.{1,80}?)(?: \[type=|\.|$)
+    VLLM_USE_V2_MODEL_RUNNER does not yet support: ?(?P<what>.{1,80}?)(?: \[type=|\.|$)
 speculative                     model    root         0.5.1-           vllm#7252
     Target and draft model should have the same vocabulary size
     Unsupported speculative method
@@ -529,6 +642,10 @@ speculative                     model    root         0.5.1-           vllm#7252
     Arctic Inference is required
     This speculative model supports
 # Settings
+v1_lacks                        model    root         0.8.0-0.10.2     vllm/engine/arg_utils.py
+    VLLM_USE_V1=1 is not supported with (?P<what>.{1,80}?)\.(?: |$)
+no_model_named                  model    root         0.6.0-           python:argparse
+    error: the following arguments are required: (?P<names>[\w, -]{1,80})
 unknown_option                  model    root         any              vllm/entrypoints/openai/cli_args.py
     error: unrecognized arguments: (?P<options>.{1,120})
     error: ambiguous option: (?P<options>\S+)
@@ -644,6 +761,17 @@ ray_version_mismatch            ray      root         any              gpustack/
 unique_addresses                network  root         0.5.5-0.32.0     vllm#43095
     Every node should have a unique IP address\. Got (?P<nodes>\d+) nodes with (?:node ids .{1,200}? and )?(?P<addresses>\d+) unique IP addresses
     Every node should have a unique IP address
+ray_driver_without_gpu          ray      root         0.5.0-           vllm#6956
+    Ray does not allocate any GPUs on the driver node
+ray_node_start                  ray      root         any              ray:python/ray/_private/node.py
+    The current node timed out during startup
+    Timed out waiting for file \S{1,160}ports_by_node\.json
+    does not match persisted value
+    Failed to start (?:GCS|the GCS)
+ray_other_environment           ray      root         any              ray:python/ray/exceptions.py
+    RaySystemError: System error: No module named '(?P<package>[\w.]+)'
+    System error: Failed to unpickle
+    ray::\S{1,80}ModuleNotFoundError
 ray_not_ready                   ray      root         0.5.5-           vllm/ray/ray_utils.py
     Ray is not initialized although distributed-executor-backend is ray
     Ray version (?P<least>\S+) is required

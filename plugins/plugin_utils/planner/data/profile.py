@@ -99,3 +99,7 @@ def processors(capability: tuple[int, int]) -> int:
 
 # Schemes whose linear layers do not use cuBLAS (Marlin, Machete, exllama, CUTLASS kernels).
 OWN_KERNELS = frozenset({"int4", "int8", "int8_channel", "fp8_tensor", "fp8_channel", "fp8_block", "nvfp4"})
+
+# Releases whose Triton (3.2, of torch 2.6) compiles the kernel for experts in 16 bits not for Volta: "Failed to compute parent layout for slice layout"
+# (issues 17392 and 17666 of vllm-project/vllm, 1294 of QwenLM/Qwen3). In float32 it uses no matrix units, as the kernel of attention (issue 14071).
+VOLTA_EXPERTS_BROKEN = ("0.8.0", "0.8.5.post1")

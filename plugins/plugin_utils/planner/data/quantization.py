@@ -186,5 +186,8 @@ SCHEMES: dict[str, list[tuple[str, int]]] = {
     # With zero points only Marlin serves them, and Exllama does not (pull request 30602 of vllm-project/vllm).
     "int4 asymmetric": [("0.2.7", 80), ("0.14.0", 75)],
     "int8 asymmetric": [("0.2.7", 80), ("0.14.0", 75)],
-    "nvfp4": [("0.2.7", 100), ("0.9.0", 80), ("0.14.0", 75)],
+    # Of weights alone in 0.14.0 still 8.0 (issue 32838 of vllm-project/vllm).
+    "nvfp4": [("0.2.7", 100), ("0.9.0", 80), ("0.15.0", 75)],
 }
+# Releases whose kernels for experts in NVFP4 are built for 10.0 only, and not for the cards of 12.0 (issue 24921 of vllm-project/vllm).
+NVFP4_EXPERTS_WITHOUT_12 = ("0.9.0", "0.11.0")

@@ -270,3 +270,19 @@ BENCHMARK_SINCE = "0.8.5"
 SPECULATIVE_CONFIG_SINCE = "0.8.3"
 # --reasoning-parser needs --enable-reasoning as well (0.7.1 and 0.8.5.post1 read); 0.9.2 calls that option deprecated and does without.
 ENABLE_REASONING_LAST = "0.8.5.post1"
+
+# Releases that read each entry of CUDA_VISIBLE_DEVICES as a number, and so know no UUID of a GPU or of a MIG slice
+# (device_id_to_physical_device_id in vllm/platforms; issues 41848 and 6551 of vllm-project/vllm).
+DEVICES_BY_INDEX = ("0.5.2", "0.23.0")
+
+# The second model runner: with which methods of speculation it works until when, until when it has no hybrid models, and from when on the first one
+# refuses pipelines (_validate_v2_model_runner and _validate_v1_model_runner in vllm/config/vllm.py of 0.20.2 and 0.33.0; issue 7166 of
+# intel/intel-xpu-backend-for-triton for the releases between).
+SECOND_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
+SECOND_RUNNER_EAGLE_ONLY = ("0.20.0", "0.22.1")
+SECOND_RUNNER_NO_HYBRIDS = ("0.20.0", "0.20.2")
+FIRST_RUNNER_NO_PIPELINE = "0.33.0"
+
+# Models with an encoder and a decoder that V0 runs as long as it is there, and those that V1 runs from a later release on (is_encoder_decoder in
+# vllm/engine/arg_utils.py; pull request 21088 of vllm-project/vllm for Whisper).
+ENCODER_DECODER_V1_SINCE: dict[str, str | None] = {"mllama": None, "whisper": "0.10.2"}

@@ -431,7 +431,14 @@ class ApiPaths:
         """What a gateway is told that is to send nothing more. Behind 404 it still sends what belongs to a conversation, behind 503 nothing."""
         if self.is_restarting():
             return 503, {"status": "restarting"}
-        return (404, {"status": "drained"}) if (self.probe / DRAINED_FILE).exists() else None
+        if not (self.probe / DRAINED_FILE).exists():
+            return None
+        try:
+            # Empty where an operator wants it; the probe writes which GPU has failed.
+            reason = (self.probe / DRAINED_FILE).read_text(errors="replace")[:300].strip()
+        except OSError:
+            reason = ""
+        return 404, {"status": "drained", **({"reason": reason} if reason else {})}
 
     def is_restarting(self) -> bool:
         """Whether a run is about to restart this server. The file holds for how many seconds that counts: the run may have been ended.

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _discover as discover
 
+from tests.support.models import write_model
+
 
 class Programs:
     """Prints what programs of a host print."""
@@ -42,6 +44,20 @@ def put(path: Path, size: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
         file.truncate(size)
+
+
+def test_a_model_that_is_not_whole_is_no_copy_to_use(tmp_path: Path) -> None:
+    """Neither a shard that is missing nor a part of a GGUF model that is."""
+    for name in ("whole", "part"):
+        write_model(tmp_path / name / "m", size=2 << 20)
+    (tmp_path / "part/m/model-00002-of-00002.safetensors").unlink()
+    put(tmp_path / "x-00001-of-00002.gguf", 100)
+    found = {model["path"]: model["whole"] for model in discover.weights([str(tmp_path)])["models"]}
+    assert found == {
+        str(tmp_path / "whole/m"): True,
+        str(tmp_path / "part/m"): False,
+        str(tmp_path / "x-00001-of-00002.gguf"): False,
+    }
 
 
 def test_models_below_a_folder(tmp_path: Path) -> None:

@@ -112,6 +112,47 @@ def test_a_gpu_that_depends_on_ptx_needs_the_driver_of_the_compiler() -> None:
     assert image_problems("chat", made, ["9.0"], "550.54.15") == []
 
 
+# GPUs, driver, lowest driver of which the message speaks; an image of CUDA 12.4
+CARDS = (
+    ("8.9", "535.171.04", "550.54.14"),
+    ({"name": "NVIDIA GeForce RTX 4090", "compute_capability": "8.9"}, "535.171.04", "550.54.14"),
+    ({"name": "NVIDIA RTX A6000", "compute_capability": "8.6"}, "535.171.04", "550.54.14"),
+    ({"name": "NVIDIA TITAN V", "compute_capability": "7.0"}, "535.171.04", "550.54.14"),
+    ({"name": "Quadro RTX 8000", "compute_capability": "7.5"}, "535.171.04", "550.54.14"),
+    ({"name": "NVIDIA GeForce RTX 4090", "compute_capability": "8.9"}, "550.54.15", None),
+    ({"name": "NVIDIA L40S", "compute_capability": "8.9"}, "535.171.04", None),
+    ({"name": "Tesla T4", "compute_capability": "7.5"}, "535.171.04", None),
+    ({"name": "NVIDIA A40", "compute_capability": "8.6"}, "535.171.04", None),
+    ({"name": "NVIDIA A100-SXM4-80GB", "compute_capability": "8.0"}, "535.171.04", None),
+    ("7.0", "535.171.04", None),
+    ("9.0", "535.171.04", None),
+    ("9.0", "520.61.05", "525.60.13"),
+)
+
+
+def test_only_cards_of_data_centres_run_libraries_for_an_older_driver() -> None:
+    official = {"reference": "vllm/vllm-openai:v0.4.3", "cuda_version": "12.4.1"}
+    built = ["7.0", "7.5", "8.0", "8.6", "8.9", "9.0"]
+    for gpu, driver, lowest in CARDS:
+        found = image_problems("chat", {**official, "compute_capabilities": built}, [gpu], driver)
+        assert [entry["code"] for entry in found] == ["image_needs_driver"] * (lowest is not None), gpu
+        assert not found or lowest in found[0]["what"], gpu
+        assert not found or driver.startswith("520") or "0.19.1, the newest" in found[0]["allowed"], gpu
+
+
+def test_an_image_made_from_another_base_brings_no_such_libraries() -> None:
+    built = {"containers": 4, "architectures": {}, "built_for": ["sm_89"]}
+    contents = {"libraries": {"vllm": built, "torch": built}}
+    made = {"reference": "mine:1", "cuda_version": "12.4", "contents": contents}
+    assert image_problems("chat", made, ["8.9"], "535.171.04") == []
+    later = {**made, "vllm_version": "0.17.0", "contents": {**contents, "driver_requirement": "cuda>=12.9"}}
+    assert image_problems("chat", later, ["8.9"], "535.171.04") == []
+    of_torch = {**made, "cuda_version": "12.1", "contents": {**contents, "driver_requirement": "cuda>=12.4"}}
+    assert "CUDA 12.4 needs 550.54.14" in image_problems("chat", of_torch, ["8.9"], "535.171.04")[0]["what"]
+    based = {**made, "contents": {**contents, "driver_requirement": "cuda>=12.4 brand=tesla"}}
+    assert [entry["code"] for entry in image_problems("chat", based, ["8.9"], "535.171.04")] == ["image_needs_driver"]
+
+
 def test_an_image_without_cuda_code_is_refused_unless_the_inventory_answers_for_it() -> None:
     made = {"reference": "mine:cpu", "contents": {"reader": 1, "libraries": {}}}
     assert [entry["code"] for entry in image_problems("chat", made, ["7.0"])] == ["image_without_cuda"]
@@ -151,3 +192,10 @@ def test_which_driver_a_host_will_have() -> None:
     assert planned_driver({}, ["570.195.03", "580.95.05"]) is None
     assert planned_driver({"nvidia_driver_version": "580.95.05"}, ["570.195.03", "580.95.05"]) == "580.95.05"
     assert planned_driver({"nvidia_driver_method": "present"}, ["570.195.03"]) is None
+
+
+def test_an_image_for_another_platform_is_refused() -> None:
+    """Saved on an Arm machine: it would not start on any host."""
+    image = {"reference": "vllm/vllm-openai:v0.11.0", "contents": {"platform": "linux/arm64"}}
+    assert [entry["code"] for entry in image_problems("chat", image, ["7.0"])] == ["image_platform"]
+    assert image_problems("chat", {**image, "contents": {}}, ["7.0"]) == []

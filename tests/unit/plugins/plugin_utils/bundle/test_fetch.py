@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils._download import make_opener
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import fetch, write_lists
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, reason
+
+from tests.support.models import write_model
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -130,3 +133,66 @@ def test_lists_are_written_once_and_say_what_is_not_in_them(options: dict[str, A
     plan = json.loads((tmp_path / "lists/plan.json").read_text())["plan"]
     assert [one["item"]["path"] for one in plan.values()] == ["driver/x.run"]
     assert ["models/m" in warning for warning in warnings] == [True] * 3
+
+
+def local_model(options: dict[str, Any], folder: Path, **needs: bool) -> dict[str, Any]:
+    item = {"path": "models/lab--tiny", "kind": "model", "source": str(folder), "fields": {"model": "lab/tiny"}}
+    return {
+        **options,
+        "items": [*options["items"][:1], {**item, "needs": {"weights": True, "tokenizer": True, **needs}}],
+    }
+
+
+def test_of_a_model_in_a_folder_only_its_files_are_taken(options: dict[str, Any], tmp_path: Path) -> None:
+    """A clone, with what an earlier download left: neither the clone's own folder nor weights in a second format travel."""
+    folder = write_model(tmp_path / "clone")
+    for name in (".git/config", ".cache/huggingface/x.incomplete", "pytorch_model.bin", "notes.part"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+    found, _said = run(local_model(options, folder))
+    taken = {
+        one["path"].removeprefix("models/lab--tiny/"): one["source"]
+        for one in found["artefacts"]
+        if one["kind"] == "model"
+    }
+    weights = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
+    assert sorted(taken) == ["README.md", "config.json", *weights, "model.safetensors.index.json", "tokenizer.json"]
+    assert taken["config.json"] == str(folder / "config.json")
+
+
+def test_a_model_that_is_not_whole_stops_everything_before_a_byte_is_fetched(
+    options: dict[str, Any], server: str, tmp_path: Path
+) -> None:
+    """As a clone without Git LFS has it, and with everything else that is wrong."""
+    folder = write_model(tmp_path / "clone")
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4000\n"
+    for number in (1, 2):
+        (folder / f"model-0000{number}-of-00002.safetensors").write_text(pointer)
+    (folder / "tokenizer.json").unlink()
+    asked = local_model(options, folder)
+    asked["items"].append({"path": "driver/y.run", "kind": "driver", "source": f"{server}/y.run", "fields": {}})
+    with pytest.raises(Refused) as refused:
+        run(asked)
+    said = str(refused.value)
+    for part in ("model-00001-of-00002", "model-00002-of-00002", "Git LFS", "no tokenizer", "lab/tiny", "y.run"):
+        assert part in said
+    assert not (tmp_path / "bundle").exists()
+
+
+def test_a_model_that_a_mirror_has_in_part_is_refused_when_it_has_come(options: dict[str, Any], tmp_path: Path) -> None:
+    bundle = tmp_path / "bundle"
+    folder = write_model(bundle / "models/lab--tiny")
+    page = folder / "model-00002-of-00002.safetensors"
+    page.write_text("<!DOCTYPE html><html>502 Bad Gateway</html>")
+    item = {"kind": "model", "path": "models/lab--tiny", "source": "huggingface:lab/tiny"}
+    files = [{"path": f"models/lab--tiny/{path.name}"} for path in folder.iterdir()]
+    plan = [{"item": item, "files": files}]
+    [error] = models.fetched_problems(str(bundle), plan, lambda file: True)
+    assert "web page" in reason(error)
+    assert models.fetched_problems(str(bundle), plan, lambda file: "00002" not in file["path"]) == []
+    records: Any = [{"kind": "model", "model": "lab/tiny", **file} for file in files]
+    assert len(models.incomplete_models(str(bundle), records)) == 1
+    # On the other disk of an import: what is not all there is looked at when it has arrived.
+    assert (
+        models.incomplete_models(str(bundle), [*records, {"kind": "model", "path": "models/lab--tiny/more.json"}]) == []
+    )

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 FILES = {
     "images/images.tar": os.urandom(2500),
-    "models/m/w.safetensors": os.urandom(1000),
+    "models/m/w.data": os.urandom(1000),
     "models/m/config.json": b"{}",
 }
 PARTS = [f"images/images.tar.part-{number:03d}" for number in range(3)]
@@ -150,8 +150,8 @@ def test_what_is_there_and_not_known_is_read_and_not_copied(
     seen: dict[str, Any] = {}
     assert receive(records, tmp_path / "site", disk, seen=seen) == []
     assert set(seen) == set(FILES)
-    (tmp_path / "site/models/m/w.safetensors").write_bytes(bytes(1000))
-    assert receive(records, tmp_path / "site", disk) == ["models/m/w.safetensors"]
+    (tmp_path / "site/models/m/w.data").write_bytes(bytes(1000))
+    assert receive(records, tmp_path / "site", disk) == ["models/m/w.data"]
     assert send(home, records, disk) == PARTS, "what a part has to hold is known from its note alone"
 
 
@@ -189,11 +189,11 @@ def test_all_that_is_missing_or_truncated_is_named_before_anything_is_copied(
     records: list[bundle.Record], disk: Path, tmp_path: Path
 ) -> None:
     (disk / PARTS[0]).unlink()
-    (disk / "models/m/w.safetensors").write_bytes(b"short")
+    (disk / "models/m/w.data").write_bytes(b"short")
     with pytest.raises(Refused) as caught:
         receive(records, tmp_path / "site", disk)
     assert PARTS[0] in str(caught.value)
-    assert "models/m/w.safetensors" in str(caught.value)
+    assert "models/m/w.data" in str(caught.value)
     assert PARTS[1] not in str(caught.value)
     assert not (tmp_path / "site").exists()
 
@@ -205,7 +205,7 @@ def test_a_damaged_part_is_named_and_the_rest_is_kept(records: list[bundle.Recor
         receive(records, tmp_path / "site", disk, seen=seen)
     assert [line.strip() for line in str(caught.value).splitlines() if line.startswith("  ")] == [PARTS[1]]
     assert not (tmp_path / "site/images/images.tar").exists()
-    assert (tmp_path / "site/models/m/w.safetensors").exists()
+    assert (tmp_path / "site/models/m/w.data").exists()
     (disk / PARTS[1]).write_bytes(FILES["images/images.tar"][1000:2000])
     assert receive(records, tmp_path / "site", disk, seen=seen) == ["images/images.tar"]
 
@@ -233,18 +233,18 @@ def test_a_list_of_parts_that_leads_out_is_refused(
 
 def test_links_on_a_disk_are_not_followed(records: list[bundle.Record], disk: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
-    secret.write_bytes(FILES["models/m/w.safetensors"])
-    (disk / "models/m/w.safetensors").unlink()
-    (disk / "models/m/w.safetensors").symlink_to(secret)
-    with pytest.raises(Refused, match=r"models/m/w\.safetensors"):
+    secret.write_bytes(FILES["models/m/w.data"])
+    (disk / "models/m/w.data").unlink()
+    (disk / "models/m/w.data").symlink_to(secret)
+    with pytest.raises(Refused, match=r"models/m/w\.data"):
         receive(records, tmp_path / "site", disk)
 
 
 def test_a_damaged_bundle_is_not_sent(home: Path, records: list[bundle.Record], tmp_path: Path) -> None:
-    (home / "models/m/w.safetensors").write_bytes(bytes(1000))
+    (home / "models/m/w.data").write_bytes(bytes(1000))
     with pytest.raises(Refused, match="not what its manifest says"):
         send(home, records, tmp_path / "disk")
-    assert not (tmp_path / "disk/models/m/w.safetensors").exists()
+    assert not (tmp_path / "disk/models/m/w.data").exists()
 
 
 def test_a_disk_that_is_too_small_is_told_first(

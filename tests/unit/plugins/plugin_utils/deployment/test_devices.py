@@ -86,6 +86,7 @@ def test_the_containers_of_a_deployment_get_its_cards_by_uuid() -> None:
     added, problems = own_gpus(["a", "b"], hosts, names, known)
     assert problems == []
     assert {host: each[devices.DEVICES] for host, each in added.items()} == {"a": "GPU-1,GPU-3", "b": "GPU-0"}
+    assert {host: each[devices.PLACES] for host, each in added.items()} == {"a": "1,3", "b": "0"}
     assert [gpu["index"] for gpu in added["a"][devices.CHOSEN]] == [1, 3]
     assert devices.FREE not in added["a"]
     more = devices.with_own_gpus(hosts, added)

@@ -12,10 +12,8 @@ START = [
     *("--weights", "/opt/llm/models/lab--tiny", "--measured", "/opt/llm/probe/measured.json"),
 ]
 EACH = ["--failures", "3", "--interval", "10"]
-ASKED = [
-    *("--url", "http://10.0.0.1:8000", "--model", "lab/tiny"),
-    *("--inner", "/opt/llm/tmp", "--key", "/opt/llm/secrets/vllm_api_key"),
-]
+ASKED = ["--url", "http://10.0.0.1:8000", "--model", "lab/tiny", "--inner", "/opt/llm/tmp"]
+ASKED += ["--key", "/opt/llm/secrets/vllm_api_key"]
 RAY = ["--watch", "llm-ray:raylet,gcs_server"]
 CLUSTER = "timeout 60 docker exec llm-ray python3 /llm/cluster.py 10.0.0.1:6379"
 RANKS = ["--cluster", CLUSTER, "--below", "llm-ray", "--above", "llm-vllm"]

@@ -178,7 +178,7 @@ def test_no_value_is_shown_by_accident() -> None:
 
 
 def test_what_the_controller_keeps_is_for_its_owner(tmp_path: Path) -> None:
-    path = secrets.secret_file(tmp_path / "secrets", "pair", "api_key")
+    path = secrets.kept_file(tmp_path / "secrets", "pair", "api_key")
     assert secrets.kept(tmp_path / "secrets", "pair", "api_key") == ""
     for value in ("k3y", "n3w"):
         write_private(str(path), value + "\n")

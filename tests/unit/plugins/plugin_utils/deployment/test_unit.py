@@ -95,8 +95,13 @@ def test_another_option_is_another_unit() -> None:
 
 def test_chosen_gpus_are_named() -> None:
     assert "CUDA_VISIBLE_DEVICES" not in sections()["vllm"]["unit"]["environment"]
-    chosen = sections(_llm_devices="GPU-1")["vllm"]["unit"]["environment"]
-    assert chosen["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+    for version, by_index in (("0.5.1", False), ("0.5.2", True), ("0.23.0", True), ("0.24.0", False)):
+        environment = sections(_llm_devices="GPU-1,GPU-3", _llm_device_indices="1,3", vllm_version=version)["vllm"][
+            "unit"
+        ]["environment"]
+        assert environment["CUDA_VISIBLE_DEVICES"] == ("1,3" if by_index else "GPU-1,GPU-3"), version
+        # The order in which nvidia-smi counts; CUDA's own begins with the fastest card.
+        assert environment.get("CUDA_DEVICE_ORDER") == ("PCI_BUS_ID" if by_index else None), version
 
 
 def test_the_probe_asks_systemd() -> None:

@@ -93,11 +93,13 @@ def test_others_and_other_names_are_not_trusted(tmp_path: Path) -> None:
 
 
 # -- what the controller keeps ----------------------------------------------------------------------------------------
-def store(folder: Path, now: datetime.datetime = NOW, *, check: bool = False, **variables: Any) -> ControllerSecrets:
+def store(
+    folder: Path, now: datetime.datetime = NOW, *, check: bool = False, renew: bool = False, **variables: Any
+) -> ControllerSecrets:
     def write(path: str, content: str) -> None:
         Path(path).write_text(content, encoding="utf-8")
 
-    return ControllerSecrets(folder, {"gate": variables}, str, None if check else write, now)
+    return ControllerSecrets(folder, {"gate": variables}, str, None if check else write, now, renew=renew)
 
 
 def test_the_authority_is_made_once_and_certificates_before_they_end(tmp_path: Path) -> None:
@@ -111,6 +113,48 @@ def test_the_authority_is_made_once_and_certificates_before_they_end(tmp_path: P
     late = NOW + (CERTIFICATE_DAYS - RENEW_DAYS + 1) * DAY
     assert store(tmp_path, late).certificate("gate", [*NAMES, "new.example"])["days"] == CERTIFICATE_DAYS
     assert (tmp_path / "gateway_ca.crt").read_bytes() == root
+
+
+@pytest.mark.parametrize("years", [-30, -1, 10, 60])
+def test_a_clock_that_is_years_off_replaces_no_root(tmp_path: Path, years: int) -> None:
+    store(tmp_path).certificate("gate", NAMES)
+    root = (tmp_path / "gateway_ca.crt").read_bytes()
+    wrong = NOW + years * 365 * DAY
+    (found,) = store(tmp_path, wrong).certificate_problems("gate")
+    assert (found["code"], f"{wrong:%Y-%m-%d}" in found["value"]) == ("authority_unusable", True)
+    assert "llm_rotate_secrets=authority" in found["allowed"]
+    assert (tmp_path / "gateway_ca.crt").read_bytes() == root
+    assert store(tmp_path).certificate_problems("gate") == []
+
+
+def test_an_authority_is_renewed_on_request_and_once(tmp_path: Path) -> None:
+    first = store(tmp_path).certificate("gate", NAMES)
+    later = NOW + 100 * DAY
+    second = store(tmp_path, later, renew=True).certificate("gate", NAMES)
+    assert (second["sha256"] == first["sha256"], second["days"]) == (False, CERTIFICATE_DAYS)
+    again = store(tmp_path, later + DAY / 2, renew=True)
+    assert again.certificate("gate", NAMES)["sha256"] == second["sha256"], "a run decides several times"
+    assert store(tmp_path, later).certificate("gate", NAMES) == second
+
+
+@pytest.mark.parametrize(
+    ("file", "content"), [("ca.key", None), ("ca.crt", None), ("ca.crt", "no PEM"), ("ca.crt", "")]
+)
+def test_a_damaged_authority_is_refused(tmp_path: Path, file: str, content: str | None) -> None:
+    store(tmp_path).certificate("gate", NAMES)
+    path = tmp_path / f"gateway_{file}"
+    path.unlink() if content is None else path.write_text(content)
+    assert [entry["code"] for entry in store(tmp_path).certificate_problems("gate")] == ["authority_unusable"]
+    assert store(tmp_path, renew=True, check=True).certificate_problems("gate") == []
+
+
+def test_a_damaged_certificate_or_one_of_another_time_is_made_anew(tmp_path: Path) -> None:
+    first = store(tmp_path).certificate("gate", NAMES)
+    ahead = store(tmp_path, NOW + 400 * DAY).certificate("gate", NAMES)
+    assert ahead["sha256"] != first["sha256"]
+    assert store(tmp_path).certificate("gate", NAMES)["sha256"] != ahead["sha256"], "its time has not come"
+    (tmp_path / "gateway_gate.crt").write_text("no PEM")
+    assert store(tmp_path).certificate("gate", NAMES)["days"] == CERTIFICATE_DAYS
 
 
 def test_an_own_certificate_is_judged_and_used(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import SESSION_KEY, WEB_UI_KEY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import (
     WEB_UI,
     Gateways,
@@ -12,7 +13,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide impor
     decide_gateways,
     key_digest,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import SESSION_KEY, WEB_UI_KEY
 
 from tests.unit.plugins.plugin_utils.gateway.test_decide import ROOT, gateway, head
 
@@ -114,6 +114,56 @@ def test_the_inventory_replaces_settings_but_those_that_keep_strangers_out() -> 
     assert environment["ENABLE_SIGNUP"] == "false"
     assert environment["HOST"] == "127.0.0.1"
     assert environment["OFFLINE_MODE"] == "true"
+
+
+OIDC = {"provider_url": "https://login.example.org/.well-known/openid-configuration", "client_id": "llm"}
+LDAP = {"host": "ldap.example.org", "search_base": "dc=example"}
+
+
+def environment_of(**variables: Any) -> Any:
+    return decided({"gateway_names": ["llm.lab"], **variables})[0]["gate1"]["web_ui"]
+
+
+def test_people_sign_in_by_a_provider() -> None:
+    page = environment_of(web_ui_oidc={**OIDC, "admin_roles": ["ops"], "roles_claim": "groups"})
+    said = page["environment"]
+    assert page["sso"] == {"secrets": ["web_ui_oidc_client_secret"], "ca": ""}
+    assert said["OPENID_REDIRECT_URI"] == "https://llm.lab:8443/oauth/oidc/callback"
+    assert (said["OAUTH_CLIENT_ID"], said["OPENID_PROVIDER_URL"]) == ("llm", OIDC["provider_url"])
+    assert (said["ENABLE_OAUTH_SIGNUP"], said["OAUTH_MERGE_ACCOUNTS_BY_EMAIL"]) == ("true", "false")
+    roles = {name: said[name] for name in said if "ROLE" in name}
+    assert roles == {
+        "ENABLE_OAUTH_ROLE_MANAGEMENT": "true",
+        "OAUTH_ADMIN_ROLES": "ops",
+        "OAUTH_ROLES_CLAIM": "groups",
+    }
+    assert environment_of(web_ui_oidc={**OIDC, "sign_up": False})["environment"]["ENABLE_OAUTH_SIGNUP"] == "false"
+
+
+def test_people_sign_in_by_a_directory_with_tls_only() -> None:
+    page = environment_of(web_ui_ldap={**LDAP, "app_dn": "cn=llm"}, web_ui_sso_ca_certificate="ca.pem")
+    said = page["environment"]
+    assert page["sso"] == {"secrets": ["web_ui_ldap_password"], "ca": "ca.pem"}
+    assert (said["LDAP_SERVER_HOST"], said["LDAP_SERVER_PORT"]) == ("ldap.example.org", "636")
+    assert (said["LDAP_USE_TLS"], said["LDAP_VALIDATE_CERT"]) == ("true", "true")
+    assert said["LDAP_CA_CERT_FILE"] == said["SSL_CERT_FILE"] == "/run/secrets/sso_ca.pem"
+    assert environment_of(web_ui_ldap=LDAP)["sso"]["secrets"] == []
+
+
+def test_without_a_single_sign_on_nothing_is_said_of_one() -> None:
+    page = environment_of(web_ui_sso_ca_certificate="ca.pem")
+    assert page["sso"] == {"secrets": [], "ca": ""}
+    assert [name for name in page["environment"] if name.startswith(("OAUTH", "LDAP", "ENABLE_LDAP", "SSL"))] == []
+
+
+def test_no_header_of_a_client_says_who_somebody_is() -> None:
+    trusted = {"WEBUI_AUTH_TRUSTED_EMAIL_HEADER": "X-Forwarded-Email", "WEBUI_AUTH": "false"}
+    page = environment_of(web_ui_environment=trusted)
+    assert [name for name in page["environment"] if "TRUSTED" in name] == []
+    assert page["environment"]["WEBUI_AUTH"] == "true"
+    assert "X-Forwarded-Email" in page["identity_headers"]
+    template = (ROOT / "roles/gateway/templates/haproxy.cfg.j2").read_text(encoding="utf-8")
+    assert "del-header {{ header }}" in template.split("frontend web_ui")[1].split("backend web_ui")[0]
 
 
 @pytest.mark.parametrize(

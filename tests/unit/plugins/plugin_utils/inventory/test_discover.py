@@ -185,6 +185,14 @@ def test_weights_that_are_there_are_used_where_they_lie(path: str, name: str, ki
     assert yaml.safe_load(text).get("models_source") == (f"host:{path}" if adopted else None)
 
 
+def test_weights_that_are_not_whole_are_not_used() -> None:
+    models = (
+        {"path": "/data/Qwen2.5-14B-Instruct", "name": MODEL, "bytes": 3, "format": "safetensors", "whole": False},
+    )
+    text = written([host("h1", A6000, models=models)])["group_vars/qwen2_5_14b_instruct.yml"]
+    assert "models_source" not in yaml.safe_load(text)
+
+
 def test_systems_whose_packages_are_not_fetched_are_said_and_not_asked_for() -> None:
     openeuler = found_host("h1", "x", {**FACTS, "distribution": "openEuler", "distribution_version": "22.03"}).system
     assert openeuler == "openeuler-22.03"

@@ -12,16 +12,24 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.forms impo
     FORMS,
     HOST_PATHS,
     SEVERAL_LINES,
+    WRITTEN_ON_CONTROLLER,
     bounds_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.value_types import value_faults
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import is_secret
 
 # Files of the controller, which only Ansible and Python open: any name that a file can have.
 CONTROLLER_PATHS = {
     *("bundle_ray_wheels_dir", "bundle_signing_key", "gateway_tls_certificate", "gateway_tls_key", "llm_bundle_dir"),
     *("llm_inventory_dir", "llm_log", "llm_report_dir", "llm_secrets_dir", "llm_sources_dir"),
-    *("vllm_chat_template", "vllm_generation_config", "vllm_model_config", "vllm_tool_parser_plugin"),
+    *(
+        "vllm_chat_template",
+        "vllm_generation_config",
+        "vllm_model_config",
+        "vllm_tool_parser_plugin",
+        "web_ui_sso_ca_certificate",
+    ),
 }
 
 
@@ -111,6 +119,150 @@ def test_every_path_is_the_host_s_or_the_controller_s() -> None:
             "/{a}",
         ):
             assert codes(name, value, spec) == {"host_path_malformed"}, (name, value)
+
+
+# Texts that no pattern could hold: each reaches its reader as a value of YAML or JSON, as an element of an argv, as a quoted word, or only Python
+# and Ansible read it.
+QUOTED = {
+    *(
+        "bundle_artefacts[].path",
+        "bundle_artefacts[].sha256",
+        "bundle_artefacts[].source",
+        "bundle_export",
+        "bundle_kernels[]",
+        "bundle_lists",
+    ),
+    *("bundle_huggingface_endpoint", "bundle_modelscope_endpoint", "bundle_systems[]", "bundle_wheels[]"),
+    *(
+        "bundle_images[].compute_capabilities[]",
+        "bundle_images[].python_version",
+        "bundle_images[].ray_version",
+        "bundle_images[].vllm_version",
+    ),
+    *(
+        "bundle_ray_extra_packages[]",
+        "bundle_ray_version",
+        "bundle_venvs[].glibc",
+        "bundle_venvs[].index_urls[]",
+        "bundle_venvs[].python",
+    ),
+    *("bundle_venvs[].released_before", "bundle_venvs[].requirements[]", "bundle_venvs[].vllm_version"),
+    *(
+        "gateway_keys[].models[]",
+        "gateway_replica",
+        "llm_bundle_allowed_signers",
+        "llm_bundle_manifest_sha256",
+        "llm_fleet",
+    ),
+    *(
+        "llm_foreign_variables[]",
+        "llm_model",
+        "llm_nccl_algo",
+        "llm_nccl_debug",
+        "llm_nccl_net_gdr_level",
+        "llm_node",
+        "models_files[]",
+    ),
+    *(
+        "monitoring_logs_url",
+        "monitoring_logs_username",
+        "monitoring_receivers[].from",
+        "monitoring_receivers[].smarthost",
+    ),
+    *(
+        "monitoring_receivers[].to",
+        "monitoring_receivers[].username",
+        "monitoring_runbook_url",
+        "nvidia_driver_runfile_options[]",
+    ),
+    *("preflight_kernel_minimum", "preflight_reach[]", "preflight_supported_architectures[]"),
+    *(
+        "vllm_compute_capabilities[]",
+        "vllm_kv_cache_dtype",
+        "vllm_quantization",
+        "vllm_reasoning_parser",
+        "vllm_report_prompt",
+    ),
+    *(
+        "vllm_served_model_name",
+        "vllm_tool_call_parser",
+        "web_ui_ldap.app_dn",
+        "web_ui_ldap.name",
+        "web_ui_ldap.search_base",
+    ),
+    *(
+        "web_ui_ldap.search_filter",
+        "web_ui_oidc.admin_roles[]",
+        "web_ui_oidc.allowed_roles[]",
+        "web_ui_oidc.client_id",
+        "web_ui_oidc.name",
+    ),
+    *("web_ui_oidc.roles_claim", "web_ui_oidc.scopes"),
+}
+# Texts with a rule and a message of their own.
+RULED = {
+    *(
+        "llm_cluster_network",
+        "llm_firewall_api_sources[]",
+        "llm_gpu_indices[]",
+        "monitoring_receivers[].name",
+        "monitoring_receivers[].url",
+    ),
+    *(
+        "ray_head_host",
+        "vllm_extra_arguments[]",
+        "vllm_extra_volumes[]",
+        "vllm_lora_adapters[].name",
+        "vllm_version",
+        "web_ui_admin_email",
+    ),
+}
+
+
+def test_every_text_has_a_pattern_or_a_reader_that_takes_any() -> None:
+    texts = {
+        name
+        for name, spec in VALUES.items()
+        if spec.get("type", "str") == "str"
+        and not spec.get("choices")
+        and not spec.get("no_log")
+        and not is_secret(name)
+    }
+    unruled = texts - set(FORMS)
+    assert (sorted(unruled - QUOTED - RULED), sorted((QUOTED | RULED) - unruled)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("said", "codes_wanted"),
+    [
+        (
+            {
+                "LimitNOFILE": "16384",
+                "MemoryMax": "2G",
+                "TasksMax": "80%",
+                "OOMScoreAdjust": -500,
+                "LimitCORE": "infinity",
+            },
+            set(),
+        ),
+        ({"ExecStartPre": "/bin/sh"}, {"text_malformed"}),
+        ({"LimitNOFILE": "1 /bin/sh"}, {"text_malformed"}),
+        ({"LimitNOFILE=1": "2"}, {"text_malformed"}),
+        ({"LimitNOFILE": None}, {"text_malformed"}),
+    ],
+)
+def test_limits_of_units_are_limits(said: dict[str, Any], codes_wanted: set[str]) -> None:
+    for name in ("docker_unit_limits", "monitoring_unit_limits"):
+        assert codes(name, said, VALUES[name]) == codes_wanted
+
+
+def test_runs_write_into_no_folder_of_the_system_on_the_controller() -> None:
+    for name in WRITTEN_ON_CONTROLLER:
+        spec = VALUES[name]
+        for value in ("/", "//", "/etc/", "/usr/../var", "/home"):
+            assert codes(name, value, spec) == {"controller_folder_of_system"}, (name, value)
+        for value in ("/srv/llm", "~/llm", "secrets", "/home/me"):
+            assert codes(name, value, spec) == set(), (name, value)
 
 
 HOSTILE = ['a"b', "a b", "a;b", "a'b", "a\\b", "{{a}", "a$b", "a#b", "%[src]", "a,b"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import Unresolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.web_ui import web_ui_problems
 
 
@@ -32,6 +33,23 @@ def test_what_cannot_be_is_refused(lang: str) -> None:
     assert codes(["a"], []) == ["web_ui_no_gateway"]
     assert codes(["a"], ["a"], web_ui_admin_email="root") == ["web_ui_email"]
     assert codes(["a"], ["a"], web_ui_admin_password="short") == ["web_ui_password"]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_single_sign_on_has_its_secret(lang: str) -> None:
+    oidc = {"provider_url": "https://login.example.org/.well-known/openid-configuration", "client_id": "llm"}
+    ldap = {"host": "ldap.example.org", "search_base": "dc=example"}
+
+    def codes(**variables: Any) -> list[str]:
+        return [problem["code"] for problem in found(["a"], ["a"], lang, **variables)]
+
+    assert codes(web_ui_oidc=oidc) == ["web_ui_sso_secret"]
+    assert codes(web_ui_oidc=oidc, web_ui_oidc_client_secret="s") == []
+    assert codes(web_ui_oidc=oidc, web_ui_oidc_client_secret=Unresolved("secret")) == []
+    assert codes(web_ui_ldap=ldap) == [], "it asks as nobody"
+    assert codes(web_ui_ldap={**ldap, "app_dn": "cn=llm"}) == ["web_ui_sso_secret"]
+    assert codes(web_ui_ldap={**ldap, "app_dn": "cn=llm"}, web_ui_ldap_password="s") == []
+    assert codes(web_ui_oidc="https://login.example.org", web_ui_ldap=["x"]) == [], "types are judged elsewhere"
 
 
 def test_a_password_that_is_refused_is_not_shown() -> None:

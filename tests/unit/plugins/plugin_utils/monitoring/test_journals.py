@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import JOURNAL, ControllerSecrets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import JOURNAL
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import ControllerSecrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals import central, senders
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -21,11 +22,11 @@ HOSTS: dict[str, dict[str, Any]] = {
 }
 
 
-def store(folder: Path, now: datetime.datetime = NOW) -> ControllerSecrets:
+def store(folder: Path, now: datetime.datetime = NOW, *, renew: bool = False) -> ControllerSecrets:
     def write(path: str, content: str) -> None:
         Path(path).write_text(content, encoding="utf-8")
 
-    return ControllerSecrets(folder, HOSTS, str, write, now)
+    return ControllerSecrets(folder, HOSTS, str, write, now, renew=renew)
 
 
 def made(folder: Path, hosts: Any = None, now: datetime.datetime = NOW) -> dict[str, Any]:
@@ -65,7 +66,17 @@ def test_certificates_are_made_once_and_again_before_they_end(tmp_path: Path) ->
     first = made(tmp_path)["hosts"]["gpu1"]["sha256"]
     assert made(tmp_path)["hosts"]["gpu1"]["sha256"] == first
     assert made(tmp_path, now=NOW + datetime.timedelta(days=3600))["hosts"]["gpu1"]["sha256"] == first
-    assert made(tmp_path, now=NOW + datetime.timedelta(days=3640))["hosts"]["gpu1"]["sha256"] != first
+
+
+def test_an_authority_at_its_end_is_refused_until_another_is_asked_for(tmp_path: Path) -> None:
+    made(tmp_path)
+    late = NOW + datetime.timedelta(days=3640)
+    assert [entry["code"] for entry in store(tmp_path, late).authority_problems(JOURNAL)] == ["authority_unusable"]
+    root = (tmp_path / "journal_ca.crt").read_bytes()
+    renewing = store(tmp_path, late, renew=True)
+    assert renewing.authority_problems(JOURNAL) == []
+    renewing.signed(JOURNAL, "gpu1", ["gpu1"])
+    assert (tmp_path / "journal_ca.crt").read_bytes() != root
 
 
 def test_gateways_have_another_authority(tmp_path: Path) -> None:

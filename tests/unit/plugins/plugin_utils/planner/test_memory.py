@@ -204,7 +204,7 @@ def test_experts_in_turn_are_whole_on_a_rank(model: Model) -> None:
 
 def _r1(model: Model, gpu: dict[str, Any], **settings: Any) -> dict[str, Any]:
     asked = {"vllm_version": "0.7.3", "tensor_parallel_size": 8, "pipeline_parallel_size": 4, "nodes": 8}
-    asked |= {"distributed_executor_backend": "ray", "max_model_len": 16384}
+    asked |= {"distributed_executor_backend": "ray", "max_model_len": 16384, "trust_remote_code": True}
     predicted: dict[str, Any] = predict_start(model("deepseek-ai__DeepSeek-R1"), [gpu] * 32, {**asked, **settings})
     return predicted
 

@@ -141,3 +141,62 @@ def test_an_encoder_has_no_cache() -> None:
     assert plan_table(plan)
     turing = {"name": "Tesla T4", "memory_mib": 15360, "compute_capability": "7.5"}
     assert predict_start(BGE_M3, [turing], {"vllm_version": "0.12.0", "dtype": "half"})["verdict"] == "not_verified"
+
+
+# model_type, what auto_map says, release, options; the code of the error, and a change that cures it
+REMOTE = (
+    (
+        "internlm2",
+        {"AutoConfig": "configuration_internlm2.InternLM2Config"},
+        "0.10.2",
+        {},
+        "remote_code_needed",
+        {"trust_remote_code": True},
+    ),
+    (
+        "internlm2",
+        {"AutoConfig": "configuration_internlm2.InternLM2Config"},
+        "0.10.2",
+        {"trust_remote_code": True},
+        None,
+        {},
+    ),
+    (
+        "deepseek_v3",
+        {"AutoConfig": "configuration_deepseek.DeepseekV3Config"},
+        "0.8.2",
+        {},
+        "remote_code_needed",
+        {"trust_remote_code": True},
+    ),
+    ("deepseek_v3", {"AutoConfig": "configuration_deepseek.DeepseekV3Config"}, "0.8.5", {}, None, {}),
+    ("deepseek_v3", {"AutoConfig": "org/code--configuration.Config"}, "0.8.5", {}, None, {}),
+    (
+        "deepseek_v3",
+        {"AutoConfig": "org/code--c.C"},
+        "0.8.5",
+        {"trust_remote_code": True},
+        "file_not_in_bundle",
+        {"trust_remote_code": None},
+    ),
+    ("qwen2", {"AutoModel": "org/code--c.C"}, "0.10.2", {"trust_remote_code": True}, "file_not_in_bundle", {}),
+    ("qwen2", {"AutoModel": "modeling.Own"}, "0.10.2", {}, None, {}),
+    (
+        "qwen2",
+        {"AutoModel": "org/c--c.C"},
+        "0.10.2",
+        {"trust_remote_code": True, "environment": {"HF_HUB_OFFLINE": "0"}},
+        None,
+        {},
+    ),
+)
+
+
+def test_code_of_a_repository_is_allowed_and_on_the_hosts() -> None:
+
+    for model_type, auto_map, version, options, code, change in REMOTE:
+        model = {**SIZES, "architectures": ["Qwen2ForCausalLM"], "model_type": model_type, "auto_map": auto_map}
+        found = predict_start(model, [H100], {"vllm_version": version, **options})
+        assert (found["error"] or {}).get("code") == code, (model_type, version, options)
+        assert not code or found["change"] == change, (model_type, version, options)
+        assert code != "file_not_in_bundle" or "org/code" in found["error"]["remedy"]

@@ -1,0 +1,129 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Environment variables that the inventory gives to programs: their names, what they hold, and those that are no one's to set.
+
+Units, files of an environment and containers write them; values are never shown, since each may be a secret.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
+
+# Of the engines; every other variable of this ending is a mapping of such names as well.
+OF_ENGINES = ("vllm_environment", "ray_environment")
+OF_PAGE = "web_ui_environment"
+ENDING = "_environment"
+# As a shell and systemd's EnvironmentFile take names (environ(7), systemd.exec(5)).
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# By variable of the inventory: what it may not set, and the variable to set in its place. A name that ends in * is the beginning of one.
+_OWNED_BY_ENGINES = {
+    # Without the token whoever reaches Ray's port runs programs: https://docs.ray.io/en/latest/ray-security/token-auth.html
+    "RAY_AUTH_MODE": "ray_token_enabled",
+    "RAY_AUTH_TOKEN": "ray_token",
+    "VLLM_API_KEY": "vllm_api_key",
+    "CUDA_VISIBLE_DEVICES": "llm_gpu_indices",
+    "NVIDIA_VISIBLE_DEVICES": "llm_gpu_indices",
+    # Where the collection's own programs find the key, and which paths are open.
+    "LLM_*": "vllm_api_paths, vllm_api_key_enabled",
+}
+_OIDC, _LDAP = "web_ui_oidc", "web_ui_ldap"
+_OWNED_BY_PAGE = {
+    # Who the sender of a request is, says a header then: any client can write one, and be an administrator.
+    "WEBUI_AUTH_TRUSTED_*": f"{_OIDC}, {_LDAP}",
+    "WEBUI_AUTH": f"{_OIDC}, {_LDAP}",
+    **dict.fromkeys(("OAUTH_CLIENT_ID", "OPENID_PROVIDER_URL", "OPENID_REDIRECT_URI"), _OIDC),
+    "OAUTH_CLIENT_SECRET": "web_ui_oidc_client_secret",
+    **dict.fromkeys(("ENABLE_LDAP", "LDAP_SERVER_HOST", "LDAP_SERVER_PORT", "LDAP_APP_DN", "LDAP_SEARCH_BASE"), _LDAP),
+    **dict.fromkeys(("LDAP_USE_TLS", "LDAP_VALIDATE_CERT"), _LDAP),
+    **dict.fromkeys(("LDAP_CA_CERT_FILE", "SSL_CERT_FILE"), "web_ui_sso_ca_certificate"),
+    "LDAP_APP_PASSWORD": "web_ui_ldap_password",
+    "OPENAI_API_KEY": "gateway_keys",
+    "WEBUI_SECRET_KEY": "llm_secrets_dir",
+    "WEBUI_ADMIN_PASSWORD": "web_ui_admin_password",
+}
+OWNED: Mapping[str, Mapping[str, str]] = {**dict.fromkeys(OF_ENGINES, _OWNED_BY_ENGINES), OF_PAGE: _OWNED_BY_PAGE}
+# What says something about one host and is found on each, with what says it for a whole deployment.
+PER_HOST = {
+    **dict.fromkeys(("VLLM_HOST_IP", "HOST_IP"), "llm_cluster_network"),
+    **dict.fromkeys(("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"), "llm_cluster_interface"),
+}
+
+
+def is_owned(variable: str, name: str) -> bool:
+    """Whether a variable of the inventory (``vllm_environment``) may not set this name."""
+    return any(_owned([name], pattern) for pattern in OWNED.get(variable, {}))
+
+
+def environment_problems(inventory: Inventory) -> Problems:
+    """Each fault of a variable once, with the hosts that have it."""
+    for name in sorted(known for known in inventory.known if known.endswith(ENDING)):
+        for code, find in _FAULTS.items():
+            yield from _told(inventory, name, code, find)
+        for found, instead in OWNED.get(name, {}).items():
+            find = functools.partial(_owned, pattern=found)
+            yield from _told(inventory, name, "environment_owned", find, instead=instead)
+        if name in OF_ENGINES:
+            yield from _same_on_several(inventory, name)
+
+
+def _told(
+    inventory: Inventory, name: str, code: str, find: Callable[[Mapping[Any, Any]], Iterable[str]], **values: str
+) -> Problems:
+    found: dict[tuple[str, str], list[str]] = {}
+    for host in inventory.checked_hosts:
+        wrong = [inventory.text(each) for each in find(_said(inventory, host, name))]
+        if wrong:
+            found.setdefault((inventory.names(wrong), inventory.where(name, host)), []).append(host)
+    for (value, where), hosts in found.items():
+        yield inventory.problem(code, value=value, where=where, name=name, hosts=inventory.names(hosts), **values)
+
+
+def _said(inventory: Inventory, host: str, name: str) -> Mapping[Any, Any]:
+    """Without values that are not known yet; the names are."""
+    said = inventory.hosts[host].get(name)
+    return said if isinstance(said, Mapping) else {}
+
+
+def _without_name(said: Mapping[Any, Any]) -> list[str]:
+    return [str(key) for key in said if not _NAME.fullmatch(str(key))]
+
+
+def _without_text(said: Mapping[Any, Any]) -> list[str]:
+    return [str(key) for key, value in said.items() if value is None or isinstance(value, (Mapping, list, tuple))]
+
+
+_FAULTS: dict[str, Callable[[Mapping[Any, Any]], Iterable[str]]] = {
+    "environment_name": _without_name,
+    "environment_value": _without_text,
+}
+
+
+def _owned(said: Iterable[Any], pattern: str) -> list[str]:
+    beginning = pattern.removesuffix("*")
+    return [str(key) for key in said if (str(key).startswith(beginning) if pattern.endswith("*") else key == pattern)]
+
+
+def _same_on_several(inventory: Inventory, name: str) -> Problems:
+    for deployment, members in inventory.deployments.items():
+        for variable, instead in PER_HOST.items():
+            by_value: dict[str, list[str]] = {}
+            for host in members:
+                said = _said(inventory, host, name) if host in inventory.hosts else {}
+                if variable in said:
+                    by_value.setdefault(inventory.text(said[variable]), []).append(host)
+            for value, hosts in by_value.items():
+                if len(hosts) > 1:
+                    yield inventory.problem(
+                        "environment_per_host",
+                        value=f"{variable}: {value}",
+                        where=inventory.where(name, hosts[0], deployment),
+                        name=name,
+                        variable=variable,
+                        hosts=inventory.names(hosts),
+                        instead=instead,
+                    )
