@@ -78,7 +78,8 @@ def parse_mounts(text: str) -> dict[str, dict[str, Any]]:
         cells = line.split()
         if len(cells) >= 4:
             place = re.sub(r"\\(\d{3})", lambda match: chr(int(match.group(1), 8)), cells[1])
-            found[place] = {"type": cells[2], "options": cells[3].split(",")}
+            # Those with a value, such as the layers of overlay, say nothing here.
+            found[place] = {"type": cells[2], "options": [each for each in cells[3].split(",") if "=" not in each]}
     return found
 
 

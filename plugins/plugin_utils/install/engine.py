@@ -170,6 +170,7 @@ def decide_engine(
         "config": merged(found.get("config") or {}, options),
         "asked_options": asked_options(variables),
         "swarm": swarm,
+        "live_restore_flag": (found.get("flags") or {}).get("live-restore") or {},
         "snap": found.get("installed_by") == "snap",
     }
     return section, install_error(variables, asked, lang)
@@ -270,6 +271,9 @@ def install_problems(found: Mapping[str, Any], lang: str = "en") -> list[dict[st
         add("engine_root_moves", "data_root", found["new_root"], old=found["old_root"], new=found["new_root"])
     if found.get("snap") and method != "present":
         add("engine_is_snap", "method", method)
+    keeps = found.get("live_restore_flag")
+    if found.get("other_kind") and found.get("switch_enabled") and keeps:
+        add("engine_switch_live_restore", "switch_enabled", True, path=keeps["path"])
     flags, asked = found.get("flags") or {}, found.get("asked_options") or {}
     for directive in colliding(flags, {"runtimes": {"nvidia": {}}, **(found.get("config") or {})}):
         flag, values = flags[directive], {"host": host, "path": flags[directive]["path"], "directive": directive}

@@ -257,7 +257,15 @@ def _python(picture: Picture) -> Said:
 def _noexec(picture: Picture) -> Said:
     for entry in picture.mounts():
         if entry["path"] != "/tmp" and "noexec" in (entry.get("options") or ()):
-            yield {"value": f"{entry['mount']}: noexec", "path": entry["path"], "mount": entry["mount"]}
+            # What runs in a container is started from a mount of its own.
+            of_engine = any(name in entry["path"] for name in ("docker", "containerd"))
+            severity = WARNING if of_engine else ERROR
+            yield {
+                "value": f"{entry['mount']}: noexec",
+                "severity": severity,
+                "path": entry["path"],
+                "mount": entry["mount"],
+            }
 
 
 def _host_dir_label(picture: Picture) -> Said:

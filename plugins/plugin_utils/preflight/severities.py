@@ -32,7 +32,7 @@ CHECKS: dict[str, Check] = {
     "clock_of_controller": Check(ERROR),
     "clock_differs": Check(ERROR, "preflight_clock_limit_seconds"),
     "mount_noexec": Check(ERROR, "llm_host_dir"),
-    "selinux_host_dir": Check(ERROR, "llm_host_dir"),
+    "selinux_host_dir": Check(WARNING, "llm_host_dir"),
     # The engine that is there, and what stands in the way of one
     "engine_by_snap": Check(ERROR, "docker_method"),
     "engine_rootless": Check(ERROR, "docker_method"),

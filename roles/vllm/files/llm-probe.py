@@ -95,9 +95,6 @@ CAUSES, CAUSE_LENGTH = 5, 400
 Limits = collections.namedtuple("Limits", "failures grace silence gap")
 # What a program says that has lost its GPUs while it ran: systemd renewed the rules of control groups without them.
 GPUS_GONE = re.compile(r"Failed to initialize NVML: Unknown Error|No CUDA GPUs are available|CUDA unknown error")
-# The exit status with which an engine notes that it could not start a container at all.
-GIVEN_UP = 128
-
 # Of an engine: running (when it started, as text; "" if it does not run), pid, born (the process's start, in ticks since boot).
 Container = collections.namedtuple("Container", "running pid born image", defaults=("",))
 STOPPED = Container("", 0, 0)
@@ -107,9 +104,10 @@ STOPPED = Container("", 0, 0)
 def given_up(state):
     """What to do with a container that does not run, and a line about it. ``state``: status, exit_code and error, as the engine tells them.
 
-    One that somebody stopped, or that ended by itself, is the restart policy's business: only what the engine could not start has an error.
+    One that somebody stopped, or that ended by itself, is the restart policy's business: only what the engine could not start has an error. At boot the
+    exit code is 128 then; after a restart that failed it is still that of the end before.
     """
-    if state.get("status") in ("exited", "created") and state.get("error") and state.get("exit_code") == GIVEN_UP:
+    if state.get("status") in ("exited", "created") and state.get("error"):
         why = " ".join(str(state["error"]).split())[:CAUSE_LENGTH]
         return "restart", "given up: the engine could not start it (exit {0}: {1})".format(state["exit_code"], why)
     return "none", "stopped: the container does not run; Docker or an operator has to start it"

@@ -413,6 +413,7 @@ GIVEN_UP = {"status": "exited", "exit_code": 128, "error": "no such file or dire
     [
         (GIVEN_UP, "restart"),
         ({**GIVEN_UP, "status": "created"}, "restart"),
+        ({**GIVEN_UP, "exit_code": 137}, "restart"),  # a restart that failed
         ({**GIVEN_UP, "exit_code": 0, "error": ""}, "none"),  # stopped by somebody
         ({**GIVEN_UP, "exit_code": 137, "error": ""}, "none"),
         ({**GIVEN_UP, "exit_code": 1, "error": ""}, "none"),  # its restart policy's business
@@ -424,7 +425,7 @@ def test_what_the_engine_gave_up_at_boot_is_started(left: dict[str, Any], action
     assert probe.decide({}, seen, LIMITS)[0] == action
     watched, line, _state = probe.watch({}, {**seen, "names": []}, LIMITS)
     assert watched == action
-    assert ("exit 128: no such file" in line) == (action == "restart")
+    assert (f"exit {left.get('exit_code')}: no such file" in line) == (action == "restart")
 
 
 def test_gpus_that_a_reload_of_systemd_took_away_come_back_with_what_lies_below() -> None:

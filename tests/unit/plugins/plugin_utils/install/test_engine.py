@@ -71,6 +71,10 @@ def test_what_works(changed: dict[str, Any]) -> None:
         ({"swarm": True, "asked_options": {"live-restore": True}}, ["engine_swarm_live_restore"]),
         ({"snap": True}, ["engine_is_snap"]),
         (
+            {"other_kind": True, "switch_enabled": True, "live_restore_flag": LIVE},
+            ["engine_switch_live_restore"],
+        ),
+        (
             {**MOVED, "other_kind": True, "wanted": ""},
             ["install_version_open", "engine_other_kind_static", "engine_root_moves"],
         ),
