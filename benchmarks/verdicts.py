@@ -19,7 +19,7 @@ newest_verdicts.json is of 0.13.0, random cases of one more seed, made after the
 their kinds: of its 170 the planner agreed at first with 98.2 percent. It had promised a LoRA rank that the parser refuses, which is mended; the other two
 were memory under another name. Left out of it is MiniMax-M2.5, whose repository's own code the release reads.
 recent_verdicts.json asks 0.20.2 and 0.33.0 the same questions, which no rule had been compared with: the planner agreed with all at first. Left out is
-what stopped at the harness: an accelerator, or the code of a repository, that is not there.
+what stopped at the harness: an accelerator, FlashInfer, or the code of a repository, that is not there.
 
 The models that the releases built without memory are a second check, of the weights of a rank: release_weights.json holds the bytes of the
 parameters and buffers of the first rank. Its cases are those of fresh_verdicts.json, and the planner was mended by them as well. Left out are starts
