@@ -74,6 +74,8 @@ gpu_facts:
           the list of what slows the card down (V(hw_slowdown), V(hw_thermal_slowdown), V(hw_power_brake_slowdown),
           V(sw_thermal_slowdown), V(sw_power_cap)); idleness and settings of somebody are none. So is C(memory_used_mib).
         - C(power_limit_watts) is what the card may take C(now) and by C(default), and the C(minimum) and C(maximum) that it can be set to.
+        - C(memory_used_mib) is of this moment. C(clocks) holds the C(graphics_mhz) and C(memory_mhz) that the card is set to, else its highest ones, and
+          C(firmware) is the version of its VBIOS.
         - C(clocks) holds C(graphics_mhz) and C(memory_mhz) that the card is set to, else its highest ones, and C(firmware) is the version of its VBIOS.
       type: list
       elements: dict
@@ -98,6 +100,9 @@ gpu_facts:
           throttle_reasons: []
           memory_used_mib: 14210
           power_limit_watts: {"now": 250, "default": 250, "minimum": 100, "maximum": 250}
+          memory_used_mib: 14210
+          clocks: {"graphics_mhz": 1380, "memory_mhz": 877}
+          firmware: 88.00.48.00.02
           clocks: {"graphics_mhz": 1380, "memory_mhz": 877}
           firmware: 88.00.48.00.02
     driver:

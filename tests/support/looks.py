@@ -44,7 +44,7 @@ def container(name: str, **changes: Any) -> dict[str, Any]:
         "finished": None,
         "labels": {"baremetal.llm.deployment": "qwen"},
         "arguments": {},
-        "environment": {"NCCL_SOCKET_IFNAME": "eth1", "VLLM_HOST_IP": "10.0.0.1"},
+        "environment": {"NCCL_SOCKET_IFNAME": "=eth1", "VLLM_HOST_IP": "10.0.0.1"},
     }
     return {**made, **changes}
 
