@@ -198,7 +198,8 @@ def _text(
         f"ReadWritePaths={cache_folder(member)}",
         *_seen_hosts(member),
         "LogRateLimitIntervalSec=0",
-        f"TasksMax={mine['ray_pids_limit']}",
+        # Docker takes 0 and less for no limit, and systemd a word.
+        f"TasksMax={mine['ray_pids_limit'] if int(mine['ray_pids_limit']) > 0 else 'infinity'}",
         *([f"MemoryMax={memory(member)}"] if memory(member) else ()),
         *map(_limit, ulimits(member)),
         *_SANDBOX.splitlines(),

@@ -75,6 +75,11 @@ def test_it_may_write_to_its_caches_only() -> None:
     assert "DeviceAllow=/dev/nvidia1 rw" not in said
 
 
+def test_no_limit_of_processes_is_a_word_for_systemd() -> None:
+    for limit, said in ((-1, "infinity"), (0, "infinity"), (512, "512")):
+        assert f"TasksMax={said}" in lines(ray_pids_limit=limit)
+
+
 def test_a_low_port_needs_one_capability() -> None:
     low = lines(vllm_port=443)
     assert "CapabilityBoundingSet=CAP_NET_BIND_SERVICE" in low
