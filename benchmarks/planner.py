@@ -97,7 +97,7 @@ their kinds, it said 25 right; of a second round of 5 it said 4. All are right n
 
 VERDICTS_HEADING = """## What the releases say themselves
 
-`make bench-verdicts` holds the planner against the Python code of ten vLLM releases: its option parser, the checks of its configuration and the
+`make bench-verdicts` holds the planner against the Python code of twelve vLLM releases: its option parser, the checks of its configuration and the
 construction of the whole model run on a CPU when only the answers of the hardware are given to them. Random options make the cases. What only
 kernels, memory or loading decide is no part of it. The parameters and buffers of the models that seven of them build that way are a second check, of the
 weights of the first rank; the largest difference is that of Mixtral in GPTQ with act-order on four ranks.
@@ -446,6 +446,7 @@ def settings_of(
         "cpu_offload_gb": "cpu_offload_gb",
     }
     settings = {ours: case[theirs] for theirs, ours in names.items() if case.get(theirs) is not None}
+    settings["trust_remote_code"] = True  # no publication says so, and what loaded a model could read its config.json
     settings["vllm_version"] = version
     if case.get("engine"):
         settings["engine"] = case["engine"]

@@ -64,7 +64,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    models = [entry.config for entry in entries()]
+    models = [dict(entry.config) for entry in entries()]
     found: Counter[str] = Counter()
     began = time.process_time()
     for number in range(options.count):
@@ -107,10 +107,8 @@ def start(config: dict[str, Any], settings: dict[str, Any], draw: random.Random)
 
 def plan(config: dict[str, Any], settings: dict[str, Any], draw: random.Random) -> tuple[str, str]:
     """What became of a plan, and whether it and what it offers reach the longest context."""
-    nodes = [
-        {"host": f"h{index}", "gpus": [draw.choice(CARDS) for _gpu in range(draw.randint(1, 3))]}
-        for index in range(draw.randint(1, 2))
-    ]
+    hosts = [[draw.choice(CARDS) for _gpu in range(draw.randint(1, 3))] for _host in range(draw.randint(1, 2))]
+    nodes: list[dict[str, Any]] = [{"host": f"h{index}", "gpus": gpus} for index, gpus in enumerate(hosts)]
     try:
         planned = plan_deployment(config, nodes, settings)
     except InputError:
@@ -118,7 +116,7 @@ def plan(config: dict[str, Any], settings: dict[str, Any], draw: random.Random) 
     verdict, chosen = planned["verdict"], planned["settings"]
     if verdict == "does_not_start":
         return "plans that find no start", ""
-    by_host = {str(node["host"]): list(node["gpus"]) for node in nodes}
+    by_host = {f"h{index}": gpus for index, gpus in enumerate(hosts)}
     gpus = [gpu for node in planned["nodes"] for gpu in by_host[node["host"]][: len(node["ranks"])]]
     if {gpu["name"] for gpu in gpus} != {gpu["name"] for gpu in planned["gpus"]}:
         return "plans on a part of a host's cards", ""  # which cards, the plan says

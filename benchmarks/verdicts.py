@@ -18,6 +18,8 @@ Those of later_verdicts.json are of releases that no rule had been compared with
 newest_verdicts.json is of 0.13.0, random cases of one more seed, made after the registries, the memory models of models that see and the rules of
 their kinds: of its 170 the planner agreed at first with 98.2 percent. It had promised a LoRA rank that the parser refuses, which is mended; the other two
 were memory under another name. Left out of it is MiniMax-M2.5, whose repository's own code the release reads.
+recent_verdicts.json asks 0.20.2 and 0.33.0 the same questions, which no rule had been compared with: the planner agreed with all at first. Left out is
+what stopped at the harness: an accelerator, FlashInfer, or the code of a repository, that is not there.
 
 The models that the releases built without memory are a second check, of the weights of a rank: release_weights.json holds the bytes of the
 parameters and buffers of the first rank. Its cases are those of fresh_verdicts.json, and the planner was mended by them as well. Left out are starts
@@ -59,8 +61,9 @@ NEW_VERDICTS = DATA / "planner" / "new_verdicts.json"
 FRESH_VERDICTS = DATA / "planner" / "fresh_verdicts.json"
 LATER_VERDICTS = DATA / "planner" / "later_verdicts.json"
 NEWEST_VERDICTS = DATA / "planner" / "newest_verdicts.json"
+RECENT_VERDICTS = DATA / "planner" / "recent_verdicts.json"
 WEIGHTS = DATA / "planner" / "release_weights.json"
-FILES = [VERDICTS, NEW_VERDICTS, FRESH_VERDICTS, LATER_VERDICTS, NEWEST_VERDICTS]
+FILES = [VERDICTS, NEW_VERDICTS, FRESH_VERDICTS, LATER_VERDICTS, NEWEST_VERDICTS, RECENT_VERDICTS]
 
 # The GPUs that the releases were given: nvidia-smi's name and MiB by compute capability.
 GPUS = {

@@ -15,6 +15,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import candidates
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import BASE_PYTHON, RUNTIME, VENV
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import SECRETS, kept, standing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover import is_old_python
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_offset
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.disks import disk_needs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import SERIES, SERIES_SECONDS, SERIES_STEP
@@ -38,6 +40,11 @@ class ActionModule(ActionBase):
         run = self.tolerant if self._task.args.get("live") else self.gathered
         result.update(run(arguments, task_vars))
         after = time.time()
+        said = str(result.get("module_stderr") or "") + str(result.get("msg") or "")
+        if result.get("failed") and is_old_python(said):
+            # Ansible shows where a program broke off; people need to know which one to install.
+            lang = language(self._task.args.get("language"))
+            result["msg"] = message("discover_python_old", lang, host=task_vars["inventory_hostname"])
         if "time" in result:
             # What the host worked before it looked at its clock was no part of the way there.
             left = before + result.pop("worked_seconds")

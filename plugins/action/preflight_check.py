@@ -105,4 +105,6 @@ class ActionModule(ActionBase):
             return bundles[bundle]
 
         names = fleet["localhost"]["llm_inventory"].get("names")
-        return check_hosts(**check_arguments(deployments, fleet, fleet.selected, role, read_bundle, names), lang=lang)
+        return check_hosts(
+            **check_arguments(deployments, fleet, fleet.selected, role, read_bundle, names, fleet.groups), lang=lang
+        )

@@ -11,6 +11,7 @@ import re
 from typing import Any, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import installed_version
+from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
 _QUERIES = (
@@ -59,13 +60,14 @@ def list_packages(programs: Programs) -> str:
 
 
 def parse_packages(text: str) -> dict[str, Any]:
-    """Packages of a driver, which of them are held, and the packages of whatever kind whose installation was interrupted.
+    """Packages of a driver, which of them are held, the packages of whatever kind whose installation was interrupted, and the version of libc6.
 
     ``text`` has lines of a dpkg status (as in ``ii``), name and version, with tabs between them; rpm knows only ``ii``.
     """
     packages: dict[str, str] = {}
     held: list[str] = []
     broken: list[str] = []
+    libc = ""
     for line in text.splitlines():
         cells = line.split("\t")
         if len(cells) != 3 or len(cells[0]) < 2:
@@ -76,11 +78,13 @@ def parse_packages(text: str) -> dict[str, Any]:
             continue
         if status[1] != "i":
             broken.append(name)
+        if name.split(":")[0] == "libc6":
+            libc = version
         if is_driver_package(name):
             packages[name] = version
             if status[0] == "h":
                 held.append(name)
-    return {"packages": packages, "held": sorted(held), "broken": sorted(broken)}
+    return {"packages": packages, "held": sorted(held), "broken": sorted(broken), "libc6": libc}
 
 
 def secure_boot(sysfs_root: str = "/sys") -> bool:
@@ -92,6 +96,38 @@ def secure_boot(sysfs_root: str = "/sys") -> bool:
         except OSError:
             return False
     return False
+
+
+def module_paths(kernel: str, root: str = "/") -> list[str]:
+    """The files of the driver's module for a kernel."""
+    found = glob.glob(os.path.join(root, "lib/modules", kernel, "**", "nvidia*.ko*"), recursive=True)
+    return [path for path in found if _MODULE.fullmatch(os.path.basename(path))]
+
+
+def module_key(programs: Any, release: str, root: str = "/") -> dict[str, Any]:
+    """Who signed the driver's module for the running kernel, and whether the kernel or the firmware knows that key; None where nobody tells."""
+    paths = module_paths(release, root)
+    if not paths:
+        return {}
+    signer = programs.answer("modinfo", "--field=signer", paths[0]).strip()
+    keys = read("/proc/keys") + programs.answer("mokutil", "--list-enrolled")
+    known = signer in keys if signer and keys.strip() else False if not signer else None
+    return {"path": paths[0], "signer": signer, "known": known}
+
+
+def parse_kernel_gcc(text: str) -> str:
+    """The major release of the gcc that made a kernel, from its configuration; nothing where another compiler did, or where nobody says."""
+    said = re.search(r'^CONFIG_CC_VERSION_TEXT="(?:\S*-)?gcc[^"]*?(\d+)(?:\.\d+)+', text, re.M)
+    number = re.search(r"^CONFIG_GCC_VERSION=(\d+)\d{4}$", text, re.M)
+    return said.group(1) if said else number.group(1) if number and int(number.group(1)) else ""
+
+
+def compilers(programs: Programs, kernel: str, root: str = "/") -> dict[str, str]:
+    """The major release of the gcc that made the kernel, ``kernel_gcc``, and of the host's, ``gcc``; empty where it is not known, or not there."""
+    places = ("lib/modules/{0}/build/.config", "boot/config-{0}", "lib/modules/{0}/config")
+    texts = (read(os.path.join(root, place.format(kernel))) for place in places)
+    own = re.match(r"\d+", programs.answer("gcc", "-dumpversion"))
+    return {"kernel_gcc": parse_kernel_gcc(next(filter(None, texts), "")), "gcc": own.group() if own else ""}
 
 
 def host_facts(
@@ -113,10 +149,7 @@ def host_facts(
         "unowned": installed_version(root) is not None and not uninstaller and not found["packages"],
         "kernel": kernel,
         "headers": os.path.exists(os.path.join(modules, "build", "Makefile")),
-        "module": any(
-            _MODULE.fullmatch(os.path.basename(path))
-            for path in glob.glob(os.path.join(modules, "**", "nvidia*.ko*"), recursive=True)
-        ),
+        "module": bool(module_paths(kernel, root)),
         "programs": dict(programs),
         "secure_boot": secure_boot(sysfs_root),
     }

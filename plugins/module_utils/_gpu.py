@@ -45,6 +45,8 @@ UNKNOWN_HEALTH: dict[str, Any] = {
     "retired_pages": {"corrected": None, "uncorrected": None, "pending": None},
     "mig_enabled": None,
     "persistence_enabled": None,
+    "fabric_state": None,
+    "minor": None,
     "temperature_celsius": None,
     "throttle_reasons": None,
     "power_limit_watts": {"now": None, "default": None, "minimum": None, "maximum": None},
@@ -82,7 +84,12 @@ _BRIDGE_CLASS = "0x0680"  # other bridge: how an NVSwitch shows itself
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller; a card's audio function is neither
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NOTHING = re.compile(
-    r"\[?(n/a|not supported|unknown error|err!|insufficient permissions|requested functionality.*)\]?", re.I
+    r"\[?(n/a|not supported|unknown error|err!|gpu is lost|insufficient permissions|requested functionality.*)\]?", re.I
+)
+# What nvidia-smi says of a card that fell off the bus (Xid 79), and where it says so in the place of the list.
+_LOST = re.compile(
+    r"Unable to determine the device handle for (?:GPU)?\s*(?:\d+: )?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])",
+    re.I,
 )
 _VERSION = re.compile(r"(?<![\d.])(\d{3,4}\.\d+(?:\.\d+)?)(?![\d.])")
 _LINK = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|PSB|NVB")
@@ -215,7 +222,8 @@ def parse_query(text: str) -> list[dict[str, Any]]:
         gpu["index"] = _whole(gpu["index"])
         gpu["memory_mib"] = _whole(gpu["memory_mib"])
         gpu["bus_id"] = normal_bus_id(gpu["bus_id"])
-        if gpu["index"] is not None:
+        # A card that is lost has its number and nothing else.
+        if gpu["index"] is not None and (gpu["uuid"] or gpu["name"] or gpu["bus_id"]):
             gpus.append(gpu)
     return gpus
 
@@ -401,6 +409,8 @@ def parse_health(text: str) -> dict[str, dict[str, Any]] | None:
             },
             "mig_enabled": _enabled(gpu, "mig_mode/current_mig"),
             "persistence_enabled": _enabled(gpu, "persistence_mode"),
+            "fabric_state": _text(gpu, "fabric/state"),
+            "minor": _count(gpu, "minor_number"),
             "temperature_celsius": _count(gpu, "temperature/gpu_temp"),
             "throttle_reasons": _throttle_reasons(gpu),
             "power_limit_watts": _power_limits(gpu),
@@ -495,6 +505,12 @@ def nvswitches(sysfs_root: str = "/sys") -> int:
     return found
 
 
+def device_nodes(root: str = "/dev") -> list[str]:
+    """The driver's device files, those of MIG aside."""
+    found = sorted(glob.glob(os.path.join(root, "nvidia*")))
+    return [path for path in found if re.fullmatch(r"nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset)", os.path.basename(path))]
+
+
 def complete(
     gpus: Sequence[Mapping[str, Any]],
     on_bus: Sequence[Mapping[str, Any]],
@@ -528,15 +544,18 @@ def gpu_facts(
     """
     problems: list[dict[str, str]] = []
     query, details = answers.get("query"), answers.get("details")
+    lost = {normal_bus_id(bus_id) for bus_id in _LOST.findall(failure)}
     health = parse_health(details or "")
     gpus = complete(parse_query(query or ""), on_bus, health or {})
     topology = parse_topology(answers.get("topology") or "") if gpus else {}
     source = "nvidia-smi" if gpus else "pci" if on_bus else "none"
-    if query is not None and not gpus:
+    if query is not None and not gpus and "GPU is lost" not in query:
         problems.append(_problem("nvidia_smi_unreadable", "its list of cards: {!r}".format(query[:200])))
     if not gpus:
         gpus = [
-            {**{key: value for key, value in gpu.items() if key != "pci_device_id"}, **UNKNOWN_HEALTH} for gpu in on_bus
+            {**{key: value for key, value in gpu.items() if key != "pci_device_id"}, **UNKNOWN_HEALTH}
+            for gpu in on_bus
+            if gpu["bus_id"] not in lost
         ]
         for gpu in on_bus:
             if gpu["name"] is None:
@@ -556,7 +575,9 @@ def gpu_facts(
             problems.append(
                 _problem("gpu_lost", "on the PCI bus but not seen by nvidia-smi: {}".format(", ".join(missing)))
             )
-    if failure:
+    if lost or "GPU is lost" in failure:
+        problems.append(_problem("gpu_lost", " ".join(failure.split())[:300]))
+    elif failure and not (driver["mismatch"] and "version mismatch" in failure):
         problems.append(_problem("nvidia_smi_failed", " ".join(failure.split())[:300]))
     if driver["mismatch"]:
         detail = "the driver {} is loaded but {} is installed".format(driver["loaded"], driver["installed"])
@@ -596,7 +617,8 @@ def read_gpus(programs: Programs, sysfs_root: str, proc_root: str) -> dict[str, 
             for what, words in MORE_QUESTIONS.items():
                 status, out, _err = programs.run([smi, *words])
                 answers[what] = out if status == 0 else None
-    return gpu_facts(answers, pci_gpus(sysfs_root), driver_facts(proc_root), nvswitches(sysfs_root), failure)
+    facts = gpu_facts(answers, pci_gpus(sysfs_root), driver_facts(proc_root), nvswitches(sysfs_root), failure)
+    return {**facts, "device_nodes": device_nodes()}
 
 
 def facts_for_roles(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ Runs on the host, so nothing here may fail because a file is missing or a proces
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -18,9 +17,9 @@ from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     container_ids,
     lasting,
     listening_sockets,
+    own_unit,
     process_ids,
     read,
-    server_unit,
     socket_owners,
 )
 
@@ -81,7 +80,7 @@ class Processes:
         """The innermost container of a process that the engine knows, or the unit of ours; nothing for another process of the host."""
         found = reversed(container_ids(self.root, pid))
         known = next((self.containers[container] for container in found if container in self.containers), "")
-        return known or server_unit(self.root, pid)
+        return known or own_unit(self.root, pid)
 
     def described(self, pid: int) -> dict[str, Any]:
         name = read(self.root, str(pid), "comm").strip()
@@ -137,19 +136,6 @@ def selinux_mode(sysfs_root: str = "/sys") -> str:
     return {"1": "enforcing", "0": "permissive"}.get(read(sysfs_root, "fs/selinux/enforce").strip(), "disabled")
 
 
-def docker_config(text: str) -> dict[str, Any]:
-    """What an engine's daemon.json says that matters here. One that is broken says nothing; the role docker refuses it."""
-    try:
-        content = json.loads(text or "{}")
-    except ValueError:
-        content = {}
-    content = content if isinstance(content, dict) else {}
-    return {
-        "docker_data_root": str(content.get("data-root") or ""),
-        "docker_selinux_enabled": content.get("selinux-enabled") is True,
-    }
-
-
 def host_facts(
     proc_root: str,
     sysfs_root: str,
@@ -165,7 +151,6 @@ def host_facts(
         "shm_mib": shm_mib(),
         "name": {"name": name, "addresses": name_addresses(name)},
         "selinux": selinux_mode(sysfs_root),
-        **docker_config(read("/etc/docker/daemon.json")),
         "listeners": listeners(processes),
         "services": processes.services(),
         "gpu_processes": [{**entry, "container": processes.container(entry["pid"])} for entry in gpu_processes],

@@ -41,16 +41,26 @@ def check_sockets(proc: str) -> list[str]:
     return [cells[6] for cells in lines if len(cells) == 8 and cells[7].startswith(name)]
 
 
-def login_port(proc: str, pid: int) -> int:
-    """The port of this host that the login came in through to which a process belongs; 0 if it belongs to none."""
+def _login(proc: str, pid: int) -> tuple[str, int]:
+    """Where the login comes from to which a process belongs, and the port of this host that it came in through; nothing if it belongs to none."""
     while pid > 1:
         # sudo drops the variable, its parents have it.
-        said = re.search(r"(?:^|\0)SSH_CONNECTION=\S+ \d+ \S+ (\d+)", read(proc, str(pid), "environ"))
+        said = re.search(r"(?:^|\0)SSH_CONNECTION=(\S+) \d+ \S+ (\d+)", read(proc, str(pid), "environ"))
         if said:
-            return int(said.group(1))
+            return said.group(1), int(said.group(2))
         parent = re.search(r"^PPid:\s+(\d+)", read(proc, str(pid), "status"), re.M)
         pid = int(parent.group(1)) if parent else 0
-    return 0
+    return "", 0
+
+
+def login_port(proc: str, pid: int) -> int:
+    """The port of this host that the login came in through to which a process belongs; 0 if it belongs to none."""
+    return _login(proc, pid)[1]
+
+
+def ssh_client(proc: str, pid: int) -> str:
+    """The address that this login comes from, as this host sees it; nothing if it is none."""
+    return _login(proc, pid)[0]
 
 
 def ssh_ports(proc: str = "/proc", pid: int | None = None) -> list[int]:

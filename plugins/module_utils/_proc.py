@@ -18,6 +18,7 @@ from typing import Iterable, NamedTuple
 _LISTEN = "0A"  # TCP_LISTEN in the fourth column of /proc/net/tcp
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 _SERVER_UNIT = re.compile(r"/system\.slice/(llm-(?:vllm|ray)[\w-]*)\.service(?:/|$)", re.M)
+_OWN_UNIT = re.compile(r"/system\.slice/(llm-[\w@-]+)\.service(?:/|$)", re.M)
 _MOMENT_SECONDS = 0.5
 
 
@@ -94,6 +95,12 @@ def lasting(proc: str, inodes: Iterable[str]) -> set[str]:
 def server_unit(proc: str, pid: int) -> str:
     """The unit of ours that a process belongs to, as that of a container is called; nothing for any other."""
     found = _SERVER_UNIT.search(read(proc, str(pid), "cgroup"))
+    return found.group(1) if found else ""
+
+
+def own_unit(proc: str, pid: int) -> str:
+    """The unit of this collection that a process belongs to, of whatever service; nothing for any other."""
+    found = _OWN_UNIT.search(read(proc, str(pid), "cgroup"))
     return found.group(1) if found else ""
 
 

@@ -12,7 +12,8 @@ description:
   - Puts options into the configuration file of Docker Engine and keeps everything else that is in it.
   - The file is written only when its content would differ; how it is indented does not matter.
   - A file that is no valid JSON is never touched; the message names its line.
-  - An engine that is installed is asked first whether it would start with the file (C(dockerd --validate), from release 23 on). If not, the file stays.
+  - Before it replaces the old one, the new file is checked with the flags on the engine's own command line. What both say keeps the engine from
+    starting. An engine since 23.0 is asked itself (C(dockerd --validate)).
 options:
   options:
     description:
@@ -65,6 +66,21 @@ changed_keys:
   type: list
   elements: str
   sample: ["live-restore"]
+flags:
+  description: What the engine's command line says, by the directive of the file, with what is C(said) and the C(path) of the file that says so.
+  returned: success
+  type: dict
+  sample: {"live-restore": {"said": "--live-restore", "path": "/etc/sysconfig/docker"}}
+swarm:
+  description: The state of the host in a swarm, as its engine says it; empty where none answers.
+  returned: success
+  type: str
+  sample: inactive
+installed_by:
+  description: How Docker came to the host, V(packages), V(static), V(snap) or empty.
+  returned: success
+  type: str
+  sample: packages
 backup_file:
   description: Where the file as it was is kept.
   returned: when there was one and it changed
@@ -79,6 +95,10 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import failure
 from ansible_collections.baremetal.llm.plugins.module_utils._daemon_json import DaemonJsonError, merge, parse, render
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import arguments, colliding, read_flags
+from ansible_collections.baremetal.llm.plugins.module_utils._picture import installed_by
+from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
 
 def main() -> None:
@@ -107,34 +127,48 @@ def main() -> None:
     merged = merge(current, module.params["options"])
     keys = sorted(key for key in {**current, **merged} if current.get(key) != merged.get(key))
     after = text if merged == current else render(merged)
+    programs = Programs(module)
+    info, flags = ask_engine("/info") or {}, read_flags(programs)
     result: dict[str, Any] = {
+        "flags": flags,
+        "swarm": str((info.get("Swarm") or {}).get("LocalNodeState") or ""),
+        "installed_by": installed_by({}, programs.path("dockerd")),
         "changed": merged != current,
         "config": merged,
         "changed_keys": keys,
         "diff": {"before": text, "after": after, "before_header": path, "after_header": path},
     }
+    if merged != current:
+        refuse_what_cannot_start(module, programs, after, merged, flags, str(info.get("ServerVersion") or ""))
     if merged != current and not module.check_mode:
-        said = refusal(module, after)
-        if said:
-            module.fail_json(**failure("file_refused", path=path, reason=said))
         if exists and module.params["backup"]:
             result["backup_file"] = module.backup_local(path)
         write(module, path, after)
     module.exit_json(**result)
 
 
-def refusal(module: AnsibleModule, text: str) -> str:
-    """What the engine says against a configuration; empty where it takes it, is not installed yet, or cannot say so (before release 23)."""
-    engine = module.get_bin_path("dockerd")
-    if not engine:
-        return ""
-    handle, file = tempfile.mkstemp(dir=module.tmpdir, suffix=".json")
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    status, out, err = module.run_command([engine, "--validate", "--config-file", file])
-    os.unlink(file)
-    said = (err or out).replace(file, "daemon.json").strip()
-    return "" if status == 0 or "unknown flag" in said else said
+def refuse_what_cannot_start(
+    module: AnsibleModule, programs: Programs, text: str, merged: dict[str, Any], flags: dict[str, Any], version: str
+) -> None:
+    """Fail with a file with which the engine would not start; nothing has been written then."""
+    path = module.params["path"]
+    for directive in colliding(flags, merged, version):
+        flag = flags[directive]
+        module.fail_json(
+            **failure("daemon_json_collides", path=path, directive=directive, said=flag["said"], file=flag["path"])
+        )
+    dockerd = programs.path("dockerd")
+    if not dockerd:
+        return
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".json") as candidate:
+        candidate.write(text)
+        candidate.flush()
+        status, out, err = programs.run([dockerd, "--validate", "--config-file", candidate.name, *arguments(flags)])
+    # Engines before 23.0 do not know the question.
+    if status and "unknown flag" not in err:
+        module.fail_json(
+            **failure("file_refused", path=path, reason=(err or out).replace(candidate.name, "daemon.json").strip())
+        )
 
 
 def write(module: AnsibleModule, path: str, text: str) -> None:

@@ -70,12 +70,35 @@ driver_facts:
     secure_boot:
       description: Whether the firmware allows signed modules only.
       type: bool
+    key:
+      description:
+        - Where the firmware allows signed modules only, the C(path) of the driver's module, its C(signer), and whether kernel or firmware know the key
+          (C(known), V(null) where nobody tells). Empty where there is no such module.
+      type: dict
+      sample: {"path": "/lib/modules/6.1.0-40-amd64/updates/dkms/nvidia.ko", "signer": "DKMS module signing key", "known": false}
+    libc6:
+      description: The version of the package libc6; empty where there is none.
+      type: str
+      sample: 2.31-0ubuntu9.7
+    kernel_gcc:
+      description: The major release of the gcc that made the kernel; empty where it is not known.
+      type: str
+      sample: "12"
+    gcc:
+      description: The major release of the host's own gcc; empty where there is none.
+      type: str
+      sample: "11"
 """
 
 import platform
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import host_facts, list_packages
+from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import (
+    compilers,
+    host_facts,
+    list_packages,
+    module_key,
+)
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
 _PROGRAMS = ("gcc", "make", "dkms")
@@ -85,9 +108,10 @@ def main() -> None:
     """Read, and return what was read."""
     module = AnsibleModule(argument_spec={"sysfs_root": {"type": "path", "default": "/sys"}}, supports_check_mode=True)
     programs = {name: bool(module.get_bin_path(name)) for name in _PROGRAMS}
-    listing = list_packages(Programs(module, 60))
-    facts = host_facts(listing, platform.release(), programs, sysfs_root=module.params["sysfs_root"])
-    module.exit_json(changed=False, driver_facts=facts)
+    asked, kernel = Programs(module, 60), platform.release()
+    facts = host_facts(list_packages(asked), kernel, programs, sysfs_root=module.params["sysfs_root"])
+    key = module_key(asked, kernel) if facts["secure_boot"] else {}
+    module.exit_json(changed=False, driver_facts={**facts, **compilers(asked, kernel), "key": key})
 
 
 if __name__ == "__main__":

@@ -254,14 +254,66 @@ ansible_facts:
           description: V(enforcing), V(permissive) or V(disabled).
           type: str
           sample: disabled
-        docker_data_root:
-          description: Where the engine's C(daemon.json) puts images; empty where it says nothing.
+        engine:
+          description:
+            - How Docker came to the host (C(installed_by), V(packages), V(static), V(snap) or empty), what its command line says (C(flags), by the directive
+              of C(daemon.json) with what is C(said) and the C(path) of the file that says so), the content of C(daemon.json) (C(config)), and what it
+              says of itself, as far as it runs.
+          type: dict
+          sample: {"installed_by": "packages", "flags": {}, "config": {"live-restore": true}, "version": "28.5.1", "swarm": "inactive"}
+        packages:
+          description: Versions of installed packages that a container engine or the building of modules depends on, and those of them that are C(held).
+          type: dict
+          sample: {"containerd": "1.6.20"}
+        units:
+          description: The state of the units of engines, of Kubernetes and of NVIDIA's services that are there.
+          type: dict
+          sample: {"containerd.service": "active"}
+        mounts:
+          description:
+            - Of the folders that matter (C(path)) where the file system is mounted (C(mount)), its C(type) and C(options), with xfs whether it keeps
+              the types of files (C(ftype)), and the type in the folder's SELinux label (C(label)).
+          type: list
+          elements: dict
+          sample: [{"path": "/tmp", "mount": "/tmp", "type": "tmpfs", "options": ["rw", "noexec"], "ftype": null, "label": ""}]
+        routes:
+          description: Each C(network) that leads somewhere, by which C(interface), the default route aside.
+          type: list
+          elements: dict
+          sample: [{"network": "10.0.0.0/24", "interface": "eth0"}]
+        ssh_client:
+          description: Where the controller comes from, as the host sees it; empty where it does not come by ssh.
           type: str
-          sample: ""
-        docker_selinux_enabled:
-          description: Whether C(daemon.json) asks for labels of SELinux.
+          sample: 10.0.0.250
+        modules:
+          description: Which of the kernel's modules that matter are loaded.
+          type: list
+          elements: str
+          sample: [nvidia, overlay]
+        secure_boot:
+          description:
+            - Whether the firmware allows signed modules only. Then C(module) has the C(path) of the driver's module, its C(signer), and whether that
+              is C(known).
           type: bool
-          sample: false
+        fabric_manager:
+          description: Version of NVIDIA's fabric manager; empty where there is none.
+          type: str
+        kernel_gcc:
+          description: The major release of the gcc that made the kernel, and as C(gcc) that of the host's own; empty where it is not known.
+          type: str
+          sample: "12"
+        selinux_booleans:
+          description: The booleans of SELinux that matter, where the policy has them.
+          type: dict
+          sample: {"haproxy_connect_any": false}
+        cgroup:
+          description: The version of control groups.
+          type: int
+          sample: 2
+        python:
+          description: The release of the Python that answered, and as C(dnf) whether it has the modules of that program.
+          type: str
+          sample: 3.11.2
         listeners:
           description: Who listens on ports of TCP, with C(port), C(pid), C(process), C(command) and C(container), the container's name.
           type: list
@@ -406,6 +458,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._listeners import fo
 from ansible_collections.baremetal.llm.plugins.module_utils._live import look
 from ansible_collections.baremetal.llm.plugins.module_utils._lock import read_lock
 from ansible_collections.baremetal.llm.plugins.module_utils._nics import nic_facts
+from ansible_collections.baremetal.llm.plugins.module_utils._picture import image_root, picture
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._secrets import sealed_secrets
@@ -552,14 +605,14 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
     programs = Programs(module)
     gpu = read_gpus(programs, options["gpu_sysfs_root"] or sysfs_root, "/proc")
     engine = read_engine()
-    host = host_facts(
-        "/proc",
-        sysfs_root,
-        {entry["id"]: entry["name"] for entry in (engine or {"containers": []})["containers"]},
-        parse_gpu_processes(programs.answer("nvidia-smi", *GPU_PROCESSES)),
-    )
+    containers = {entry["id"]: entry["name"] for entry in (engine or {"containers": []})["containers"]}
+    processes = parse_gpu_processes(programs.answer("nvidia-smi", *GPU_PROCESSES))
+    host = {
+        **host_facts("/proc", sysfs_root, containers, processes),
+        **picture(programs, sysfs_root, options["host_dir"], options["docker_root"] or ""),
+    }
     firewalls = {"firewalld": firewalld(programs), "ufw": ufw()}
-    docker_root = options["docker_root"] or host["docker_data_root"] or "/var/lib/docker"
+    docker_root = options["docker_root"] or host["engine"]["data_root"] or "/var/lib/docker"
     return {
         **system(module),
         **facts_for_roles(gpu),
@@ -567,7 +620,7 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_gpu": gpu,
         "llm_memory_mib": host["memory"]["total_mib"],
         "llm_host": host,
-        "llm_disks": measure_disks(options["needs"], docker_root),
+        "llm_disks": measure_disks(options["needs"], image_root(host["engine"], docker_root)),
         "llm_firewall": firewalls,
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_engine": engine,

@@ -69,10 +69,13 @@ gpu_facts:
           that were C(corrected) and C(uncorrected) since the driver was loaded (C(volatile)) and in the card's life (C(aggregate)).
         - C(remapped_rows) (Ampere and newer) and C(retired_pages) (older cards) count what memory was taken out of use; with
           C(pending) the next reset of the card does it, with C(failed) it could not be done and the card has to be replaced.
+        - C(minor) is the number in the name of its device file, and C(fabric_state) how far it got into a fabric of NVSwitches.
         - C(mig_enabled), C(persistence_enabled) and C(temperature_celsius) are of this moment, and so is C(throttle_reasons),
           the list of what slows the card down (V(hw_slowdown), V(hw_thermal_slowdown), V(hw_power_brake_slowdown),
           V(sw_thermal_slowdown), V(sw_power_cap)); idleness and settings of somebody are none. So is C(memory_used_mib).
         - C(power_limit_watts) is what the card may take C(now) and by C(default), and the C(minimum) and C(maximum) that it can be set to.
+        - C(memory_used_mib) is of this moment. C(clocks) holds the C(graphics_mhz) and C(memory_mhz) that the card is set to, else its highest ones, and
+          C(firmware) is the version of its VBIOS.
         - C(clocks) holds C(graphics_mhz) and C(memory_mhz) that the card is set to, else its highest ones, and C(firmware) is the version of its VBIOS.
       type: list
       elements: dict
@@ -97,6 +100,9 @@ gpu_facts:
           throttle_reasons: []
           memory_used_mib: 14210
           power_limit_watts: {"now": 250, "default": 250, "minimum": 100, "maximum": 250}
+          memory_used_mib: 14210
+          clocks: {"graphics_mhz": 1380, "memory_mhz": 877}
+          firmware: 88.00.48.00.02
           clocks: {"graphics_mhz": 1380, "memory_mhz": 877}
           firmware: 88.00.48.00.02
     driver:
@@ -131,6 +137,11 @@ gpu_facts:
         - How many NVSwitches are on the PCI bus. Those of HGX B200 and later are not there.
       type: int
       sample: 0
+    device_nodes:
+      description: The device files of the driver.
+      type: list
+      elements: str
+      sample: [/dev/nvidia-uvm, /dev/nvidia0, /dev/nvidiactl]
     problems:
       description:
         - What is wrong, each with C(code) and C(detail). The codes are V(nvidia_smi_failed), V(nvidia_smi_unreadable) (it printed

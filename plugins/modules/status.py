@@ -43,5 +43,5 @@ verdict:
   description: The first line of what is printed.
   returned: always
   type: str
-  sample: All 2 deployments serve.
+  sample: All deployments serve (2).
 """

@@ -24,7 +24,7 @@ CARD = {
     "temperature_celsius": 41,
     "throttle_reasons": [],
     "memory_used_mib": 14336,
-    "power_limit_watts": 250,
+    "power_limit_watts": {"now": 250, "default": 250, "minimum": 100, "maximum": 250},
     "clocks": {"graphics_mhz": 1380, "memory_mhz": 877},
     "firmware": "88.00.48.00.02",
 }
@@ -44,7 +44,7 @@ def container(name: str, **changes: Any) -> dict[str, Any]:
         "finished": None,
         "labels": {"baremetal.llm.deployment": "qwen"},
         "arguments": {},
-        "environment": {"NCCL_SOCKET_IFNAME": "eth1", "VLLM_HOST_IP": "10.0.0.1"},
+        "environment": {"NCCL_SOCKET_IFNAME": "=eth1", "VLLM_HOST_IP": "10.0.0.1"},
     }
     return {**made, **changes}
 

@@ -54,7 +54,7 @@ def _docker_run(member: Member) -> list[str]:
     return [
         *("docker", "run", "--rm", "--interactive", f"--name={member.names['benchmark']}"),
         f"--label={LABEL}={member.deployment.name}",
-        *("--network=host", f"--user={member.deployment.user}"),
+        *("--network=host", "--userns=host", f"--user={member.deployment.user}"),
         # It computes nothing on a GPU, and some releases end where they see none: https://github.com/vllm-project/vllm/issues/23967
         *("--runtime=nvidia", "--env=NVIDIA_VISIBLE_DEVICES=all", "--env=NVIDIA_DRIVER_CAPABILITIES=utility"),
         *("--cap-drop=ALL", *(f"--security-opt={option}" for option in SECURITY), "--env=HOME=/tmp"),

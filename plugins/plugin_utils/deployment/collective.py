@@ -12,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container
     SECURITY,
     capabilities,
     devices,
+    gpu_devices,
     ulimits,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
@@ -55,10 +56,10 @@ def _docker_run(member: Member, environment: Mapping[str, Any], program: str) ->
     return [
         *("docker", "run", "--rm", f"--name={member.names['collective']}", "--runtime=nvidia"),
         f"--label={LABEL}={member.deployment.name}",
-        *("--network=host", "--ipc=host"),
+        *("--network=host", "--ipc=host", "--userns=host"),
         f"--user={member.deployment.user}",
         *("--env-file=/dev/stdin", f"--volume={program}:/llm-collective.py:ro"),
-        *(f"--device={device}" for device in devices(environment)),
+        *(f"--device={device}" for device in (*devices(environment), *gpu_devices(member))),
         *(f"--security-opt={option}" for option in SECURITY),
         *("--cap-drop=ALL", *(f"--cap-add={name}" for name in capabilities(member))),
         *(f"--ulimit={limit.replace(':', '=', 1)}" for limit in ulimits(member)),

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import device_files
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import (
     CACHES,
     environment_place,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
@@ -42,7 +44,7 @@ def container(
         "environment": {**CACHES, **environment, **({"LLM_ENVIRONMENT_FILE": place} if place else {})},
         "volumes": volumes,
         "etc_hosts": member.deployment.etc_hosts,
-        "devices": devices(environment),
+        "devices": [*devices(environment), *gpu_devices(member)],
         "ulimits": ulimits(member),
         "security_opts": SECURITY,
         "cap_drop": ["ALL"],
@@ -50,6 +52,12 @@ def container(
         "pids_limit": int(member.variables["ray_pids_limit"]),
         "memory": memory(member),
     }
+
+
+def gpu_devices(member: Member) -> list[str]:
+    """The device files of the host's own GPUs, once the driver shows them."""
+    facts = (member.variables.get("ansible_facts") or {}).get("llm_gpu") or {}
+    return device_files(facts, gpus_of(member.variables))
 
 
 def devices(environment: Mapping[str, Any]) -> list[str]:

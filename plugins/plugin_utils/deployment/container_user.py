@@ -107,7 +107,7 @@ def check_command(uid: int, image: str, folders: Sequence[str]) -> list[str]:
     if uid == ROOT:
         return []
     return [
-        *("docker", "run", "--rm", "--network=none", f"--user={uid}:{GID}"),
+        *("docker", "run", "--rm", "--network=none", "--userns=host", f"--user={uid}:{GID}"),
         *("--cap-drop=ALL", "--security-opt=no-new-privileges"),
         *(f"--volume={folder}:{folder}:ro" for folder in folders),
         f"--volume=/dev:{DEVICES}:ro",

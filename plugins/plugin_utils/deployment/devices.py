@@ -24,6 +24,23 @@ LINKS = {"PIX": 5, "PXB": 4, "PHB": 3, "NODE": 2, "SYS": 1}
 _EPSILON = 1e-6
 
 
+# Besides a node of its own for each GPU what CUDA needs: the driver's control device and its unified memory.
+CONTROL_DEVICES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+
+
+def device_files(facts: Mapping[str, Any], cards: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The device files that a container of these cards is given, as the engine takes them; none before the driver shows its own.
+
+    The runtime nvidia lets a container use them behind the engine's back: systemd, which does not know of that, takes the right away when it renews the
+    rules of control groups, as with each daemon-reload (NVIDIA/nvidia-container-toolkit#48). What the engine gave stays. ``facts`` is what gpu_facts found.
+    """
+    nodes = set(facts.get("device_nodes") or ())
+    minors = [card["index"] if card.get("minor") is None else card["minor"] for card in cards if "index" in card]
+    mine = [f"/dev/nvidia{minor}" for minor in minors]
+    # Of the others some come with the first program that asks for them: the unit llm-gpu-devices sees to that.
+    return [f"{node}:{node}" for node in (*mine, *CONTROL_DEVICES)] if mine and nodes.issuperset(mine) else []
+
+
 @dataclass(frozen=True)
 class Claim:
     """What one inventory name of a machine asks for of the machine's GPUs: named ones, a number of them, or all."""

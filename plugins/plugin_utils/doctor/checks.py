@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.finding import Finding, Findings, Question
+from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.finding import NO_ANSWER, Finding, Findings, Question
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS, days_left
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failures import ROOT, SYMPTOM
@@ -35,7 +35,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import
 # So many starts in a row without a token are a loop, as the probe counts them (roles/vllm/files/llm-probe.py).
 LOOP_STARTS = 3
 # Tokens that did not move for so long, while requests are computed, will not move by themselves.
-HUNG_SECONDS = 15
+HUNG_SECONDS = 20
 # A replica is slow where a token takes it so many times as long as its twins, over at least so many tokens.
 SLOW_FACTOR, SLOW_TOKENS = 1.5, 200
 # Days after which a disk is full that are worth a warning, and an error.
@@ -51,14 +51,11 @@ XIDS_OF_HARDWARE = frozenset((48, 62, 64, 74, 79, 94, 95, 119, 120, 140))
 HELD_SECONDS = 2 * 3600
 
 
-NO_ANSWER = {"silent": "host_silent", "garbage": "host_garbage"}
-
-
 def answers(asked: Question) -> Findings:
     """Hosts that do not answer, or with nothing that can be read."""
     for looked in asked.hosts:
         if code := not_seen(looked):
-            yield asked.finding(NO_ANSWER[code], UNKNOWN, [looked.asked.host], looked.said, blind=True)
+            yield asked.finding(NO_ANSWER[code], UNKNOWN, [looked.asked.host], looked.said)
 
 
 # Said in other words below.
@@ -181,6 +178,8 @@ def networks(asked: Question) -> Findings:
             told = {**(container.get("environment") or {}), **(container.get("arguments") or {})}
             address = told.get("node-ip-address") or told.get("VLLM_HOST_IP")
             interface = str(told.get("NCCL_SOCKET_IFNAME") or "").lstrip("=")
+            # A list, or all but some, is somebody's own setting (vllm_environment).
+            interface = "" if {",", "^"}.intersection(interface) else interface
             wrong = (address and address != agreed["address"]) or (interface and interface != agreed["interface"])
             if container.get("state") == "running" and wrong:
                 values = {"found": f"{address or '?'} ({interface or '?'})", "name": container["name"]}

@@ -12,6 +12,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Looked
 
 GIB = 1 << 30
+# The findings that say that a host could not be looked at, by its state.
+NO_ANSWER = {"silent": "host_silent", "garbage": "host_garbage"}
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,9 @@ class Question:
         """Hosts of deployments of which something is known."""
         return [looked for looked in self.seen if looked.asked.deployment]
 
-    def finding(
-        self, code: str, grade: str, hosts: Sequence[str], evidence: str = "", blind: bool = False, **values: Any
-    ) -> Finding:
+    def finding(self, code: str, grade: str, hosts: Sequence[str], evidence: str = "", **values: Any) -> Finding:
         """A finding whose texts are the messages ``doctor_CODE`` and ``doctor_CODE_remedy``."""
         said = {"host": names(hosts, self.lang), **values}
         what = message("doctor_" + code, self.lang, **said)
         remedy = message("doctor_" + code + "_remedy", self.lang, **said)
-        return Finding("", code, grade, tuple(hosts), what, evidence, remedy, blind)
+        return Finding("", code, grade, tuple(hosts), what, evidence, remedy, code in NO_ANSWER.values())

@@ -26,6 +26,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual impo
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import (
     PORTS,
+    SSO_CA_FILE,
     web_ui_ports,
     web_ui_section,
 )
@@ -238,7 +239,9 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
             names_here[0],
         ],
         "virtual": virtual_section(asked.hosts, host, asked.variables),
-        "web_ui": web_ui_section(mine, names_here, page_at, https, pages, asked.language)
+        "web_ui": web_ui_section(
+            mine, names_here, page_at, https, pages, asked.language, secrets.web_ui(host).get(SSO_CA_FILE, "")
+        )
         if host in asked.web_ui
         else {},
         "certificate": dict(certificate),

@@ -140,9 +140,14 @@ def web_ui_section(
     https_port: int,
     secrets: Mapping[str, str],
     lang: str = "en",
+    sso_authority: str = "",
 ) -> dict[str, Any]:
-    """What the roles gateway and web_ui read. ``names`` are what the gateway's certificate is for, of which the first need not be known to the host
-    itself; by ``own`` people find this host and no other. ``secrets`` are digests of those that are of this collection's own make."""
+    """What the roles gateway and web_ui read.
+
+    ``names`` are what the gateway's certificate is for, of which the first need not be known to the host itself; by ``own`` people find this host and
+    no other. ``secrets`` are digests of those that are of this collection's own make. ``sso_authority`` is who signs for the servers of a single
+    sign-on (PEM).
+    """
     port, listen = web_ui_ports(variables).values()
     name = names[0]
     at = {each: f"https://{in_url(each)}{'' if port == HTTPS else f':{port}'}" for each in [own, *names]}
@@ -159,7 +164,7 @@ def web_ui_section(
         "identity_headers": list(IDENTITY_HEADERS),
         "sso": {
             "secrets": sso_secrets(variables),
-            "ca": str(variables.get(SSO_CA) or "") if variables.get(OIDC) or variables.get(LDAP) else "",
+            "ca": sso_authority if sso else "",
         },
         # As one word of HAProxy's configuration.
         "away": '"' + message("web_ui_away", lang).replace('"', "") + '"',

@@ -174,6 +174,28 @@ def system_of(distribution: str, os_family: str) -> str:
     return ""
 
 
+def deb_key(version: str) -> tuple[Any, ...]:
+    """A version of a Debian package as something to compare: epoch first, then numbers by value and texts between them, ~ before everything.
+
+    https://www.debian.org/doc/debian-policy/ch-controlfields.html#version
+    """
+    epoch, colon, rest = version.partition(":")
+    upstream, _dash, revision = (rest if colon else version).rpartition("-")
+    key = [_part_key(part) for part in ((upstream, revision) if upstream else (revision, "0"))]
+    return (int(epoch) if colon and epoch.isdigit() else 0, *key)
+
+
+def _part_key(text: str) -> tuple[tuple[int, int, str], ...]:
+    parts = re.findall(r"\d+|\D", text)
+    key = [(0, int(part), "") if part.isdecimal() else (_rank(part), 0, part) for part in parts]
+    return (*key, (-1, 0, ""))
+
+
+def _rank(character: str) -> int:
+    """A tilde comes before the end, letters before other characters."""
+    return -2 if character == "~" else 1 if character.isalpha() else 2
+
+
 def package_name(file: str) -> str:
     """The package in a file: name_version_arch.deb or name-version-release.arch.rpm. For rpm, its version stays in the name."""
     base = os.path.basename(file)
@@ -298,14 +320,48 @@ class _Plan:
         # The packages of a driver bring a compiler along, through dkms.
         if self.method == "runfile" and not (programs.get("gcc") and programs.get("make")):
             wanted += list(system.compiler)
+            self.check_libc(wanted)
+        if self.compiler():
+            wanted.append(self.compiler())
         if not self.host["headers"]:
             package = system.headers.format(kernel=self.host["kernel"])
             wanted.append(package)
             files = [str(file) for file in self.wish.get("bundled_files") or []]
-            if self.wish.get("offline", True) and self.method != "repository" and not _headers_in(package, files):
+            if self.needs_bundle() and not _headers_in(package, files):
                 held = ", ".join(sorted(_headers_of(files))) or message("driver_no_headers", self.lang)
                 self.refuse("headers_missing", kernel=self.host["kernel"], package=package, held=held)
         return wanted
+
+    def compiler(self) -> str:
+        """The package of the gcc that made the kernel, where the host's own is older or missing: that one does not know all of the kernel's options.
+
+        Of the systems with one package for each release of gcc; empty where none is needed.
+        """
+        theirs, own = str(self.host.get("kernel_gcc") or ""), str(self.host.get("gcc") or "")
+        if not theirs or not self.system or SYSTEMS[self.system].manager != "apt" or int(own or 0) >= int(theirs):
+            return ""
+        package = f"gcc-{theirs}"
+        files = [package_name(str(file)) for file in self.wish.get("bundled_files") or []]
+        if self.needs_bundle() and package not in files:
+            # With gcc itself missing, the distribution's own may be that one.
+            if not own:
+                return ""
+            held = ", ".join(sorted(name for name in files if re.fullmatch(r"gcc(-\d+)?", name))) or "-"
+            self.refuse("compiler_missing", package=package, kernel=self.host["kernel"], own=own, held=held)
+        return package
+
+    def needs_bundle(self) -> bool:
+        return bool(self.wish.get("offline", True)) and self.method != "repository"
+
+    def check_libc(self, wanted: Sequence[str]) -> None:
+        """libc6-dev needs libc6 in exactly its version, and apt takes no newer one back: that of the bundle must not be older than what is installed."""
+        installed = str(self.host.get("libc6") or "")
+        bundled = [str(file) for file in self.wish.get("bundled_files") or []]
+        versions = [name.split("_")[1] for name in map(os.path.basename, bundled) if name.startswith("libc6-dev_")]
+        if "libc6-dev" in wanted and self.needs_bundle() and installed and versions:
+            newest = max(versions, key=deb_key)
+            if deb_key(newest) < deb_key(installed):
+                self.refuse("libc_older", bundled=newest, installed=installed)
 
     def decide(self) -> dict[str, Any]:
         kind = self.kernel_module()
@@ -325,6 +381,9 @@ class _Plan:
         build_packages = self.build_packages(builds)
         if install and self.host["secure_boot"] and not self.wish.get("signed_modules"):
             self.refuse("secure_boot")
+        key = self.host.get("key") or {}
+        if not install and not present and key.get("known") is False and not self.driver.get("loaded"):
+            self.refuse("module_key", path=key["path"], signer=key.get("signer") or "-")
         if install and by_packages and self.host["unowned"]:
             self.refuse("unowned", method=self.method)
         missing = fabric_manager not in self.host["packages"]
@@ -338,6 +397,7 @@ class _Plan:
             "install": install,
             "build": build,
             "build_packages": build_packages,
+            "cc": next((name for name in build_packages if re.fullmatch(r"gcc-\d+", name)), "cc"),
             "packages": packages,
             "hold_needs": list(SYSTEMS[self.system].hold) if self.system and by_packages else [],
             "fabric_manager": fabric_manager,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
+from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import colliding
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import method_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
     Mirror,
@@ -29,12 +30,20 @@ PACKAGED = ("packages", "repository")
 # an upgrade is one link, and so is the way back.
 VERSIONS_DIR = "/usr/local/lib/docker-engine"
 UNITS = ["containerd.service", "docker.service"]
+# States of a host that belongs to a swarm, in which the engine does not start with live-restore.
+SWARM = ("active", "pending", "locked")
 STATIC_UNIT = "/etc/systemd/system/docker.service"
 # What the role writes for an engine from packages, and what it adds where these come from their publisher.
 # As roles/docker/vars has it.
 ENVIRONMENT = "/etc/docker/llm-engine.env"
 DROP_IN = "/etc/systemd/system/docker.service.d/baremetal-llm.conf"
 SOURCES = ("/etc/apt/sources.list.d/docker.sources", "/etc/yum.repos.d/docker.repo")
+# Directives of daemon.json that have a variable of their own.
+ASKED = {
+    "data-root": "docker_data_root",
+    "default-address-pools": "docker_address_pools",
+    "registry-mirrors": "docker_registry_mirrors",
+}
 DATA_ROOT = "/var/lib/docker"  # the engine's own default
 
 
@@ -53,8 +62,11 @@ def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def daemon_options(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """What the role wants in daemon.json."""
+def daemon_options(
+    variables: Mapping[str, Any], flags: Mapping[str, Mapping[str, str]] | None = None, swarm: bool = False
+) -> dict[str, Any]:
+    """What the role wants in daemon.json. Of its own wishes it leaves out what the engine's command line says, and live-restore in a swarm."""
+    flags = flags or {}
     said: dict[str, Any] = {
         "log-driver": "json-file",
         "log-opts": {
@@ -63,13 +75,25 @@ def daemon_options(variables: Mapping[str, Any]) -> dict[str, Any]:
         },
         "live-restore": True,
     }
-    if_set = {
-        "data-root": variables["docker_data_root"],
-        "default-address-pools": variables["docker_address_pools"],
-        "registry-mirrors": variables["docker_registry_mirrors"],
-    }
-    said |= {name: value for name, value in if_set.items() if value}
-    return merged(said, variables["docker_daemon_options"])
+    # With another logging driver the engine would refuse these options.
+    other_driver = "log-driver" in flags and "json-file" not in flags["log-driver"]["said"]
+    left_out = {*flags, *(["log-opts"] if other_driver else []), *(["live-restore"] if swarm else [])}
+    said = {name: value for name, value in said.items() if name not in left_out}
+    return merged(said, asked_options(variables))
+
+
+def asked_options(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """What the inventory asks for in daemon.json."""
+    asked = {name: variables[variable] for name, variable in ASKED.items() if variables[variable]}
+    return merged(asked, variables["docker_daemon_options"])
+
+
+def flags_in_force(found: Mapping[str, Any], method: str) -> dict[str, Mapping[str, str]]:
+    """The engine's flags that stay: of an engine that makes room for one of the static archive only what drop-ins say, which are for any unit."""
+    flags = dict(found.get("flags") or {})
+    if method != "static":
+        return flags
+    return {name: flag for name, flag in flags.items() if "/docker.service.d/" in flag["path"]}
 
 
 def decide_engine(
@@ -78,8 +102,8 @@ def decide_engine(
     """The section of the role docker, and the text of what is refused.
 
     ``read`` returns the records of the bundle. ``found`` is what the role has looked at: ``units`` (paths of units of an engine), ``ours`` (files
-    that only this role writes), ``config`` (daemon.json), ``held`` (how much lies below the old data root) and ``flags`` (files that put runtimes
-    on the command line).
+    that only this role writes), ``config`` (daemon.json), ``held`` (how much lies below the old data root), ``flags`` (the engine's command line, as
+    ``engine_flags`` reads it), ``swarm`` (the state of the host in one) and ``installed_by``.
     """
     version = str(variables["docker_version"] or "")
     facts = variables["ansible_facts"]
@@ -87,7 +111,7 @@ def decide_engine(
         "docker",
         str(variables["docker_method"]),
         ours=_ours(found),
-        fits=bool(set(found["units"]) - {STATIC_UNIT}),
+        fits=bool(found["units"]),
         bundled=bool(select(read(), "docker")),
         offline=is_true(variables["llm_offline"]),
         has_repository=docker_repository(system_of(facts)) is not None,
@@ -99,11 +123,14 @@ def decide_engine(
     archives = [record for record in records if str(record["version"]) == wanted]
     named = variables.get("docker_packages")
     packages = plan["packages"] if named is None else named
-    options = daemon_options(variables)
+    flags, swarm = flags_in_force(found, method), str(found.get("swarm") or "") in SWARM
+    options = daemon_options(variables, flags, swarm)
     old_root = (found.get("config") or {}).get("data-root") or DATA_ROOT
-    static_there = STATIC_UNIT in found["units"]
-    package_there = bool(set(found["units"]) - {STATIC_UNIT})
-    other_kind = package_there if method == "static" else static_there if method != "present" else False
+    static_there = STATIC_UNIT in (found.get("ours") or ())
+    # One that somebody else put into /etc is no package, and no archive of ours.
+    other_there = bool(set(found["units"]) - {STATIC_UNIT}) or (STATIC_UNIT in found["units"] and not static_there)
+    hides_packages = STATIC_UNIT in found["units"] and (static_there or len(found["units"]) == 1)
+    other_kind = other_there if method == "static" else hides_packages if method != "present" else False
     version_dir = f"{VERSIONS_DIR}/{wanted}"
     differs = _differs(facts, "docker")
     section = {
@@ -139,16 +166,21 @@ def decide_engine(
         "new_root": options.get("data-root") or old_root,
         "held": found.get("held") or 0,
         "root_change_enabled": is_true(variables["docker_data_root_change_enabled"]),
-        "flags": found.get("flags") or [],
+        "flags": flags,
+        "config": merged(found.get("config") or {}, options),
+        "asked_options": asked_options(variables),
+        "swarm": swarm,
+        "live_restore_flag": (found.get("flags") or {}).get("live-restore") or {},
+        "snap": found.get("installed_by") == "snap",
     }
     return section, install_error(variables, asked, lang)
 
 
 def _ours(found: Mapping[str, Any]) -> str:
     """The method with which this role has installed the engine before; empty if it has not."""
-    if STATIC_UNIT in found["units"]:
-        return "static"
     files = set(found.get("ours") or ())
+    if STATIC_UNIT in files:
+        return "static"
     if DROP_IN not in files:
         return ""
     return "repository" if files.intersection(SOURCES) else "packages"
@@ -215,8 +247,8 @@ def install_problems(found: Mapping[str, Any], lang: str = "en") -> list[dict[st
     ``found`` says what is asked for - ``prefix`` of the role's variables, ``host``, ``system``, ``method``, ``wanted`` (a version),
     ``bundle``, ``bundled`` (versions in it), ``offline``, ``repository`` (whether the publisher has one for the system) - and, for
     the engine, what is there: ``other_kind`` (an engine of the other kind), ``old_root``, ``new_root``, ``held`` (how much lies
-    below the old one), ``flags`` (files that put runtimes on the command line), with ``switch_enabled`` and
-    ``root_change_enabled``.
+    below the old one), ``flags`` (the engine's command line), ``config`` (what daemon.json will have), ``asked_options`` (what of that the inventory
+    asks for), ``swarm`` and ``snap``, with ``switch_enabled`` and ``root_change_enabled``.
     """
     prefix, method, host = str(found["prefix"]), str(found["method"]), found["host"]
     everybody = message("where_group", lang, group="all")
@@ -237,7 +269,19 @@ def install_problems(found: Mapping[str, Any], lang: str = "en") -> list[dict[st
         add("engine_other_kind_static" if method == "static" else "engine_other_kind_package", "method", method)
     if found.get("held") and found["new_root"] != found["old_root"] and not found.get("root_change_enabled"):
         add("engine_root_moves", "data_root", found["new_root"], old=found["old_root"], new=found["new_root"])
-    for path in found.get("flags") or ():
-        entry = problem("engine_runtime_flags", lang, value="--add-runtime", where=str(path), host=host, path=path)
-        problems.append(entry)
+    if found.get("snap") and method != "present":
+        add("engine_is_snap", "method", method)
+    keeps = found.get("live_restore_flag")
+    if found.get("other_kind") and found.get("switch_enabled") and keeps:
+        add("engine_switch_live_restore", "switch_enabled", True, path=keeps["path"])
+    flags, asked = found.get("flags") or {}, found.get("asked_options") or {}
+    for directive in colliding(flags, {"runtimes": {"nvidia": {}}, **(found.get("config") or {})}):
+        flag, values = flags[directive], {"host": host, "path": flags[directive]["path"], "directive": directive}
+        code = "engine_flag_asked" if directive in asked else "engine_flag_in_file"
+        if directive == "runtimes":
+            code = "engine_runtime_flags"
+        values["variable"] = ASKED.get(directive, "docker_daemon_options")
+        problems.append(problem(code, lang, value=flag["said"], where=str(flag["path"]), **values))
+    if found.get("swarm") and asked.get("live-restore"):
+        add("engine_swarm_live_restore", "daemon_options", {"live-restore": True})
     return problems

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 DEB, RPM = "deb", "rpm"
 # Of Ansible's fact os_family. Kylin and openEuler are counted to RedHat there, too.
 FAMILIES = {"Debian": DEB, "RedHat": RPM}
+# Of Ansible's fact pkg_mgr.
+MANAGERS = {"apt": DEB, "dnf": RPM, "dnf5": RPM, "yum": RPM}
 ARCHITECTURES = {DEB: {"x86_64": "amd64", "aarch64": "arm64"}, RPM: {}}
 
 
@@ -37,7 +39,8 @@ def release_of(facts: Mapping[str, Any]) -> str:
 def system_of(facts: Mapping[str, Any]) -> System:
     """From Ansible's facts of a host (``gather_subset: min``)."""
     distribution = str(facts.get("distribution") or "").lower()
-    family = FAMILIES.get(str(facts.get("os_family") or ""), "")
+    # The program that is there is right where the name of the family is not: Ansible counts the rpm edition of UOS to Debian.
+    family = MANAGERS.get(str(facts.get("pkg_mgr") or "")) or FAMILIES.get(str(facts.get("os_family") or ""), "")
     machine = str(facts.get("architecture") or "")
     codename = str(facts.get("distribution_release") or "") if family == DEB else ""
     arch = ARCHITECTURES.get(family, {}).get(machine, machine)

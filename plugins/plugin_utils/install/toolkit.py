@@ -69,7 +69,12 @@ def decide_toolkit(
         "left": {
             "settings": {"/etc/docker/daemon.json": {"runtimes": {"nvidia": {}}, "features": {"cdi": {}}}},
             "runtimes": ["nvidia"],
-            "paths": ["/etc/cdi/nvidia.yaml", *(f"{variables['llm_host_dir']}/bundle/{path}" for path in copied)],
+            "units": ["llm-gpu-devices.service"],
+            "paths": [
+                "/etc/cdi/nvidia.yaml",
+                "/etc/systemd/system/llm-gpu-devices.service",
+                *(f"{variables['llm_host_dir']}/bundle/{path}" for path in copied),
+            ],
             "packages": list(packages),
         },
     }

@@ -194,8 +194,11 @@ def _plan(hosts: Sequence[FoundHost], version: str, config: Mapping[str, Any], l
 
 # What Ansible puts before what ssh says.
 _WRAPPED = re.compile(r"^(Task failed: |Failed to connect to the host via ssh: |ssh: )+")
+# What a Python below 3.8 says of a module of ansible-core 2.19, or that module of it (ansible/ansible#82068).
+_OLD_PYTHON = ("future feature annotations is not defined", "requires a minimum of python")
 # What ssh and Ansible say of a host, by a part of it: the code of what to do.
 _WHY = (
+    *((part, "discover_python_old") for part in _OLD_PYTHON),
     ("permission denied", "discover_login"),
     ("authentication", "discover_login"),
     ("host key verification", "discover_host_key"),
@@ -208,6 +211,11 @@ _WHY = (
     ("sudo", "discover_sudo"),
     ("python", "discover_python"),
 )
+
+
+def is_old_python(said: str) -> bool:
+    """Whether a host's Python is too old for Ansible, by what it said."""
+    return any(part in said.lower() for part in _OLD_PYTHON)
 
 
 def unreached(name: str, said: str, language: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.decide import held_images
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import device_files
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import table
@@ -44,7 +45,14 @@ def gpu_exporter(
     if not fits:
         return {"exporter": TEXTFILE, "why": why, "fits": fits, "demanded": wish == DCGM}
     at = endpoint(address_of(host, variables), int(variables.get("monitoring_dcgm_port") or PORT))
-    return {"exporter": DCGM, "why": why, "fits": fits, "demanded": wish == DCGM, "listen": at, **_container(image, at)}
+    return {
+        "exporter": DCGM,
+        "why": why,
+        "fits": fits,
+        "demanded": wish == DCGM,
+        "listen": at,
+        **_container(image, at, facts),
+    }
 
 
 def _against(
@@ -107,7 +115,7 @@ def counters() -> str:
     return "".join(f"{name}, {kind}, {name}\n" for name, kind in table("dcgm.yml")["counters"].items())
 
 
-def _container(image: str, listen: str) -> dict[str, Any]:
+def _container(image: str, listen: str, facts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "counters": counters(),
         "container": {
@@ -125,6 +133,7 @@ def _container(image: str, listen: str) -> dict[str, Any]:
                 "NVIDIA_VISIBLE_DEVICES": "all",
                 "NVIDIA_DRIVER_CAPABILITIES": "utility,compute",
             },
+            "devices": device_files(facts.get("llm_gpu") or {}, facts.get("llm_gpus_found") or ()),
             "volumes": [f"{COUNTERS}:{COUNTERS}:ro"],
             "capabilities": [],
         },

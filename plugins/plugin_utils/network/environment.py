@@ -46,12 +46,34 @@ def _rdma(ports: Sequence[Mapping[str, Any]], gid_index: int | None) -> Rdma:
     return Rdma(["{0}:{1}".format(port["device"], port["port"]) for port in ports], gid_index, mbps)
 
 
-def _infiniband(host: Mapping[str, Any]) -> Rdma | None:
-    ports = [port for port in host.get("rdma") or () if port.get("active") and port.get("link_layer") == "InfiniBand"]
+def _infiniband_ports(host: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [port for port in host.get("rdma") or () if port.get("active") and port.get("link_layer") == "InfiniBand"]
+
+
+def _subnet(port: Mapping[str, Any]) -> str:
+    """The prefix of a port's subnet, which its subnet manager gives and which is the first half of its GID; nothing where it has no GID."""
+    gid = next((str(each.get("gid")) for each in port.get("gids") or ()), "")
+    try:
+        return ipaddress.IPv6Address(gid).exploded[:19]
+    except ValueError:
+        return ""
+
+
+def _infiniband(host: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]] | None = None) -> Rdma | None:
+    """The ports that reach those of the other hosts: of fabrics that all of them are connected to. A port of another one makes NCCL time out."""
+    ports = _infiniband_ports(host)
+    for other in (hosts or {}).values():
+        there = {_subnet(port) for port in _infiniband_ports(other)}
+        # Where a port does not tell, nothing speaks against it.
+        if "" not in there:
+            ports = [port for port in ports if _subnet(port) in ("", *there)]
+    # Slower ones beside them are for storage: NCCL, which takes all that it is given, would wait for them.
+    fastest = max((port.get("rate_gbps") or 0 for port in ports), default=0)
+    ports = [port for port in ports if (port.get("rate_gbps") or 0) == fastest]
     return _rdma(ports, None) if ports else None
 
 
-def _roce(host: Mapping[str, Any]) -> Rdma | None:
+def _roce(host: Mapping[str, Any], _hosts: Mapping[str, Mapping[str, Any]] | None = None) -> Rdma | None:
     """The port below the cluster's interface, and the index under which it has the cluster's address as RoCE v2."""
     address = str(ipaddress.ip_address(str(host["interface"]["address"])))
     for port in host.get("rdma") or ():
@@ -64,7 +86,7 @@ def _roce(host: Mapping[str, Any]) -> Rdma | None:
 
 
 # In the order of preference
-_KINDS: tuple[tuple[str, Callable[[Mapping[str, Any]], Rdma | None]], ...] = (
+_KINDS: tuple[tuple[str, Callable[[Mapping[str, Any], Mapping[str, Mapping[str, Any]]], Rdma | None]], ...] = (
     ("InfiniBand", _infiniband),
     ("RoCE v2", _roce),
 )
@@ -73,14 +95,14 @@ _KINDS: tuple[tuple[str, Callable[[Mapping[str, Any]], Rdma | None]], ...] = (
 def rdma_of(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> Rdma | None:
     """What a host uses for RDMA; None unless every host of the deployment can do the same."""
     for _kind, find in _KINDS:
-        if all(find(entry) for entry in hosts.values()):
-            return find(hosts[host])
+        if all(find(entry, hosts) for entry in hosts.values()):
+            return find(hosts[host], hosts)
     return None
 
 
 def rdma_lacking(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[str, list[str]]:
     """Why a deployment goes without RDMA that some of its hosts have: the kind that the most have, and the hosts that lack it."""
-    lacking = {kind: [host for host, entry in hosts.items() if not find(entry)] for kind, find in _KINDS}
+    lacking = {kind: [host for host, entry in hosts.items() if not find(entry, hosts)] for kind, find in _KINDS}
     kind = min(lacking, key=lambda kind: len(lacking[kind]))
     return kind, lacking[kind] if len(lacking[kind]) < len(hosts) else []
 

@@ -54,6 +54,11 @@ def _is_inner(entry: Mapping[str, Any]) -> bool:
     return kind in _INNER_KINDS and not (kind == "bridge" and leads_out)
 
 
+def is_outer(entry: Mapping[str, Any]) -> bool:
+    """Whether an interface leads to other hosts."""
+    return not _is_inner(entry)
+
+
 def _addresses(entry: Mapping[str, Any]) -> list[_Interface]:
     found: list[_Interface] = []
     for text in entry.get("addresses") or ():
@@ -84,6 +89,11 @@ def _candidates(interfaces: Iterable[Mapping[str, Any]]) -> list[_Candidate]:
     ]
     # Stable: the addresses of one interface keep their order, the first is the primary one.
     return sorted(found, key=lambda item: (item.inner, item.address.version, -item.speed, -item.mtu, item.interface))
+
+
+def _is_loopback(item: _Candidate) -> bool:
+    """Whether an address that others may reach is on the loopback interface."""
+    return bool(re.fullmatch(r"lo\d*", item.interface)) and not item.address.ip.is_loopback
 
 
 def outer_addresses(interfaces: Iterable[Mapping[str, Any]]) -> list[_Interface]:
@@ -250,6 +260,7 @@ class _Agreement:
             self.candidates = fit or shared
             if self.candidates:
                 network, picked = self.candidates[0]
+        self.check_loopback(picked)
         if not picked and not self.problems:
             self.add(
                 "no_shared_network_wanted" if self.wanted else "no_shared_network",
@@ -261,6 +272,19 @@ class _Agreement:
             self.add("network_ipv6", value=value, where=message("where_hosts_network", self.lang), network=network)
         self.check_addresses(network, picked)
         return self.result(network, picked)
+
+    def check_loopback(self, picked: Mapping[str, _Candidate]) -> None:
+        """Addresses that routing protocols announce lie on lo, each a network of its own: NCCL passes lo over, or takes 127.0.0.1 of it."""
+        if len(self.interfaces) < 2:
+            return
+        looped = {host: item for host, item in picked.items() if _is_loopback(item)}
+        if not picked:
+            found = {host: next(filter(_is_loopback, items), None) for host, items in self.all.items()}
+            looped = {host: item for host, item in found.items() if item}
+        if looped:
+            value = "; ".join(f"{host}: {item.interface} {item.address}" for host, item in looped.items())
+            where = message("where_hosts_network", self.lang)
+            self.add("address_on_loopback", value=value, where=where, names=names(list(looped), self.lang))
 
     @staticmethod
     def same_addresses(picked: Mapping[str, _Candidate]) -> dict[str, list[str]]:

@@ -349,14 +349,12 @@ def gpu_kernels(settings: Settings, gpus: Sequence[Gpu]) -> Iterator[StartError]
 def expert_kernels(model: Model, gpus: Sequence[Gpu], settings: Settings, dtype: str) -> Iterator[StartError]:
     """Triton's kernel for experts on Volta."""
     old = next((gpu for gpu in gpus if gpu.capability == (7, 0)), None)
-    if old is None or not model.experts or settings.flavour is not None or dtype == "float32":
+    plain = model.experts and effective_quantization(model, settings).method == "none"
+    if old is None or not plain or settings.flavour is not None or dtype == "float32":
         return
     if within(settings.release.key, *VOLTA_EXPERTS_BROKEN):
-        plain = model.quantization.method == "none"
-        fixes: list[Fix] = [{"dtype": "float32"}] if plain else []
-        yield start_error(
-            "gpu_not_supported", "start_volta_experts", *fixes, version=settings.release.asked, gpu=old.name
-        )
+        fix: Fix = {"dtype": "float32"}
+        yield start_error("gpu_not_supported", "start_volta_experts", fix, version=settings.release.asked, gpu=old.name)
 
 
 VOLTA_WARNINGS = ("degraded", "works_with_override", "unverified")

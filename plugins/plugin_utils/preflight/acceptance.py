@@ -214,7 +214,7 @@ def _below_sheet(figure: str, least: float, column: int) -> Callable[[Card], Ite
 
 def _unsteady(card: Card) -> Iterator[Values]:
     share = _number(card.burn.get("matmul_slowest_share"))
-    if share and share < _LEAST_STEADY:
+    if card.is_measured and share and share < _LEAST_STEADY:
         yield {"percent": round(100 * (1 - share))}
 
 

@@ -25,6 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.gpus impor
     health_findings,
     parallelism_findings,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.history import history_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.network import (
     agreement,
@@ -59,7 +60,14 @@ def severity_findings(hosts: Hosts, everybody: Sequence[str]) -> Findings:
 
 # In the order in which they are printed: of all hosts together, then for each deployment.
 RULES = (severity_findings, system_findings, clock_findings)
-HOST_RULES = (setting_findings, environment_findings, declaration_findings, driver_findings, health_findings)
+HOST_RULES = (
+    setting_findings,
+    history_findings,
+    environment_findings,
+    declaration_findings,
+    driver_findings,
+    health_findings,
+)
 DEPLOYMENT_RULES = (parallelism_findings, same_driver_findings, image_findings)
 LATER_HOST_RULES = (name_findings, disk_findings, memory_findings, port_findings, process_findings, crash_findings)
 

@@ -7,10 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Hosts, amount
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING, Findings
 
 # A certificate begins so long before it is made (gateway/tls.py): on hosts that are further behind the controller it is not valid yet.
 CONTROLLER_SECONDS = 3600
+
+
+# Signed lists of packages and tokens of others bear less (apt-secure(8), Acquire::Max-FutureTime): from here on it is worth a word.
+NOTED_SECONDS = 300
 
 
 def clock_offset(theirs: float, before: float, after: float) -> dict[str, float]:
@@ -43,21 +47,22 @@ def clocks_apart(clocks: Mapping[str, Mapping[str, float]], limit_seconds: float
     return middle, apart
 
 
-def controller_off(clock: Mapping[str, float] | None) -> float:
+def controller_off(clock: Mapping[str, float] | None, limit: float = CONTROLLER_SECONDS) -> float:
     """How many seconds a host is ahead of the controller at least; 0 where certificates that are made on the controller are good on the host."""
     if not clock:
         return 0
     off = clock["offset_seconds"]
     least = abs(off) - clock["uncertainty_seconds"]
-    return (least if off > 0 else -least) if least > CONTROLLER_SECONDS else 0
+    return (least if off > 0 else -least) if least > limit else 0
 
 
 def clock_findings(hosts: Hosts, everybody: Sequence[str]) -> Findings:
     clocks = {host: hosts.found(host, "host").get("clock") for host in everybody}
     limit = amount(hosts.limits.get("clock_limit_seconds"))
     middle, apart = clocks_apart({host: clock for host, clock in clocks.items() if clock}, limit)
-    if seconds := controller_off(clocks.get(middle)):
-        said = f"{-seconds:+.0f} s"
-        yield hosts.finding("clock_of_controller", [middle], value=said, host=middle, limit=CONTROLLER_SECONDS)
+    if seconds := controller_off(clocks.get(middle), NOTED_SECONDS):
+        severity = ERROR if controller_off(clocks.get(middle)) else WARNING
+        values = {"severity": severity, "host": middle, "limit": str(NOTED_SECONDS)}
+        yield hosts.finding("clock_of_controller", [middle], value=f"{-seconds:+.0f} s", **values)
     for host, seconds in apart.items():
         yield hosts.finding("clock_differs", [host], value=f"{seconds:+.1f} s", host=host, middle=middle, limit=limit)

@@ -4,15 +4,20 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import (
     agree_interfaces,
     interfaces_from_facts,
+    is_outer,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts, whole_number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
+
+# Drivers of cards all of which do RDMA.
+RDMA_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core")
 
 
 def agreement(hosts: Hosts, deployment: Deployment) -> dict[str, Any]:
@@ -31,6 +36,47 @@ def interface_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, A
             entry = {**entry, "value": f"llm_cluster_interface: {entry['value']}"}
         yield hosts.graded(entry, entry["hosts"])
     yield from _mtu_findings(hosts, deployment, agreed["interfaces"])
+    if len(deployment.members) > 1:
+        yield from _subnet_findings(hosts, deployment, agreed)
+        yield from _rdma_findings(hosts, deployment, agreed["interfaces"])
+
+
+def _subnet_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, Any]) -> Findings:
+    """Linux answers for every address of a host by any card: with two in one subnet nobody knows which one carries what."""
+    for host in deployment.seen:
+        mine = agreed["interfaces"].get(host)
+        if not mine or not agreed["network"]:
+            continue
+        network = ipaddress.ip_network(agreed["network"])
+        cards = [
+            f"{entry['name']} {address}"
+            for entry in interfaces_from_facts(hosts.facts[host])
+            for address in entry["addresses"]
+            if entry.get("up") is not False and is_outer(entry) and _same_network(address, network)
+        ]
+        if len({card.split()[0] for card in cards}) > 1:
+            where = message("where_hosts_network", hosts.lang)
+            yield hosts.finding("cards_share_subnet", [host], hosts.names(cards), where, host=host, network=network)
+
+
+def _same_network(address: str, network: Any) -> bool:
+    try:
+        return bool(ipaddress.ip_interface(address).network == network)
+    except ValueError:
+        return False
+
+
+def _rdma_findings(hosts: Hosts, deployment: Deployment, interfaces: dict[str, Any]) -> Findings:
+    """Cards that can do RDMA, and do not: sockets take their place without a word."""
+    idle: dict[str, str] = {}
+    for host in deployment.seen:
+        for entry in interfaces_from_facts(hosts.facts[host]):
+            used = entry["name"] == (interfaces.get(host) or {}).get("interface")
+            if used and entry.get("driver") in RDMA_DRIVERS and entry.get("rdma") == []:
+                idle[host] = f"{host}: {entry['name']} ({entry['driver']})"
+    if idle:
+        where = message("where_hosts_network", hosts.lang)
+        yield hosts.finding("rdma_unused", list(idle), "; ".join(idle.values()), where, names=hosts.names(list(idle)))
 
 
 def _mtu_findings(hosts: Hosts, deployment: Deployment, interfaces: dict[str, Any]) -> Findings:

@@ -42,6 +42,20 @@ def port_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings:
                 yield hosts.finding(
                     "port_taken", [host], value, variable, host=host, port=entry["port"], variable=variable
                 )
+    for service in hosts.get(host, "services") or ():
+        for entry in listeners:
+            if entry["port"] == service["port"] and not _is_program(entry, service["program"]):
+                value, variable = _process(entry, hosts.lang), service["variable"]
+                where = variable or message("where_nowhere", hosts.lang)
+                yield hosts.finding(
+                    "port_taken", [host], value, where, host=host, port=entry["port"], variable=variable or "-"
+                )
+
+
+def _is_program(entry: Mapping[str, Any], program: str) -> bool:
+    """Whether a listener is the program of a distribution's package, which the collection takes over."""
+    words = str(entry.get("command") or "").split()
+    return bool(program and words and words[0] in (f"/usr/bin/{program}", f"/usr/sbin/{program}", program))
 
 
 def process_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findings:

@@ -35,6 +35,17 @@ LIMITS = (
     "ecc_uncorrected_limit",
     "severities",
 )
+# Ports on the hosts of a group, by the variable that moves them where there is one. Where the program is one of a distribution, that may hold its port.
+SERVICES = (
+    ("llm_gateway", "gateway_https_port", 443, ""),
+    ("llm_gateway", "gateway_http_port", 80, ""),
+    ("llm_web_ui", "web_ui_port", 8443, ""),
+    ("llm_monitoring", "", 9090, "prometheus"),
+    ("llm_monitoring", "", 9093, "prometheus-alertmanager"),
+    ("llm_monitoring", "monitoring_grafana_port", 3000, ""),
+)
+# And on every host, where somebody watches.
+WATCHED = (("monitoring_exporter_port", 9100, "prometheus-node-exporter"),)
 # What the hosts of a deployment have to agree on, so that it is asked of those outside of the run, too.
 SHARED = {
     "gpus": "llm_gpus",
@@ -55,11 +66,13 @@ def check_arguments(
     role: Mapping[str, Any],
     read_bundle: Callable[[str], Records],
     names: Mapping[str, Mapping[str, Any]] | None = None,
+    groups: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """The arguments of ``check_hosts`` for the deployments with a host in this run.
 
     ``fleet`` holds the variables of every host, ``selected`` names the hosts of the run and ``role`` holds the variables of the
-    role preflight. ``read_bundle`` returns the records of a bundle's manifest, and ``names`` says which hosts are one machine.
+    role preflight. ``read_bundle`` returns the records of a bundle's manifest, ``names`` says which hosts are one machine, and ``groups`` has the hosts of
+    each group.
     """
     concerned = {name: entry for name, entry in deployments.items() if not set(selected).isdisjoint(entry["hosts"])}
     hosts = [host for entry in concerned.values() for host in entry["hosts"]]
@@ -78,9 +91,23 @@ def check_arguments(
             bundle = bundle_of(variables, role)
             settings[host] |= _wanted(variables, read_bundle(bundle) if bundle else ())
             settings[host] |= _made(variables, role, read_bundle)
+            settings[host]["services"] = services_on(host, variables, groups or {})
             settings[host] |= {key: facts[host].get(f"llm_{key}") for key in FOUND}
     limits = {name: role[f"preflight_{name}"] for name in LIMITS}
     return {"deployments": concerned, "facts": facts, "settings": settings, "limits": limits}
+
+
+def services_on(host: str, variables: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """The ports that services of the collection will have on a host, besides its deployment."""
+    wanted = [(variable, port, program) for group, variable, port, program in SERVICES if host in groups.get(group, ())]
+    if groups.get("llm_monitoring") and is_true(variables.get("monitoring_exporter_enabled", True)):
+        wanted += WATCHED
+    found = []
+    for variable, port, program in wanted:
+        said = variables.get(variable, port) if variable else port
+        if str(said).isdigit() and int(said):
+            found.append({"port": int(said), "variable": variable, "program": program})
+    return found
 
 
 def bundle_of(variables: Mapping[str, Any], role: Mapping[str, Any]) -> str:
@@ -107,6 +134,9 @@ def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
         "object_store_gib": object_store_gib(variables),
         "driver_method": variables["nvidia_driver_method"],
         "driver_version": variables["nvidia_driver_version"],
+        "docker_method": variables["docker_method"],
+        "docker_address_pools": variables["docker_address_pools"],
+        "offline": is_true(variables["llm_offline"]),
         "ports": {name: variables[name] for name in variables if _PORT.fullmatch(name)},
         "model_bytes": sum(record["size"] for record in records if _is_of_model(record, variables)),
         "drivers": [record["version"] for record in records if record["kind"] == "driver" and "version" in record],

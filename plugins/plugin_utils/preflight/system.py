@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import FAMILIES, MANAGERS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import Findings
 
@@ -18,7 +19,11 @@ def system_findings(hosts: Hosts, everybody: Sequence[str]) -> Findings:
     unsupported: dict[str, list[str]] = {}
     for host in everybody:
         facts = hosts.facts[host]
-        if not _releases(hosts, host) & supported.get(str(facts.get("distribution", "")).lower(), set()):
+        family, manager = str(facts.get("os_family") or ""), str(facts.get("pkg_mgr") or "")
+        if manager in MANAGERS and FAMILIES.get(family, MANAGERS[manager]) != MANAGERS[manager]:
+            system = f"{facts.get('distribution', '?')} {facts.get('distribution_version', '?')}"
+            yield hosts.finding("system_family_differs", [host], system, host=host, family=family, manager=manager)
+        elif not _releases(hosts, host) & supported.get(str(facts.get("distribution", "")).lower(), set()):
             system = f"{facts.get('distribution', '?')} {facts.get('distribution_version', '?')}"
             unsupported.setdefault(system, []).append(host)
     texts = [f"{name} {', '.join(map(str, releases))}" for name, releases in systems.items()]
@@ -60,7 +65,11 @@ def setting_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findin
     kernel, least = str(found.get("kernel") or ""), str(hosts.limits.get("kernel_minimum") or "")
     if _kernel(kernel) and _kernel(kernel) < _kernel(least):
         yield hosts.finding("kernel_too_old", [host], value=kernel, host=host, least=least)
-    if found.get("selinux") == "enforcing" and found.get("docker_selinux_enabled"):
+    engine = found.get("engine") or {}
+    labels = (engine.get("config") or {}).get("selinux-enabled") is True or "selinux-enabled" in (
+        engine.get("flags") or {}
+    )
+    if found.get("selinux") == "enforcing" and labels:
         yield hosts.finding("selinux_labels", [host], value="selinux-enabled: true", host=host)
 
 

@@ -40,7 +40,8 @@ def _clocks(gpu: Mapping[str, Any]) -> str | None:
 
 
 def _power(gpu: Mapping[str, Any]) -> str | None:
-    watts = (gpu.get("power_limit_watts") or {}).get("now")
+    limits = gpu.get("power_limit_watts")
+    watts = limits.get("now") if isinstance(limits, Mapping) else None
     return None if watts is None else f"{watts} W"
 
 

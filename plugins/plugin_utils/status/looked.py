@@ -199,14 +199,14 @@ def ranks_of(looked: Looked) -> list[int] | None:
 
 
 def gpu_errors(looked: Looked) -> int | None:
-    """Errors that the cards and their driver know of since the boot; None where nobody tells."""
+    """Errors that the cards and their driver know of since the boot; None where one of them does not tell and the other knows none."""
     if not looked.answered or not looked.gpus:
         return None
     counts = [((gpu.get("ecc") or {}).get("volatile") or {}).get("uncorrected") for gpu in looked.gpus]
     logged = looked.live.get("xids")
-    if logged is None and all(count is None for count in counts):
-        return None
-    return sum(count or 0 for count in counts) + len(logged or ())
+    known = sum(count or 0 for count in counts) + len(logged or ())
+    # Cards without error correction have nothing to tell.
+    return None if logged is None and not known else known
 
 
 def machines_once(hosts: Sequence[Looked], key: Callable[[Looked], str]) -> list[Looked]:

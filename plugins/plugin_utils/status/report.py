@@ -238,7 +238,10 @@ def status_lines(document: Mapping[str, Any], lang: str = "en", page: str = "") 
     """The verdict first, then the table, what is behind its states, the drift, and what is left over. ``page`` is where the page was written."""
     rows = [cells(row, lang) for row in document["rows"]]
     lines = [verdict(document, lang)]
-    common = {name: rows[0][name] for name in COMMON if len(rows) > 1 and len({row[name] for row in rows}) == 1}
+    answered = [cells(row, lang) for row in document["rows"] if row["gpus"] is not None]
+    common = {
+        name: answered[0][name] for name in COMMON if len(answered) > 1 and len({row[name] for row in answered}) == 1
+    }
     if page:
         lines.append(message("status_written", lang, path=page))
     if common:

@@ -6,6 +6,8 @@ On the head it asks the model for one token, and `decide` says what to do with t
 the container, or the unit of systemd, that takes part in the cluster. Both are pure: what was seen goes in, with the state that they returned last,
 and an action comes out.
 
+A container that the engine gave up at boot, because a device or a folder was not there yet, is started: no restart policy does that (exit status 128).
+
 What counts as alive: a generated token, an answer below 500 that is no token (a rotated key, a renamed model), or counters of the engine that
 moved since the last look. Time is counted on the boot-time clock, look by look, so that neither a clock that jumps nor a host that slept
 makes a silence longer than it was seen to be. A container that ended is the engine's business (restart policy), a unit that ended is systemd's, and
@@ -91,12 +93,26 @@ CAUSES, CAUSE_LENGTH = 5, 400
 # failures: failed looks in a row that a restart needs. grace, silence: seconds that a start and a silent engine get. gap: the most
 # seconds that are counted between two looks.
 Limits = collections.namedtuple("Limits", "failures grace silence gap")
+# What a program says that has lost its GPUs while it ran: systemd renewed the rules of control groups without them.
+GPUS_GONE = re.compile(r"Failed to initialize NVML: Unknown Error|No CUDA GPUs are available|CUDA unknown error")
 # Of an engine: running (when it started, as text; "" if it does not run), pid, born (the process's start, in ticks since boot).
 Container = collections.namedtuple("Container", "running pid born image", defaults=("",))
 STOPPED = Container("", 0, 0)
 
 
 # -- what is decided: pure --------------------------------------------------------------------------------------------
+def given_up(state):
+    """What to do with a container that does not run, and a line about it. ``state``: status, exit_code and error, as the engine tells them.
+
+    One that somebody stopped, or that ended by itself, is the restart policy's business: only what the engine could not start has an error. At boot the
+    exit code is 128 then; after a restart that failed it is still that of the end before.
+    """
+    if state.get("status") in ("exited", "created") and state.get("error"):
+        why = " ".join(str(state["error"]).split())[:CAUSE_LENGTH]
+        return "restart", "given up: the engine could not start it (exit {0}: {1})".format(state["exit_code"], why)
+    return "none", "stopped: the container does not run; Docker or an operator has to start it"
+
+
 def decide(state, seen, limits):
     """What to do about the server, a line for people, and the new state.
 
@@ -111,7 +127,7 @@ def decide(state, seen, limits):
         return "none", "unknown: Docker does not answer", state
     if seen["container"] is not None and state.get("container") != seen["container"]:
         if not seen["container"]:
-            return "none", "stopped: the container does not run; Docker or an operator has to start it", state
+            return (*given_up(seen.get("left") or {}), state)
         state.update(container=seen["container"], served=False, loading=0, failures=0, silence=0)
         state.update(starts=state.get("starts", 0) + 1, causes=seen["causes"], counters=None, turns={})
     moved = None not in (seen["counters"], state["counters"]) and seen["counters"] != state["counters"]
@@ -125,7 +141,7 @@ def decide(state, seen, limits):
             line += ", {0:.0f} s after the start".format(state["loading"])
         if state["loading"]:
             state["start_seconds"] = state["loading"]
-        state.update(served=True, failures=0, silence=0, starts=0, restarts=0, loading=0)
+        state.update(served=True, failures=0, silence=0, starts=0, restarts=0, loading=0, regained=False)
         return "none", line, state
     if seen["answer"] == "refused" or moved:
         state.update(failures=0, silence=0)
@@ -139,6 +155,10 @@ def decide(state, seen, limits):
     if not state["served"] and (seen["waiting"] or state["loading"] < grace):
         if state["starts"] >= CRASH_STARTS:
             last = state["causes"][-1] if state["causes"] else "no reason in its log"
+            if GPUS_GONE.search(last) and not state.get("regained"):
+                # An even number of restarts takes along what lies below, which has lost them first.
+                state.update(starts=0, restarts=(restarts | 1) + 1, regained=True)
+                return "restart", "lost the GPUs, as after systemctl daemon-reload: {0}".format(last), state
             return "none", "crashing: {0} starts without a token; last: {1}".format(state["starts"], last), state
         if seen["waiting"]:
             return "none", "waiting: hosts of the plan, or GPUs of theirs, are missing", state
@@ -177,7 +197,7 @@ def watch(state, seen, limits):
     if seen["container"] is not None and state.get("container") != seen["container"]:
         state.update(container=seen["container"], turns={}, names=[], failures=0, silence=0)
     if not state.get("container"):
-        return "none", "stopped: the container does not run; Docker or an operator has to start it", state
+        return (*given_up(seen.get("left") or {}), state)
     before, state["turns"] = state["turns"], seen["turns"]
     ended = set(state["names"]) - set(seen["names"])
     state["names"] = sorted(ended.union(seen["names"]))
@@ -449,6 +469,14 @@ class Containers:
             return Container(started, int(pid), born(int(pid)), image) if state in ("running", "paused") else STOPPED
         return STOPPED if "no such container" in said.lower() else None
 
+    def left(self, name):
+        """Why one does not run: its status, exit code and the engine's own error."""
+        try:
+            said = json.loads(program("docker", "container", "inspect", "--format", "{{json .State}}", name)[1])
+            return {"status": said["Status"], "exit_code": said["ExitCode"], "error": said["Error"]}
+        except WRONG:
+            return {}
+
     def log(self, name):
         return program("docker", "logs", "--tail", "400", name)[1]
 
@@ -478,6 +506,10 @@ class Units:
         pid = int(found["MainPID"])
         runs = found["ActiveState"] == "active" and pid
         return Container(found.get("InvocationID", ""), pid, born(pid)) if runs else STOPPED
+
+    def left(self, _name):
+        """systemd tries again by itself."""
+        return {}
 
     def log(self, name):
         return program("journalctl", "--no-pager", "--output=cat", "--lines=400", "--unit=" + unit(name))[1]
@@ -609,6 +641,7 @@ def look(options, state, limits):
         dumb = seen["counters"] is None or seen["counters"] == state.get("counters")
         if options.cluster and state.get("served") and seen["answer"] == "silent" and dumb:
             seen["lost"] = lost_ranks(options.cluster)
+    seen["left"] = options.engine.left(options.server) if running == "" else {}
     seen["waiting"] = "start-vllm.sh" in read("/proc/{0}/cmdline".format(found.pid)) or len(members) < options.followers
     seen["turns"] = processes(found.pid) if found.running else {}
     seen.update(now=clock(), took=clock() - began)
@@ -651,6 +684,7 @@ def watch_step(options, described, before):
     moving = processes(found.pid, names.split(",")) if found.running else {}
     there = [each for each in names.split(",") if any(process.startswith(each + " (") for process in moving)]
     seen = {"now": clock(), "container": running, "turns": moving, "names": there if names else []}
+    seen["left"] = options.engine.left(name + options.suffix) if running == "" else {}
     action, line, state = watch(before, seen, options.limits)
     state.update(pid=found.pid, born=found.born, image=found.image)
     tell(before, state, name, line)
@@ -679,7 +713,7 @@ def serve_step(options, before):
     tell(before, state, "llm-vllm", line)
     if action == "restart":
         # What lies below it every second time, when the server alone did not help.
-        below = [options.below] if options.below and state["restarts"] % 2 == 0 else []
+        below = [options.below] if options.below and state.get("restarts", 1) % 2 == 0 else []
         restart(options.engine, [*(name + options.suffix for name in below), options.server], found)
         state["members"] = {}
     return state

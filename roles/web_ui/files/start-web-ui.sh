@@ -12,6 +12,7 @@ secret() {
 
 # What the inventory sets, each in quotes.
 set -a
+# shellcheck source=/dev/null
 . /run/secrets/environment
 set +a
 

@@ -405,6 +405,39 @@ def test_the_time_for_loading_follows_from_bytes_and_the_measured_rate(tmp_path:
     assert probe.measured_rate(str(tmp_path / "nothing")) is None
 
 
+GIVEN_UP = {"status": "exited", "exit_code": 128, "error": "no such file or directory: /dev/nvidia-uvm"}
+
+
+@pytest.mark.parametrize(
+    ("left", "action"),
+    [
+        (GIVEN_UP, "restart"),
+        ({**GIVEN_UP, "status": "created"}, "restart"),
+        ({**GIVEN_UP, "exit_code": 137}, "restart"),  # a restart that failed
+        ({**GIVEN_UP, "exit_code": 0, "error": ""}, "none"),  # stopped by somebody
+        ({**GIVEN_UP, "exit_code": 137, "error": ""}, "none"),
+        ({**GIVEN_UP, "exit_code": 1, "error": ""}, "none"),  # its restart policy's business
+        ({}, "none"),
+    ],
+)
+def test_what_the_engine_gave_up_at_boot_is_started(left: dict[str, Any], action: str) -> None:
+    seen = {**SEEN, "container": "", "left": left, "now": 1.0}
+    assert probe.decide({}, seen, LIMITS)[0] == action
+    watched, line, _state = probe.watch({}, {**seen, "names": []}, LIMITS)
+    assert watched == action
+    assert (f"exit {left.get('exit_code')}: no such file" in line) == (action == "restart")
+
+
+def test_gpus_that_a_reload_of_systemd_took_away_come_back_with_what_lies_below() -> None:
+    gone = ["RuntimeError: Failed to initialize NVML: Unknown Error"]
+    server, actions = Server(), []
+    for start in range(6):
+        actions.append(server.look(container=f"start {start}", causes=gone, answer="error", counters=None))
+    assert actions.count("restart") == 1
+    assert server.state["restarts"] % 2 == 0
+    assert any(line.startswith("lost the GPUs") for line in server.lines)
+
+
 # -- faults of GPUs ---------------------------------------------------------------------------------------------------
 def test_a_new_fault_of_a_gpu_takes_the_deployment_out_of_the_gateway(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

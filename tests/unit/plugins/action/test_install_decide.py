@@ -33,7 +33,7 @@ BUNDLE = [
     {"kind": "os_packages", **OF_DEBIAN, "path": "os_packages/linux-headers-6.1.0-40-amd64_1_amd64.deb"},
 ]
 DAEMON = {"log-driver": "json-file", "log-opts": {"max-size": "50m", "max-file": "3"}, "live-restore": True}
-NOTHING: dict[str, Any] = {"units": [], "config": {}, "held": 0, "flags": []}
+NOTHING: dict[str, Any] = {"units": [], "config": {}, "held": 0, "flags": {}}
 UNIT = "/etc/systemd/system/docker.service"
 HOST = {
     "packages": {},
@@ -174,15 +174,18 @@ def test_an_engine_of_the_other_kind_makes_room_where_that_is_allowed(bundle: Pa
     packaged = {**NOTHING, "units": ["/usr/lib/systemd/system/docker.service"]}
     assert decide("docker", bundle, packaged)["method"] == "present"
     asked = {"docker_method": "static"}
-    assert "has a Docker Engine from a package already" in decide("docker", bundle, packaged, **asked)["msg"]
+    assert "has a Docker Engine already" in decide("docker", bundle, packaged, **asked)["msg"]
     assert decide("docker", bundle, packaged, docker_switch_enabled=True, **asked)["other_kind"]
-    static = {**NOTHING, "units": [UNIT]}
+    static = {**NOTHING, "units": [UNIT], "ours": [UNIT]}
     assert not decide("docker", bundle, static)["other_kind"]
     assert decide("docker", None, static, docker_method="packages", docker_switch_enabled="yes")["other_kind"]
+    by_hand = {**NOTHING, "units": [UNIT]}
+    assert decide("docker", bundle, by_hand)["method"] == "present"
+    assert "has a Docker Engine already" in decide("docker", bundle, by_hand, **asked)["msg"]
 
 
 def test_everything_that_is_wrong_with_the_engine_is_told_at_once() -> None:
-    found = {"units": ["/lib/systemd/system/docker.service"], "config": {"data-root": "/old"}, "held": 2, "flags": []}
+    found = {"units": ["/lib/systemd/system/docker.service"], "config": {"data-root": "/old"}, "held": 2, "flags": {}}
     refused = decide("docker", None, found, docker_method="static", docker_data_root="/new", llm_language="zh")
     assert refused["failed"]
     for part in ("gpu01", "3. ", "/old"):
@@ -217,7 +220,9 @@ def test_the_toolkit_of_the_bundle(
     found = decide("nvidia_container_toolkit", bundle, {"engine": engine}, nvidia_container_toolkit_cdi_enabled=enabled)
     assert (found["wanted"], found["packages"], found["cdi"]) == ("1.17.8", [], cdi)
     assert found["daemon_options"] == {"runtimes": {"nvidia": {"runtimeArgs": None}}, **options}
-    assert found["left"]["paths"] == ["/etc/cdi/nvidia.yaml", "/opt/llm/bundle/toolkit/t.tar.gz"]
+    unit = "/etc/systemd/system/llm-gpu-devices.service"
+    assert found["left"]["paths"] == ["/etc/cdi/nvidia.yaml", unit, "/opt/llm/bundle/toolkit/t.tar.gz"]
+    assert found["left"]["units"] == ["llm-gpu-devices.service"]
     assert "nvidia-docker2" in found["old_packages"]
 
 

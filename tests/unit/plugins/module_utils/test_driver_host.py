@@ -31,7 +31,7 @@ def test_packages_of_a_driver_and_only_they() -> None:
 
 @given(st.text())
 def test_no_listing_breaks_it(text: str) -> None:
-    assert set(parse_packages(text)) == {"packages", "held", "broken"}
+    assert set(parse_packages(text)) == {"packages", "held", "broken", "libc6"}
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,7 @@ def test_a_bare_host(tmp_path: Path) -> None:
         "module": False,
         "programs": {"gcc": True},
         "secure_boot": False,
+        "libc6": "",
     }
 
 

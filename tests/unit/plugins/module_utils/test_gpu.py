@@ -187,6 +187,8 @@ HEALTHY_H200: dict[str, Any] = {
     "retired_pages": {"corrected": None, "uncorrected": None, "pending": None},
     "mig_enabled": False,
     "persistence_enabled": True,
+    "fabric_state": "Completed",
+    "minor": 0,
     "temperature_celsius": 35,
     "throttle_reasons": [],
     "power_limit_watts": {"now": 700, "default": 700, "minimum": 200, "maximum": 700},
@@ -217,7 +219,8 @@ def first(text: str) -> dict[str, Any]:
 
 
 def test_the_health_of_a_real_host() -> None:
-    assert parse_health(capture("smi.xml")) == {"00000000:00:06.0": HEALTHY_H200, "00000000:00:07.0": HEALTHY_H200}
+    second = {**HEALTHY_H200, "minor": 1}
+    assert parse_health(capture("smi.xml")) == {"00000000:00:06.0": HEALTHY_H200, "00000000:00:07.0": second}
     assert set(UNKNOWN_HEALTH) == set(HEALTHY_H200)
 
 

@@ -117,16 +117,8 @@ def test_processes_on_gpus() -> None:
     ]
 
 
-def test_docker_config() -> None:
-    said = host.docker_config('{"data-root": "/data", "selinux-enabled": true}')
-    assert said == {"docker_data_root": "/data", "docker_selinux_enabled": True}
-    for text in ("", "[]", "{broken"):
-        assert host.docker_config(text) == {"docker_data_root": "", "docker_selinux_enabled": False}
-
-
 @given(st.text())
 def test_no_text_makes_the_parsers_fail(text: str) -> None:
     host.parse_memory(text)
     host.parse_gpu_processes(text)
     host.service_of(text)
-    host.docker_config(text)

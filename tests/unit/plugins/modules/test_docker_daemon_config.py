@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,9 @@ MODULE = "ansible_collections.baremetal.llm.plugins.modules.docker_daemon_config
 OPTIONS = {"live-restore": True}
 
 
-def run(path: Path, options: dict[str, Any], check: bool = False, **more: Any) -> dict[str, Any]:
+def run(
+    path: Path, options: dict[str, Any], check: bool = False, programs: Path | None = None, **more: Any
+) -> dict[str, Any]:
     arguments = {"path": str(path), "options": options, **more, "_ansible_check_mode": check, "_ansible_diff": True}
     arguments["_ansible_remote_tmp"] = str(path.parent / "tmp")
     start = (
@@ -31,6 +34,7 @@ def run(path: Path, options: dict[str, Any], check: bool = False, **more: Any) -
         [sys.executable, "-c", start],
         input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode(),
         capture_output=True,
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"} if programs else None,
     )
     result: dict[str, Any] = json.loads(done.stdout or b"{}") or pytest.fail(done.stderr.decode())
     return result
@@ -86,6 +90,44 @@ def test_a_broken_file_is_left_as_it_is(tmp_path: Path, language: str, words: st
     assert str(path) in result["msg"]
     assert path.read_text() == '{"a": 1\n"b": 2}'
     assert [entry.name for entry in tmp_path.iterdir() if entry.name != "tmp"] == ["daemon.json"]
+
+
+def host(folder: Path, show: str = "", dockerd: str = "exit 0") -> Path:
+    """Programs of a host whose systemd shows this of the engine, and whose engine answers so."""
+    for name, text in (("systemctl", f"cat {folder}/show"), ("dockerd", f'echo "$@" >>{folder}/asked; {dockerd}')):
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    (folder / "show").write_text(show)
+    return folder
+
+
+def test_what_the_command_line_says_is_not_written_a_second_time(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.json"
+    path.write_text('{"debug": true}')
+    show = "ExecStart={ path=/usr/bin/dockerd ; argv[]=/usr/bin/dockerd -H fd:// --live-restore ; ignore_errors=no }\nFragmentPath=/x\n"
+    result = run(path, OPTIONS, programs=host(tmp_path / "bin", show))
+    assert result["failed"]
+    assert "live-restore stands on its command line as well" in explained(result, "en")["msg"]
+    assert path.read_text() == '{"debug": true}'
+    read = run(path, {}, programs=tmp_path / "bin")
+    assert read["flags"] == {
+        "hosts": {"said": "-H fd://", "path": "/x"},
+        "live-restore": {"said": "--live-restore", "path": "/x"},
+    }
+
+
+def test_the_engine_itself_is_asked_with_the_flags_of_the_host(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.json"
+    path.write_text("{}")
+    show = "ExecStart={ path=/usr/bin/dockerd ; argv[]=/usr/bin/dockerd -H fd:// ; ignore_errors=no }\n"
+    refuses = "echo 'unable to configure: invalid logging driver' >&2; exit 1"
+    result = run(path, {"log-driver": "nonsense"}, programs=host(tmp_path / "bin", show, refuses))
+    assert "invalid logging driver" in explained(result, "zh")["msg"]
+    assert path.read_text() == "{}"
+    asked = (tmp_path / "bin/asked").read_text()
+    assert asked.startswith("--validate --config-file ")
+    assert asked.rstrip().endswith("-H fd://")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def test_the_benchmark_finds_server_model_and_key() -> None:
     assert not found["problem"]
     assert found["command"] == [
         *("docker", "run", "--rm", "--interactive", "--name=llm-benchmark"),
-        *("--label=baremetal.llm.deployment=tiny", "--network=host", "--user=0:0"),
+        *("--label=baremetal.llm.deployment=tiny", "--network=host", "--userns=host", "--user=0:0"),
         *("--runtime=nvidia", "--env=NVIDIA_VISIBLE_DEVICES=all", "--env=NVIDIA_DRIVER_CAPABILITIES=utility"),
         *("--cap-drop=ALL", "--security-opt=no-new-privileges", "--env=HOME=/tmp", "--env=HF_HUB_OFFLINE=1"),
         *("--memory=8g", "--pids-limit=65536"),

@@ -20,7 +20,7 @@ def test_the_all_reduce_has_no_secret() -> None:
     assert found["program"] == "/opt/llm/collective.py"
     assert found["command"] == [
         *("docker", "run", "--rm", "--name=llm-collective", "--runtime=nvidia"),
-        *("--label=baremetal.llm.deployment=tiny", "--network=host", "--ipc=host"),
+        *("--label=baremetal.llm.deployment=tiny", "--network=host", "--ipc=host", "--userns=host"),
         *("--user=0:0", "--env-file=/dev/stdin", "--volume=/opt/llm/collective.py:/llm-collective.py:ro"),
         *("--security-opt=no-new-privileges", "--cap-drop=ALL", "--cap-add=DAC_OVERRIDE"),
         *("--ulimit=nofile=1048576:1048576", "--ulimit=memlock=-1:-1"),

@@ -39,7 +39,10 @@ def decided(*gates: dict[str, Any], facts: dict[str, Any] | None = None) -> Any:
             own_key=lambda: "O" * 40,
             problems=lambda host: (),
             certificate=lambda host, wanted: {"certificate": f"{host}.crt", "root": "ca.crt"},
-            web_ui=lambda host: SECRETS,
+            web_ui=lambda host: {
+                **SECRETS,
+                **({"sso_ca.pem": "PEM"} if "web_ui_sso_ca_certificate" in variables[host] else {}),
+            },
         ),
     )
 
@@ -143,7 +146,7 @@ def test_people_sign_in_by_a_provider() -> None:
 def test_people_sign_in_by_a_directory_with_tls_only() -> None:
     page = environment_of(web_ui_ldap={**LDAP, "app_dn": "cn=llm"}, web_ui_sso_ca_certificate="ca.pem")
     said = page["environment"]
-    assert page["sso"] == {"secrets": ["web_ui_ldap_password"], "ca": "ca.pem"}
+    assert page["sso"] == {"secrets": ["web_ui_ldap_password"], "ca": "PEM"}
     assert (said["LDAP_SERVER_HOST"], said["LDAP_SERVER_PORT"]) == ("ldap.example.org", "636")
     assert (said["LDAP_USE_TLS"], said["LDAP_VALIDATE_CERT"]) == ("true", "true")
     assert said["LDAP_CA_CERT_FILE"] == said["SSL_CERT_FILE"] == "/run/secrets/sso_ca.pem"

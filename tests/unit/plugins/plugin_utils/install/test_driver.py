@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import (
+    deb_key,
     driver_problems,
     package_name,
     plan_driver,
@@ -354,3 +355,34 @@ def test_whatever_a_host_looks_like(
     assert plan["install"] or not (plan["purge"] or plan["uninstall_runfile"] or plan["repair"])
     if host["secure_boot"] and plan["install"]:
         assert plan["problems"]
+
+
+def test_versions_of_debian_packages_are_compared_as_dpkg_does() -> None:
+    # In the order of dpkg --compare-versions.
+    ordered = [
+        "1.0~rc1-1", "1.0-1", "1.0+dfsg-1", "2.31-0ubuntu9.2", "2.31-0ubuntu9.7", "2.31-0ubuntu9.10",
+        "2.36-9+deb12u9", "2.36-9+deb12u10", "1:1.0",
+    ]  # fmt: skip
+    assert sorted([*ordered[4:], *ordered[:4]], key=deb_key) == ordered
+
+
+@given(st.text())
+def test_every_version_has_a_key(version: str) -> None:
+    assert deb_key(version) <= deb_key(version)
+
+
+@pytest.mark.parametrize(
+    ("kernel_gcc", "gcc", "package", "cc"),
+    [("12", "11", ["gcc-12"], "gcc-12"), ("12", "12", [], "cc"), ("11", "12", [], "cc"), ("", "9", [], "cc")],
+)
+def test_the_compiler_of_the_kernel_builds_the_module(kernel_gcc: str, gcc: str, package: list[str], cc: str) -> None:
+    plan = decide("runfile", {"kernel_gcc": kernel_gcc, "gcc": gcc}, offline=False)
+    assert (plan["build_packages"], plan["cc"]) == (package, cc)
+
+
+def test_a_compiler_that_the_bundle_lacks_is_named() -> None:
+    plan = decide("runfile", {"kernel_gcc": "12", "gcc": "11"}, bundled_files=["gcc_11_amd64.deb"])
+    assert any("gcc-12" in text for text in plan["problems"])
+    assert (
+        decide("runfile", {"kernel_gcc": "12", "gcc": "11"}, bundled_files=["gcc-12_12.3_amd64.deb"])["problems"] == []
+    )

@@ -24,8 +24,11 @@ GOOD: dict[str, Any] = {
     "new_root": "/var/lib/docker",
     "held": 0,
     "root_change_enabled": False,
-    "flags": [],
+    "flags": {},
 }
+DROP_IN = "/etc/systemd/system/docker.service.d/override.conf"
+RUNTIME = {"said": "--add-runtime=nvidia=/usr/bin/nvidia-container-runtime", "path": DROP_IN}
+LIVE = {"said": "--live-restore", "path": DROP_IN}
 MOVED = {"old_root": "/var/lib/docker", "new_root": "/data", "held": 3}
 
 
@@ -55,7 +58,22 @@ def test_what_works(changed: dict[str, Any]) -> None:
         ({"other_kind": True}, ["engine_other_kind_static"]),
         ({"other_kind": True, "method": "packages"}, ["engine_other_kind_package"]),
         (MOVED, ["engine_root_moves"]),
-        ({"flags": ["/etc/systemd/system/docker.service.d/override.conf"]}, ["engine_runtime_flags"]),
+        ({"flags": {"runtimes": RUNTIME}}, ["engine_runtime_flags"]),
+        ({"flags": {"live-restore": LIVE}, "config": {"live-restore": True}}, ["engine_flag_in_file"]),
+        (
+            {
+                "flags": {"live-restore": LIVE},
+                "config": {"live-restore": True},
+                "asked_options": {"live-restore": True},
+            },
+            ["engine_flag_asked"],
+        ),
+        ({"swarm": True, "asked_options": {"live-restore": True}}, ["engine_swarm_live_restore"]),
+        ({"snap": True}, ["engine_is_snap"]),
+        (
+            {"other_kind": True, "switch_enabled": True, "live_restore_flag": LIVE},
+            ["engine_switch_live_restore"],
+        ),
         (
             {**MOVED, "other_kind": True, "wanted": ""},
             ["install_version_open", "engine_other_kind_static", "engine_root_moves"],

@@ -41,7 +41,7 @@ def test_the_order_of_what_counts(role: str) -> None:
 
 
 def engine(units: list[str], ours: list[str] = (), **variables: Any) -> dict[str, Any]:  # type: ignore[assignment]
-    found = {"units": units, "ours": ours, "config": {}, "held": 0, "flags": []}
+    found = {"units": units, "ours": ours, "config": {}, "held": 0, "flags": {}}
     mine = {**defaults("docker"), **defaults("common"), "ansible_facts": UBUNTU, "inventory_hostname": "h", **variables}
     section, refused = decide_engine(mine, list, found)
     assert refused == ""
@@ -57,10 +57,13 @@ def test_an_engine_that_somebody_has_installed_stays() -> None:
         engine([PACKAGE_UNIT], [DROP_IN, "/etc/apt/sources.list.d/docker.sources"], **online)["method"] == "repository"
     )
     assert engine([], **online)["method"] == "repository"
+    # A unit in /etc alone says nothing: others put theirs there, too.
+    assert engine([STATIC_UNIT], **online)["method"] == "present"
+    assert engine([STATIC_UNIT, PACKAGE_UNIT], **online)["method"] == "present"
     # An archive of the role's own that somebody has hidden behind a package is mended as before.
-    assert engine(
-        [STATIC_UNIT, PACKAGE_UNIT], docker_method="static", docker_version="28.5.1", docker_switch_enabled=True
-    )["other_kind"]
+    static = {"docker_method": "static", "docker_version": "28.5.1", "docker_switch_enabled": True}
+    assert engine([STATIC_UNIT, PACKAGE_UNIT], [STATIC_UNIT], **static)["other_kind"]
+    assert not engine([STATIC_UNIT], [STATIC_UNIT], **static)["other_kind"]
 
 
 def test_a_toolkit_that_somebody_has_installed_stays() -> None:

@@ -82,7 +82,6 @@ def test_two_ports_on_one_subnet_use_the_faster_one() -> None:
         nic("br-0123456789ab", "172.18.0.1/16"),
         nic("br0", "172.18.0.1/16", kind="bridge"),
         nic("veth1a2b3c", "172.18.0.1/16"),
-        nic("lo", "10.99.0.1/24"),
         nic("eth5", "169.254.7.7/16"),
         nic("eth5", "fe80::1/64"),
         nic("eth5", "10.5.0.1/24", up=False),

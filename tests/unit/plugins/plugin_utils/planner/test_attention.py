@@ -112,7 +112,7 @@ CASES: list[tuple[str, str, str, dict[str, Any], str, dict[str, Any]]] = [
         "0.8.5.post1",
         {"trust_remote_code": True},
         "feature_not_supported",
-        {"environment": {"VLLM_MLA_DISABLE": "1"}},
+        {"environment": {"VLLM_MLA_DISABLE": "1"}, "dtype": "float32"},
     ),
 ]
 

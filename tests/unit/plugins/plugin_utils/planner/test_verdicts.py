@@ -16,6 +16,7 @@ from benchmarks.verdicts import (
     LATER_VERDICTS,
     NEW_VERDICTS,
     NEWEST_VERDICTS,
+    RECENT_VERDICTS,
     VERDICTS,
     WEIGHTS,
     WEIGHTS_OFF,
@@ -80,6 +81,13 @@ def test_the_newest_release_that_ran_is_shared() -> None:
     assert {row.verdict[4] for row in newest} == {"0.13.0"}
     assert [row.verdict for row in newest if row.promises] == []
     assert agreement(newest) > 0.99
+
+
+def test_releases_of_this_year_are_shared() -> None:
+    recent = compared(RECENT_VERDICTS)
+    assert {row.verdict[4] for row in recent} == {"0.20.2", "0.33.0"}
+    assert len(recent) > 110
+    assert [row.verdict for row in recent if not row.agrees] == []
 
 
 def test_the_page_names_every_verdict_that_is_not_shared() -> None:

@@ -150,7 +150,10 @@ def test_a_card_that_is_lost_is_named() -> None:
 
 def test_a_processor_in_place_of_a_card_is_compared_with_nothing() -> None:
     given = facts()
-    given["burn"] = [burnt("GPU-0", backend="cpu", matmul_flops=1e9), burnt("GPU-1", backend="cpu", matmul_flops=2e9)]
+    given["burn"] = [
+        burnt("GPU-0", backend="cpu", matmul_flops=1e9, matmul_slowest_share=0.2),
+        burnt("GPU-1", backend="cpu", matmul_flops=2e9),
+    ]
     assert found(given) == {"0": [], "1": []}
 
 

@@ -309,7 +309,7 @@ def test_deployments_of_one_machine_share_its_memory(offload: int, fits: bool) -
 
 PLANTED: list[tuple[str, dict[str, Any], str]] = [
     ("kernel_too_old", {"host": {"kernel": "3.10.0-1160.el7.x86_64"}}, "3.10.0-1160"),
-    ("selinux_labels", {"host": {"docker_selinux_enabled": True}}, "selinux-enabled: true"),
+    ("selinux_labels", {"host": {"engine": {"config": {"selinux-enabled": True}}}}, "selinux-enabled: true"),
     ("clock_differs", {"host": {"clock": {"offset_seconds": -93, "uncertainty_seconds": 0.5}}}, "-92.3 s"),
     ("clock_differs", {"host": {"clock": {"offset_seconds": 93, "uncertainty_seconds": 0.5}}}, "+92.1 s"),
     ("memory_too_small", {"cpu_offload_gib": 63}, "64.0 GiB"),

@@ -30,6 +30,7 @@ def variables(**said: Any) -> dict[str, Any]:
         "vllm_model": "org/a", "vllm_version": "0.8.5", "vllm_image": "vllm:1", "vllm_executor": "auto",
         "vllm_options": {}, "vllm_port": 8000, "ray_port": 6379, "ray_min_worker_port": 10002, "ray_portal": 1,
         "nvidia_driver_method": "runfile", "nvidia_driver_version": "", "llm_offline": True,
+        "docker_method": "auto", "docker_address_pools": [],
         "llm_bundle_dir": "/bundle", "ansible_facts": FACTS, **said,
     }  # fmt: skip
 
@@ -55,7 +56,8 @@ def test_all_that_is_known_of_a_host() -> None:
         "gpus": [{"name": "V100"}], "interface": "eth1", "network": "10.0.0.0/24",
         "tensor_parallel_size": 2, "pipeline_parallel_size": 1,
         "executor": "auto", "cpu_offload_gib": 4, "swap_space_gib": 8, "object_store_gib": 3,
-        "driver_method": "runfile", "driver_version": "",
+        "driver_method": "runfile", "driver_version": "", "docker_method": "auto", "docker_address_pools": [],
+        "offline": True, "services": [],
         "ports": {"vllm_port": 8000, "ray_port": 6379, "ray_min_worker_port": 10002},
         "model_bytes": 42, "drivers": ["570.195.03"], "image": {"reference": "vllm:1"},
         "disks": [], "gpu": FACTS["llm_gpu"], "host": FACTS["llm_host"],

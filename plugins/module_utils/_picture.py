@@ -1,0 +1,215 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What others left on a host that decides whether the collection may change something there: the engine and how it came there, packages, units,
+mounts, routes, keys of modules. plugin_utils/preflight/history.py judges it.
+
+Runs on the host, so nothing here may fail because a file or a program is missing: what is not known is empty or None.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import ipaddress
+import os
+import platform
+import re
+import struct
+from typing import Any, Iterable, Mapping
+
+from ansible_collections.baremetal.llm.plugins.module_utils import _daemon_json
+from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import (
+    compilers,
+    list_packages,
+    module_key,
+    secure_boot,
+)
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import read_flags
+from ansible_collections.baremetal.llm.plugins.module_utils._listeners import ssh_client
+from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
+
+# Packages that an engine gets along with badly, and those that show who else uses one.
+PACKAGES = frozenset(
+    (
+        *("containerd", "containerd.io", "runc", "crun", "podman", "podman-docker", "buildah", "kubelet", "k3s"),
+        *("docker", "docker.io", "docker-ce", "docker-ce-cli", "docker-cli", "docker-engine", "moby-engine"),
+        *("libc6", "libc6-dev"),
+    )
+)
+UNITS = (
+    *("containerd.service", "docker.service", "kubelet.service", "snap.docker.dockerd.service"),
+    *("nvidia-fabricmanager.service", "nvidia-persistenced.service"),
+)
+MODULES = ("nouveau", "nvidia", "nvidia_uvm", "nvidia_peermem", "overlay", "ib_uverbs")
+CONTAINERD_ROOT = "/var/lib/containerd"
+_SNAPS = ("snap/docker/current", "var/lib/snapd/snaps/docker_*.snap")
+_BOOLEANS = ("haproxy_connect_any",)
+_ROUTE_UP = 0x1
+
+
+def parse_packages(text: str) -> tuple[dict[str, str], list[str]]:
+    """Versions of the packages above that are installed, and those of them that are held; ``text`` as list_packages returns it."""
+    versions: dict[str, str] = {}
+    held = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("\t")]
+        if len(cells) == 3 and cells[0][1:2] == "i" and cells[1].split(":")[0] in PACKAGES:
+            versions[cells[1].split(":")[0]] = cells[2]
+            if cells[0].startswith("h"):
+                held.append(cells[1].split(":")[0])
+    return versions, sorted(held)
+
+
+def parse_units(text: str) -> dict[str, str]:
+    """The state of each unit that is there, from ``systemctl show --property=Id,LoadState,ActiveState UNIT...``."""
+    found: dict[str, str] = {}
+    for block in re.split(r"\n\s*\n", text):
+        values = dict(line.partition("=")[::2] for line in block.splitlines())
+        if values.get("Id") and values.get("LoadState") == "loaded":
+            found[values["Id"]] = values.get("ActiveState", "")
+    return found
+
+
+def parse_mounts(text: str) -> dict[str, dict[str, Any]]:
+    """File systems by where they are mounted, from /proc/mounts; the last one at a place is the one that is seen."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in text.splitlines():
+        cells = line.split()
+        if len(cells) >= 4:
+            place = re.sub(r"\\(\d{3})", lambda match: chr(int(match.group(1), 8)), cells[1])
+            # Those with a value, such as the layers of overlay, say nothing here.
+            found[place] = {"type": cells[2], "options": [each for each in cells[3].split(",") if "=" not in each]}
+    return found
+
+
+def mount_of(path: str, mounts: Mapping[str, Any]) -> str:
+    """Where the file system of a path is mounted; the path need not be there."""
+    path = os.path.realpath(path)
+    while path not in mounts and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    return path
+
+
+def parse_ftype(text: str) -> int | None:
+    """Whether a file system of xfs keeps the types of files, from xfs_info."""
+    match = re.search(r"\bftype=(\d)", text)
+    return int(match.group(1)) if match else None
+
+
+def label_of(path: str) -> str:
+    """The type in the SELinux label of a path, or of the nearest folder that is there."""
+    while not os.path.exists(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    try:
+        label = os.getxattr(path, "security.selinux").decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return [*label.rstrip("\0").split(":"), "", "", ""][2]
+
+
+def parse_routes(text: str) -> list[dict[str, str]]:
+    """The networks that lead somewhere, the default route aside, from /proc/net/route."""
+    found = []
+    for line in text.splitlines()[1:]:
+        cells = line.split()
+        try:
+            numbers = [struct.pack("=I", int(cells[at], 16)) for at in (1, 7)]
+            network = ipaddress.ip_network("{0}/{1}".format(*(ipaddress.ip_address(each) for each in numbers)))
+            up = int(cells[3], 16) & _ROUTE_UP
+        except (IndexError, ValueError, struct.error):
+            continue
+        if up and network.prefixlen:
+            found.append({"network": str(network), "interface": cells[0]})
+    return found
+
+
+def booleans(sysfs_root: str) -> dict[str, bool]:
+    """The SELinux booleans that matter, as they are now; those that the policy does not have are not there."""
+    found = {name: read(sysfs_root, "fs/selinux/booleans", name).split() for name in _BOOLEANS}
+    return {name: words[0] == "1" for name, words in found.items() if words}
+
+
+def engine_state(programs: Any, units: Mapping[str, str], root: str = "/") -> dict[str, Any]:
+    """How Docker came to the host, what it is told by flags and by its file, and what it says of itself."""
+    info = ask_engine("/info") or {}
+    status = {str(pair[0]): str(pair[1]) for pair in info.get("DriverStatus") or [] if len(pair) == 2}
+    security = " ".join(str(each) for each in info.get("SecurityOptions") or [])
+    try:
+        path = os.path.join(root, "etc/docker/daemon.json")
+        config = _daemon_json.parse(read(path), path)
+    except _daemon_json.DaemonJsonError:
+        config = {}  # the role docker refuses it
+    return {
+        "installed_by": installed_by(units, programs.path("dockerd"), root),
+        "flags": read_flags(programs),
+        "config": config,
+        "version": str(info.get("ServerVersion") or ""),
+        "swarm": str((info.get("Swarm") or {}).get("LocalNodeState") or ""),
+        "storage_driver": str(info.get("Driver") or ""),
+        "d_type": {"true": True, "false": False}.get(status.get("Supports d_type", "").lower()),
+        "containerd_store": status.get("driver-type", "").startswith("io.containerd.snapshotter"),
+        "data_root": str(info.get("DockerRootDir") or config.get("data-root") or ""),
+        "cgroup_driver": str(info.get("CgroupDriver") or ""),
+        "userns": "name=userns" in security,
+        "rootless": "name=rootless" in security,
+        "live_restore": bool(info.get("LiveRestoreEnabled")),
+    }
+
+
+def installed_by(units: Mapping[str, str], dockerd: str, root: str = "/") -> str:
+    """packages, static, snap, or nothing. Where a snap runs beside another engine, the snap is what has to go."""
+    if units.get("snap.docker.dockerd.service") or any(glob.glob(os.path.join(root, one)) for one in _SNAPS):
+        return "snap"
+    if not dockerd:
+        return ""
+    return "static" if dockerd.startswith("/usr/local/") else "packages"
+
+
+def mounts_of(programs: Any, paths: Iterable[str], text: str) -> list[dict[str, Any]]:
+    """The file system of each of these folders: where it is mounted, of which type, with which options."""
+    mounts = parse_mounts(text)
+    found = []
+    for path in dict.fromkeys(paths):
+        place = mount_of(path, mounts)
+        entry = mounts.get(place, {"type": "", "options": []})
+        ftype = parse_ftype(programs.answer("xfs_info", place)) if entry["type"] == "xfs" else None
+        found.append({"path": path, "mount": place, **entry, "ftype": ftype, "label": label_of(path)})
+    return found
+
+
+def picture(
+    programs: Any, sysfs_root: str, host_dir: str, docker_root: str, proc_root: str = "/proc"
+) -> dict[str, Any]:
+    """All of it, for the fact llm_host."""
+    release = platform.release()
+    packages, held = parse_packages(list_packages(programs))
+    units = parse_units(programs.answer("systemctl", "show", "--property=Id,LoadState,ActiveState", *UNITS))
+    engine = engine_state(programs, units)
+    root = docker_root or engine["data_root"] or "/var/lib/docker"
+    loaded = {line.split(" ")[0] for line in read(proc_root, "modules").splitlines()}
+    manager = re.search(r"(\d+(?:\.\d+)+)", programs.answer("nv-fabricmanager", "--version"))
+    boot = secure_boot(sysfs_root)
+    return {
+        "engine": engine,
+        "packages": packages,
+        "held": held,
+        "units": units,
+        "mounts": mounts_of(programs, ("/tmp", host_dir, root, CONTAINERD_ROOT), read(proc_root, "mounts")),
+        "routes": parse_routes(read(proc_root, "net/route")),
+        "ssh_client": ssh_client(proc_root, os.getpid()),
+        "modules": sorted(loaded.intersection(MODULES)),
+        "secure_boot": boot,
+        "module": module_key(programs, release) if boot else {},
+        "fabric_manager": manager.group(1) if manager else "",
+        "selinux_booleans": booleans(sysfs_root),
+        "cgroup": 2 if os.path.exists(os.path.join(sysfs_root, "fs/cgroup/cgroup.controllers")) else 1,
+        "python": platform.python_version(),
+        "dnf": any(importlib.util.find_spec(name) for name in ("dnf", "libdnf5")),
+        **compilers(programs, release),
+    }
+
+
+def image_root(engine: Mapping[str, Any], docker_root: str) -> str:
+    """Where an engine keeps images: with containerd's store not below its data root (https://docs.docker.com/engine/storage/containerd/)."""
+    return CONTAINERD_ROOT if engine.get("containerd_store") else docker_root

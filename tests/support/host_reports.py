@@ -1,0 +1,231 @@
+"""What people reported of hosts that others had used before (tests/data/hosts/reports.yml), and what the collection makes of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible_collections.baremetal.llm.plugins.module_utils import _gpu
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import plan_driver
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import decide_engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover import unreached
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import cluster_environment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import explain_log
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
+
+from tests.support import programs
+from tests.support.deployments import member
+
+ROOT = Path(__file__).parents[2]
+REPORTS = ROOT / "tests/data/hosts/reports.yml"
+
+CARD = {
+    "name": "NVIDIA H100 80GB HBM3",
+    "memory_mib": 81559,
+    "compute_capability": "9.0",
+    "bus_id": "x",
+    "uuid": "GPU-1",
+}
+LIMITS = {
+    "supported_systems": {"Debian": ["12"], "Rocky": ["8", "9"], "Ubuntu": ["22.04"]},
+    "supported_architectures": ["x86_64"],
+    "disk_reserve_gib": 1,
+    "memory_reserve_gib": 2,
+    "kernel_minimum": "4.18",
+    "clock_limit_seconds": 10,
+    "ecc_uncorrected_limit": 0,
+}
+ENGINE = {
+    "inventory_hostname": "gpu01",
+    "llm_offline": False,
+    "llm_bundle_dir": "",
+    "llm_host_dir": "/opt/llm",
+    "ansible_facts": {
+        "distribution": "Ubuntu",
+        "distribution_version": "22.04",
+        "distribution_release": "jammy",
+        "os_family": "Debian",
+        "architecture": "x86_64",
+    },
+    **{f"docker_{name}": "" for name in ("version", "repository_url", "repository_key", "data_root")},
+    "docker_method": "auto",
+    "docker_address_pools": [],
+    "docker_registry_mirrors": [],
+    "docker_daemon_options": {},
+    "docker_log_max_size": "50m",
+    "docker_log_max_files": 3,
+    "docker_switch_enabled": False,
+    "docker_data_root_change_enabled": False,
+}
+BARE_DRIVER = {
+    "packages": {},
+    "held": [],
+    "broken": [],
+    "runfile": False,
+    "unowned": False,
+    "headers": True,
+    "module": False,
+    "kernel": "6.1.0-40-amd64",
+    "programs": {"gcc": True, "make": True, "dkms": True},
+    "secure_boot": False,
+}
+NO_DRIVER = {"loaded": None, "installed": None, "branch": None, "kernel_module": None, "mismatch": False}
+
+Report = Mapping[str, Any]
+
+
+def reports() -> list[Report]:
+    found: list[Report] = yaml.safe_load(REPORTS.read_text(encoding="utf-8"))
+    return found
+
+
+def numbered(value: Any, number: int) -> Any:
+    """A report's text has N where hosts differ."""
+    return json.loads(
+        json.dumps(value).replace("N/", f"{number}/").replace('N"', f'{number}"').replace("aN:", f"a{number}:")
+    )
+
+
+def found_codes(report: Report, lang: str = "en") -> list[str]:
+    """What preflight finds on two hosts, or one, on which everything is as reported."""
+    names = ["gpu01"] if report.get("alone") else ["gpu01", "gpu02"]
+    facts, settings = {}, {}
+    for number, name in enumerate(names, 1):
+        eth0 = {"name": "eth0", "addresses": [f"10.0.0.{number}/24"], "speed_mbps": 10000, "mtu": 1500, "up": True}
+        interfaces = numbered(report.get("interfaces") or [{**eth0, "kind": "ethernet"}], number)
+        if number == 2:
+            interfaces = [{**each, **report.get("second", {})} for each in interfaces]
+        facts[name] = {
+            "distribution": "Debian",
+            "distribution_version": "12.5",
+            "distribution_major_version": "12",
+            "os_family": "Debian",
+            "architecture": "x86_64",
+            "pkg_mgr": "apt",
+            "llm_nics_found": interfaces,
+            "llm_gpus_found": [{"index": 0, **CARD, **report.get("gpus", {})}],
+            **report.get("facts", {}),
+        }
+        settings[name] = {**report.get("found", {}), **report.get("settings", {})}
+    result = check_hosts({"qwen": {"hosts": names, "head": "gpu01"}}, facts, settings, LIMITS, lang)
+    return [entry["code"] for entry in [*result["problems"], *result["warnings"]]]
+
+
+def wrong_codes(report: Report, codes: list[str]) -> str:
+    missing, unwanted = set(report.get("codes", ())) - set(codes), set(report.get("never", ())) & set(codes)
+    return f"found {codes}" if missing or unwanted else ""
+
+
+def check(report: Report) -> str:
+    return wrong_codes(report, found_codes(report))
+
+
+def engine(report: Report) -> str:
+    """What Docker's role decides."""
+    found = {"ours": [], "config": {}, "held": 0, "flags": {}, **report["found"]}
+    section, refused = decide_engine({**ENGINE, **report.get("variables", {})}, list, found)
+    if "refused" in report:
+        return "" if all(word in refused for word in report["refused"]) else f"refused: {refused!r}"
+    wrong = {name: section[name] for name, value in report["section"].items() if section[name] != value}
+    return f"{wrong}, refused: {refused!r}" if wrong or refused else ""
+
+
+def gpus(report: Report) -> str:
+    """What is made of nvidia-smi's answers."""
+    on_bus = [
+        {**CARD, "index": at, "uuid": None, "bus_id": bus, "pci_device_id": "2236"}
+        for at, bus in enumerate(report["on_bus"])
+    ]
+    answers = {"query": report["query"]} if "query" in report else {}
+    facts = _gpu.gpu_facts(answers, on_bus, NO_DRIVER, 0, report.get("failure", ""))
+    wrong = wrong_codes(report, [entry["code"] for entry in facts["problems"]])
+    return wrong or ("" if len(facts["gpus"]) == report["found_gpus"] else f"{len(facts['gpus'])} GPUs")
+
+
+def driver(report: Report) -> str:
+    """What the driver's role plans."""
+    wish = {"capabilities": ["9.0"], **report["wish"]}
+    plan = plan_driver(
+        {**BARE_DRIVER, **report["host"]}, {"driver": {**NO_DRIVER, **report.get("driver", {})}, "nvswitches": 0}, wish
+    )
+    said = "\n".join(plan["problems"])
+    if "problems" in report:
+        return "" if all(word in said for word in report["problems"]) else f"problems: {said!r}"
+    wrong = {name: plan[name] for name, value in report["section"].items() if plan[name] != value}
+    return f"{wrong}, problems: {said!r}" if wrong or said else ""
+
+
+def rdma(report: Report) -> str:
+    """What NCCL is told."""
+    hosts = {
+        f"gpu{number}": {"interface": numbered(report["interface"], number), "rdma": numbered(report["rdma"], number)}
+        for number in (1, 2)
+    }
+    if report.get("first_only"):
+        hosts["gpu2"]["rdma"] = []
+    found = cluster_environment("gpu1", hosts).get("NCCL_IB_HCA")
+    return "" if found == report["hca"] else f"NCCL_IB_HCA={found}"
+
+
+def devices(report: Report) -> str:
+    """What a container is given."""
+
+    cards = [{**CARD, "index": at, "minor": at} for at in report["minors"]]
+    made = member(found={"llm_gpus_found": cards, "llm_gpu": {"gpus": cards, "device_nodes": report["nodes"]}})
+    given = host_sections(made)["vllm"]["container"]["devices"]
+    missing = [node for node in report["devices"] if f"{node}:{node}" not in given]
+    return f"not given: {missing}" if missing else ""
+
+
+def diagnosis(report: Report) -> str:
+    said = explain_log(report["text"], "en")
+    return "" if all(word in said for word in report["remedy"]) else said
+
+
+def said(report: Report) -> str:
+    """What people are told where Ansible could not run its modules."""
+    text = json.dumps(unreached("gpu01", report["text"], "en"))
+    return "" if all(word in text for word in report["remedy"]) else text
+
+
+def reading(report: Report) -> str:
+    """Where only a task can tell: the file has it."""
+    path = ROOT / report["file"]
+    return (
+        "" if path.is_file() and report["pattern"] in path.read_text(encoding="utf-8") else f"not in {report['file']}"
+    )
+
+
+def containers(report: Report) -> str:
+    """Every task that creates a container has the line."""
+    lacking = []
+    for path in sorted((ROOT / "roles").glob("*/*/*.yml")):
+        for block in path.read_text(encoding="utf-8").split("\n- name: ")[1:]:
+            if "docker_container:" in block and "network_mode: host" in block and report["pattern"] not in block:
+                lacking.append(f"{path.relative_to(ROOT)}: {block.splitlines()[0]}")
+    return "; ".join(lacking)
+
+
+def probe(report: Report) -> str:
+    """What the probe does with a container that does not run."""
+    action, line = programs.load("vllm/files/llm-probe.py").given_up(report["state"])
+    right = action == report["action"] and all(word in line for word in report["line"])
+    return "" if right else f"{action}: {line}"
+
+
+JUDGES: dict[str, Callable[[Report], str]] = {
+    each.__name__: each
+    for each in (check, engine, gpus, driver, rdma, devices, diagnosis, said, reading, containers, probe)
+}
+
+
+def wrong_with(report: Report) -> str:
+    """What is not as it should be with a report; empty where all is."""
+    try:
+        return JUDGES[report["by"]](report)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"

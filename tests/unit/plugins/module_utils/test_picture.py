@@ -1,0 +1,96 @@
+"""What others left on a host, from what its programs print and its files say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils import _picture as picture
+from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import parse_kernel_gcc
+from hypothesis import given
+from hypothesis import strategies as st
+
+LISTING = "ii \tcontainerd\t1.6.20~ds1-1+b1\nhi \trunc:amd64\t1.1.5\nrc \tpodman\t4.3.1\nii \tbash\t5\n"
+UNITS = """Id=containerd.service
+LoadState=loaded
+ActiveState=active
+
+Id=kubelet.service
+LoadState=not-found
+ActiveState=inactive
+"""
+MOUNTS = "overlay / overlay rw,relatime 0 0\n/dev/sdb1 /var xfs rw 0 0\ntmpfs /tmp tmpfs rw,noexec,nosuid 0 0\n/dev/c /mnt/a\\040b ext4 rw 0 0\n"
+ROUTES = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
+eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0
+eth0\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0
+down0\t000012AC\t00000000\t0000\t0\t0\t0\t0000FFFF\t0\t0\t0
+"""
+
+
+def test_packages_that_matter() -> None:
+    assert picture.parse_packages(LISTING) == ({"containerd": "1.6.20~ds1-1+b1", "runc": "1.1.5"}, ["runc"])
+
+
+def test_units_that_are_there() -> None:
+    assert picture.parse_units(UNITS) == {"containerd.service": "active"}
+
+
+def test_the_file_system_of_a_path() -> None:
+    mounts = picture.parse_mounts(MOUNTS)
+    assert mounts["/tmp"] == {"type": "tmpfs", "options": ["rw", "noexec", "nosuid"]}
+    assert "/mnt/a b" in mounts
+    assert picture.mount_of("/var/lib/docker/not/there", mounts) == "/var"
+    assert picture.mount_of("/opt/llm", mounts) == "/"
+
+
+def test_routes_without_the_default_one() -> None:
+    found = {entry["interface"]: entry["network"] for entry in picture.parse_routes(ROUTES)}
+    assert found == {"eth0": "10.0.0.0/24", "docker0": "172.17.0.0/16"}
+
+
+@pytest.mark.parametrize(
+    ("text", "ftype"), [("naming =version 2 bsize=4096 ascii-ci=0 ftype=0\n", 0), ("ftype=1", 1), ("", None)]
+)
+def test_whether_xfs_keeps_types(text: str, ftype: int | None) -> None:
+    assert picture.parse_ftype(text) == ftype
+
+
+@pytest.mark.parametrize(
+    ("text", "major"),
+    [
+        ('CONFIG_CC_VERSION_TEXT="x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0"\n', "12"),
+        ('CONFIG_CC_VERSION_TEXT="gcc-12 (Debian 12.2.0-14+deb12u1) 12.2.0"\n', "12"),
+        ('CONFIG_CC_VERSION_TEXT="gcc (GCC) 11.5.0 20240719 (Red Hat 11.5.0-5)"\n', "11"),
+        ("CONFIG_GCC_VERSION=100201\n", "10"),
+        ('CONFIG_CC_VERSION_TEXT="clang version 17.0.6"\nCONFIG_GCC_VERSION=0\n', ""),
+        ("", ""),
+    ],
+)
+def test_the_compiler_of_a_kernel(text: str, major: str) -> None:
+    assert parse_kernel_gcc(text) == major
+
+
+def test_how_docker_came(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    assert picture.installed_by({}, "", root) == ""
+    assert picture.installed_by({}, "/usr/bin/dockerd", root) == "packages"
+    assert picture.installed_by({}, "/usr/local/bin/dockerd", root) == "static"
+    assert picture.installed_by({"snap.docker.dockerd.service": "active"}, "/usr/bin/dockerd", root) == "snap"
+    (tmp_path / "snap/docker/current").mkdir(parents=True)
+    assert picture.installed_by({}, "", root) == "snap"
+
+
+def test_where_images_lie() -> None:
+    assert picture.image_root({"containerd_store": True}, "/data") == "/var/lib/containerd"
+    assert picture.image_root({}, "/data") == "/data"
+
+
+@given(st.text())
+def test_no_text_makes_it_fail(text: str) -> None:
+    picture.parse_packages(text)
+    picture.parse_units(text)
+    picture.parse_mounts(text)
+    picture.parse_routes(text)
+    picture.parse_ftype(text)
+    parse_kernel_gcc(text)
