@@ -216,6 +216,7 @@ def test_a_state_that_says_nothing_is_none(content: str | None, tmp_path: Path) 
 # -- the probe's way in that nobody else can fill -------------------------------------------------------------------------
 async def completes(scope: Any, receive: Any, send: Any) -> None:
     """vLLM, which waits for its client as well."""
+    assert scope["app"] == "the whole application"
     event = await receive()
     authorization = dict(scope["headers"])[b"authorization"].decode()
     said = {"asked": json.loads(event["body"]), "path": scope["path"], "authorization": authorization}
@@ -230,6 +231,7 @@ def inside(folder: Path, questions: list[Any], behind: Any = completes) -> list[
     module = program()
     module.LOOK_SECONDS = 0.01
     server = module.ApiPaths(behind, str(folder), str(folder))
+    server.outer = "the whole application"
     answers = []
 
     async def ask() -> None:

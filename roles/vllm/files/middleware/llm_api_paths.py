@@ -302,9 +302,12 @@ class ApiPaths:
         # Where answers to the probe go: in a container its /tmp, which is a folder of the host.
         self.inner = Path(os.environ.get("LLM_INNER_DIR") or "/tmp")
         self.inner_task: asyncio.Task[None] | None = None
+        # The application as a whole, which Starlette hands on with each request and vLLM's routes ask for.
+        self.outer: Any = None
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":  # the server starts, with this very loop
+            self.outer = scope.get("app")
             self.inner_task = asyncio.get_running_loop().create_task(self.answer_the_probe())
         status = self.refused(scope) if scope["type"] in ("http", "websocket") else 0
         if scope["type"] == "http" and scope["path"] == READY:
@@ -395,7 +398,7 @@ class ApiPaths:
         headers += [(b"content-length", str(len(body)).encode()), (b"authorization", b"Bearer " + self.key.encode())]
         scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http"}
         scope |= {"path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": headers}
-        scope |= {"client": ("127.0.0.1", 0), "server": ("127.0.0.1", 0)}
+        scope |= {"client": ("127.0.0.1", 0), "server": ("127.0.0.1", 0), "app": self.outer, "state": {}}
         ended = asyncio.Event()
 
         async def send(event: Mapping[str, Any]) -> None:
