@@ -105,7 +105,8 @@ SEVERAL_LINES = frozenset(("vllm_report_prompt", "llm_bundle_allowed_signers", "
 # What no line of a file for another program, no argument and no name may hold: control characters, and the line ends of Unicode.
 _CONTROL = re.compile("[\x00-\x1f\x7f\x80-\x9f\u2028\u2029]")
 
-_HOST = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})"
+# An IPv4 address, or a name, whose last part is no number (RFC 1123, 2.1).
+_HOST = r"(?:\d{1,3}(?:\.\d{1,3}){3}|(?!(?:.*\.)?\d+$)[A-Za-z0-9][A-Za-z0-9._-]{0,252})"
 _ADDRESS = rf"\*|{_HOST}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*"
 # As an argument of apt, dnf and docker: no option, and one word.
 _PACKAGE = r"[A-Za-z0-9@][A-Za-z0-9.+:_~=*@/-]*"
