@@ -18,6 +18,7 @@ import testinfra
 import yaml
 
 from lab.config import STATE, load
+from tests.support.models import safetensors
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 LAB = CHECKOUT / "inventories/lab"
@@ -27,23 +28,28 @@ ADDRESSES = {name: node.data for name, node in CONFIG.nodes.items()}
 # Where a role could leave something.
 PLACES = "/etc /opt /usr /var/lib /root/.docker /srv"
 
+# A bundle as far as preflight looks at it: a whole model, and an archive of images that nobody opens.
+CONTENT = {
+    "models/m/config.json": json.dumps({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2"}).encode(),
+    "models/m/tokenizer.json": b'{"model": {}}',
+    "models/m/w.safetensors": safetensors(5_000_000),
+    "images/images.tar": bytes(1_000_000),
+}
+OF_MODEL = {"kind": "model", "model": "lab/tiny-qwen2"}
+OF_IMAGE = {
+    "kind": "image",
+    "images": [{"reference": "llm-lab/vllm-openai:v0.32.0-cpu", "id": "sha256:0", "vllm_version": "0.32.0"}],
+}
 MANIFEST: dict[str, Any] = {
     "schema": 1,
     "files": [
         {
-            "path": "models/m/w.safetensors",
-            "kind": "model",
-            "size": 5_000_000,
-            "sha256": hashlib.sha256(bytes(5_000_000)).hexdigest(),
-            "model": "lab/tiny-qwen2",
-        },
-        {
-            "path": "images/images.tar",
-            "kind": "image",
-            "size": 1_000_000,
-            "sha256": hashlib.sha256(bytes(1_000_000)).hexdigest(),
-            "images": [{"reference": "llm-lab/vllm-openai:v0.32.0-cpu", "id": "sha256:0", "vllm_version": "0.32.0"}],
-        },
+            "path": path,
+            "size": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+            **(OF_MODEL if path.startswith("models/") else OF_IMAGE),
+        }
+        for path, content in CONTENT.items()
     ],
 }
 
@@ -89,12 +95,11 @@ def hosts() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle as far as preflight looks at it."""
     folder = tmp_path_factory.mktemp("bundle")
-    for record in MANIFEST["files"]:
-        path = folder / record["path"]
-        path.parent.mkdir(parents=True)
-        path.write_bytes(bytes(record["size"]))
+    for name, content in CONTENT.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
     (folder / "manifest.yml").write_text(json.dumps(MANIFEST))
     return folder
 
@@ -173,14 +178,15 @@ def test_a_damaged_bundle_is_refused_by_name(bundle: Path) -> None:
 
     def write(byte: bytes) -> None:
         with weights.open("r+b") as stream:
+            stream.seek(-1, os.SEEK_END)
             stream.write(byte)
         os.utime(weights, ns=(status.st_atime_ns, status.st_mtime_ns))
 
-    write(b"x")
+    write(bytes([CONTENT["models/m/w.safetensors"][-1] ^ 1]))
     try:
         run = preflight("-e", f"llm_bundle_dir={bundle}", "--limit", "node3")
     finally:
-        write(bytes(1))
+        write(CONTENT["models/m/w.safetensors"][-1:])
     assert run.status != 0, run.output
     run.says("corrupt: its SHA-256 is not that of the manifest", "models/m/w.safetensors", "No host has been touched")
     assert "images/images.tar" not in run.output
