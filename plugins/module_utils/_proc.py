@@ -18,7 +18,11 @@ from typing import Iterable, NamedTuple
 _LISTEN = "0A"  # TCP_LISTEN in the fourth column of /proc/net/tcp
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 _SERVER_UNIT = re.compile(r"/system\.slice/(llm-(?:vllm|ray)[\w-]*)\.service(?:/|$)", re.M)
-_OWN_UNIT = re.compile(r"/system\.slice/(llm-[\w@-]+)\.service(?:/|$)", re.M)
+# Those of them and of other services that listen. Somebody else may call a unit llm-server: a beginning of a name makes nothing ours.
+_OWN_UNIT = re.compile(
+    r"/system\.slice/(llm-(?:(?:vllm|ray)[\w-]*|gateway(?:-usage|-address)?|alert-relay|journal-gate))\.service(?:/|$)",
+    re.M,
+)
 _MOMENT_SECONDS = 0.5
 
 

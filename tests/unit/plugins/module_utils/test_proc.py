@@ -47,3 +47,16 @@ def test_processes_of_the_server_without_a_container_are_ours(tmp_path: Path, gr
     (tmp_path / "7").mkdir()
     (tmp_path / "7/cgroup").write_text(group)
     assert proc.server_unit(str(tmp_path), 7) == name
+
+
+@pytest.mark.parametrize(
+    ("unit", "name"),
+    [
+        *((each, each) for each in ("llm-vllm", "llm-ray-two", "llm-gateway", "llm-gateway-usage", "llm-alert-relay")),
+        *((each, "") for each in ("llm-server", "llm-test-web", "llm", "my-llm-gateway", "llm-gateway-of-mine")),
+    ],
+)
+def test_a_unit_is_ours_by_its_whole_name(tmp_path: Path, unit: str, name: str) -> None:
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/cgroup").write_text(f"0::/docker/abc/system.slice/{unit}.service\n")
+    assert proc.own_unit(str(tmp_path), 7) == name
