@@ -204,7 +204,9 @@ def whole_stream() -> bool:
 
 
 @pytest.mark.parametrize(
-    "change", [{"max_num_seqs": 16}, {"max_num_seqs": 8, "max_num_batched_tokens": 1024}], ids=["one", "several"]
+    "change",
+    [{"vllm_max_num_seqs": 16}, {"vllm_max_num_seqs": 8, "vllm_max_num_batched_tokens": 1024}],
+    ids=["one", "several"],
 )
 def test_a_planned_change_of_both_replicas_loses_no_request(change: dict[str, int]) -> None:
     def started() -> list[str]:
@@ -221,7 +223,7 @@ def test_a_planned_change_of_both_replicas_loses_no_request(change: dict[str, in
         thread.start()
     try:
         # The model other has one replica, and is left as it is.
-        options = ["--limit", "first,second", "--extra-vars", json.dumps({"vllm_options": change})]
+        options = ["--limit", "first,second", "--extra-vars", json.dumps(change)]
         play("serve", *options, llm_gateway="node1", llm_web_ui="node1")
     finally:
         done.set()
