@@ -51,7 +51,7 @@ KINDS = {
 }
 # How code reads a variable of the environment.
 READS = r"(?:environ(?:\.get\(|\.pop\(|\[)|getenv\()\s*['\"](VLLM_\w+)"
-# Types of the annotation of an option; what is none of them is JSON.
+# The type of an option by the first word of its annotation. An option with any other annotation takes JSON.
 TYPES = {
     "bool": "bool",
     "int": "int",

@@ -11,7 +11,7 @@ short_description: Name the failures in a log of an engine, Ray or NCCL
 version_added: 0.1.0
 description:
   - Looks for failures that are known, and says for each the cause, the line that shows it and what to change.
-  - An error that no entry knows is quoted, with C(code) C(unknown), or told by what it is about.
+  - An error that no entry of the catalogue recognises has the C(code) C(unknown) and is quoted, or the code of its subject.
 positional: lang, format
 options:
   _input:

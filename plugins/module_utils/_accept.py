@@ -222,9 +222,7 @@ def examine(
     facts["load"] = under_load(samples)
     facts["after"] = readings(ask("-q", "-x"))
     facts["nvlink_after"] = nvlink_errors(ask("nvlink", "-e"))
-    facts["xids"] = _xids(
-        programs.answer("journalctl", "-k", "-b", "-q", "-o", "short-unix", "--grep", "NVRM: Xid"), began
-    )
+    facts["xids"] = _xids(programs.answer("journalctl", *xid.JOURNAL, "--grep", xid.LOGGED), began)
     return facts
 
 
@@ -242,13 +240,11 @@ def _diagnose(programs: Programs, level: int) -> tuple[list[dict[str, Any]] | No
 def _xids(text: str, began: float) -> list[dict[str, Any]]:
     """The errors that the driver has logged since the boot, each kind of a card once: ``{bus_id, xid, action, during}``."""
     found: dict[tuple[str, int], dict[str, Any]] = {}
-    for line in text.splitlines():
-        read, at = xid.read(line), re.match(r"\d+\.\d+", line)
-        if read:
-            during = bool(at and float(at.group()) >= began)
-            entry = found.setdefault(
-                (read.bus_id, read.number),
-                {"bus_id": read.bus_id, "xid": read.number, "action": read.action, "during": during},
-            )
-            entry["during"] |= during
+    for at, read in xid.logged(text):
+        during = at is not None and at >= began
+        entry = found.setdefault(
+            (read.bus_id, read.number),
+            {"bus_id": read.bus_id, "xid": read.number, "action": read.action, "during": during},
+        )
+        entry["during"] |= during
     return list(found.values())

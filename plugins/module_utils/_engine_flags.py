@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Docker Engine is told on its command line, by the directives of daemon.json: it does not start where both say the same one."""
+"""The options on Docker Engine's command line, named as daemon.json names them. An option that stands in both keeps the engine from starting."""
 
 from __future__ import annotations
 

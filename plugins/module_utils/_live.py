@@ -24,6 +24,7 @@ import urllib.parse
 import urllib.request
 from typing import Any, Callable, Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils import _xid as xid
 from ansible_collections.baremetal.llm.plugins.module_utils._discover import versions
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import mounts
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import (
@@ -61,8 +62,6 @@ METRICS = {
 _METRIC = re.compile(
     r"^vllm:({0})(?:\{{[^}}]*\}})? ([0-9.]+(?:e[+-]?[0-9]+)?)$".format("|".join(sorted(METRICS))), re.MULTILINE
 )
-# As the driver logs it, and journalctl shows it (https://docs.nvidia.com/deploy/xid-errors/).
-_XID = re.compile(r"^(\d+\.\d+) .*NVRM: Xid \(PCI:([0-9a-fA-F:.]+)[^)]*\): (\d+)", re.MULTILINE)
 _PENDING = re.compile(r"^\s*(.+?): (\d+)\+? pending placement groups?", re.MULTILINE)
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 # Answers that are larger are none of an engine.
@@ -234,12 +233,13 @@ def xids(programs: Programs) -> list[dict[str, Any]] | None:
     journal = programs.path("journalctl")
     if not journal:
         return None
-    words = [journal, "-k", "-b", "-q", "-o", "short-unix", "--no-pager"]
-    status, out, _err = programs.run([*words, "--grep", "NVRM: Xid"])
+    words = [journal, *xid.JOURNAL]
+    status, out, _err = programs.run([*words, "--grep", xid.LOGGED])
     # It fails without a word where no line fits, and where there is none at all.
     if status != 0 and not programs.run([*words, "--lines", "1"])[1].strip():
         return None
-    return [{"time": float(at), "bus_id": bus, "xid": int(code)} for at, bus, code in _XID.findall(out)[-MOST_XIDS:]]
+    found = [(at, each) for at, each in xid.logged(out) if at is not None]
+    return [{"time": at, "bus_id": each.bus_id, "xid": each.number} for at, each in found[-MOST_XIDS:]]
 
 
 def card_firmware(name: str) -> str | None:

@@ -98,13 +98,16 @@ def lasting(proc: str, inodes: Iterable[str]) -> set[str]:
 
 def server_unit(proc: str, pid: int) -> str:
     """The unit of ours that a process belongs to, as that of a container is called; nothing for any other."""
-    found = _SERVER_UNIT.search(read(proc, str(pid), "cgroup"))
-    return found.group(1) if found else ""
+    return _unit(_SERVER_UNIT, proc, pid)
 
 
 def own_unit(proc: str, pid: int) -> str:
     """The unit of this collection that a process belongs to, of whatever service; nothing for any other."""
-    found = _OWN_UNIT.search(read(proc, str(pid), "cgroup"))
+    return _unit(_OWN_UNIT, proc, pid)
+
+
+def _unit(names: re.Pattern[str], proc: str, pid: int) -> str:
+    found = names.search(read(proc, str(pid), "cgroup"))
     return found.group(1) if found else ""
 
 

@@ -8,7 +8,7 @@ It imports nothing of the collection, so that programs of the hosts can have a c
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Iterator, NamedTuple
 
 # What an Xid asks for, from the least to the most.
 WATCH, RESTART, RESET, REBOOT, REPLACE = "watch", "restart", "reset", "reboot", "replace"
@@ -26,6 +26,10 @@ ACTIONS = {
 _ACTION_OF = {xid: action for action, xids in ACTIONS.items() for xid in xids}
 # As the driver logs it: NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.
 LINE = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)[^)]*\): (\d+)")
+# What journalctl is asked for these lines since the boot, each with its time in front.
+JOURNAL = ("-k", "-b", "-q", "-o", "short-unix", "--no-pager")
+LOGGED = "NVRM: Xid"
+_TIME = re.compile(r"\d+\.\d+")
 # 154 says itself what is to be done.
 _SAID = re.compile(
     r"recovery action changed from .* to .*\((None|GPU Reset Required|Node Reboot Required|Drain P2P|Drain and Reset)\)",
@@ -57,3 +61,11 @@ def read(line: str) -> Xid | None:
         return None
     number = int(found.group(2)) if len(found.group(2)) < 6 else 0
     return Xid(found.group(1).lower(), number, action_of(number, line))
+
+
+def logged(text: str) -> Iterator[tuple[float | None, Xid]]:
+    """Each Xid of what journalctl prints, with its time in seconds since 1970; None where the line has none."""
+    for line in text.splitlines():
+        found, at = read(line), _TIME.match(line)
+        if found:
+            yield float(at.group()) if at else None, found
