@@ -324,7 +324,7 @@ triton_gpu_too_old              kernel   root         any              triton:li
 flash_attention_version         kernel   root         any              vllm/vllm_flash_attn/flash_attn_interface.py
     Unsupported FA version: (?P<found>\w+)
     is only supported on devices with compute capability >=
-    Cannot use FA version (?P<found>\d)
+    Cannot use FA version (?P<found>\d) is not supported due to
 flash_attention_ampere          kernel   root         any              vllm#8189
     FlashAttention only supports? Ampere GPUs or newer
     FlashAttention only supported on CUDA devices with compute capability
