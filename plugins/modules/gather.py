@@ -21,6 +21,10 @@ options:
   state_file:
     description: A file on the host with JSON, in which earlier runs noted what they decided about the network.
     type: path
+  may_be_silent:
+    description: Whether a host that does not answer is no failure; C(said) is why, then, and M(baremetal.llm.deployment_members) judges it.
+    type: bool
+    default: false
   records_dir:
     description: Where roles keep records of what they left on the host. Left out, none is looked at.
     type: path
@@ -690,6 +694,7 @@ def main() -> None:
             "gpu_sysfs_root": {"type": "path"},
             "sysfs_root": {"type": "path", "default": "/sys"},
             "state_file": {"type": "path"},
+            "may_be_silent": {"type": "bool", "default": False},
             "records_dir": {"type": "path"},
             "lock_file": {"type": "path"},
             "bundle": {"type": "path"},

@@ -22,9 +22,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices i
     with_own_gpus,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
+    CONTEXT,
     gpus_of,
     gpus_of_machine,
     image_to_run,
+    is_reduced,
     plan_inputs,
     ray_without_token,
 )
@@ -49,6 +51,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostSection
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving, answers_with
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
@@ -160,6 +163,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
             question.turns,
             question.language,
             _beside(question, asked["hosts"]),
+            asked.get(ABSENT) or {},
         )
         if network.connectivity:
             decided["networks"][name] = network.connectivity
@@ -268,7 +272,20 @@ def _plan(
     request = {**inputs["request"], **serving.settings(f"{folder}/{FOLDER}")}
     if question.observations:
         request["observations"] = list(question.observations)
-    plan = {**plan_deployment(config, inputs["nodes"], request, question.language), "model": config}
+    plan = plan_deployment(config, inputs["nodes"], request, question.language)
+    if not plan["ok"] and is_reduced(asked) and CONTEXT in request:
+        # Fewer hosts hold less: rather a shorter context than no answers.
+        shorter = plan_deployment(
+            config,
+            inputs["nodes"],
+            {name: said for name, said in request.items() if name != CONTEXT},
+            question.language,
+        )
+        if shorter["ok"]:
+            lengths = {"asked": request[CONTEXT], "context": shorter["settings"].get(CONTEXT)}
+            said = message("plan_shorter_context", question.language, **lengths)
+            plan = {**shorter, "reasons": [said, *shorter["reasons"]]}
+    plan = {**plan, "model": config}
     if found.origin:
         plan["reasons"] = [*plan["reasons"], found.origin.say(question.language)]
     warnings = list(serving.warnings())

@@ -12,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, FREE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import environment_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import CAPABILITIES, is_made, is_venv
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.version_changes import RAY_IN_IMAGE_LAST
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.environment import PREFIXES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
@@ -34,6 +35,9 @@ SETTINGS = (
     "accept_unknown_release",
     "flavour",
 )
+# How many GPUs a model is spread over is said for all hosts of a deployment: with fewer of them, the planner chooses.
+OF_ALL_HOSTS = ("tensor_parallel_size", "pipeline_parallel_size")
+CONTEXT = "max_model_len"
 # What CUDA takes of a GPU for the process itself, before vLLM looks how much is free: the least of CONTEXT_LEAST_BYTES in planner/predict.py.
 CONTEXT_MIB = 0.09 * 1024
 # https://docs.ray.io/en/latest/ray-security/token-auth.html
@@ -111,7 +115,7 @@ def plan_inputs(
 ) -> dict[str, Any]:
     """What plan_deployment is asked for one deployment.
 
-    deployment: ``{hosts: [...], head: host}``. Returns ``{nodes, request, config}``: nodes and request as plan_deployment takes
+    deployment: ``{hosts: [...], head: host}``, with ``absent`` where hosts do not take part. Returns ``{nodes, request, config}``: nodes and request as plan_deployment takes
     them, config the path of the model's config.json, relative to the bundle or absolute, None if nothing names one.
     """
     head = hostvars[deployment["head"]]
@@ -121,6 +125,8 @@ def plan_inputs(
         name = setting if setting.startswith("vllm_") else "vllm_" + setting
         if head.get(name) is not None:
             request[setting] = head[name]
+    if is_reduced(deployment):
+        request = {name: said for name, said in request.items() if name not in OF_ALL_HOSTS}
     if head.get("vllm_executor", "auto") != "auto":
         request["distributed_executor_backend"] = head["vllm_executor"]
     read = {name: str(value) for name, value in (head.get("vllm_environment") or {}).items() if _is_read(str(name))}
@@ -145,6 +151,11 @@ def plan_inputs(
         "request": request,
         "config": _config_path(records, head),
     }
+
+
+def is_reduced(deployment: Mapping[str, Any]) -> bool:
+    """Whether hosts of a deployment do not take part in it."""
+    return bool((deployment.get(ABSENT) or {}).get("hosts"))
 
 
 def _is_read(name: str) -> bool:

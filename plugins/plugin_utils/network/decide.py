@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import (
@@ -62,6 +63,8 @@ class Network:
     lang: str = "en"
     # By host the hosts of the other deployments on its machine.
     beside: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # What the hosts remember of those that do not take part; nothing where there never were any.
+    absent: Mapping[str, Any] = field(default_factory=dict)
 
     def facts(self, host: str) -> Mapping[str, Any]:
         return self.variables[host].get("ansible_facts") or {}
@@ -166,6 +169,7 @@ class Network:
                 "ufw": commands["ufw"]["add"],
                 "firewalld": commands["firewalld"]["add"],
                 "open_ports": remembered,
+                **({ABSENT: dict(self.absent)} if self.absent else {}),
             },
             "problems": self.problems(host),
         }

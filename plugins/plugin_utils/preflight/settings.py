@@ -9,7 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, own_gpus
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of_machine, image_to_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
+    OF_ALL_HOSTS,
+    gpus_of_machine,
+    image_to_run,
+    is_reduced,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import candidates
@@ -77,11 +82,14 @@ def check_arguments(
     concerned = {name: entry for name, entry in deployments.items() if not set(selected).isdisjoint(entry["hosts"])}
     hosts = [host for entry in concerned.values() for host in entry["hosts"]]
     facts = {host: _gathered(fleet[host]) for host in hosts}
+    reduced = {host for entry in concerned.values() if is_reduced(entry) for host in entry["hosts"]}
     settings: dict[str, dict[str, Any]] = {}
     chosen, _problems = own_gpus(hosts, fleet, names or {}, gpus_of_machine)
     for host in hosts:
         variables = fleet[host]
-        settings[host] = {key: variables.get(name) for key, name in SHARED.items()}
+        settings[host] = {
+            key: variables.get(name) for key, name in SHARED.items() if host not in reduced or key not in OF_ALL_HOSTS
+        }
         sharing = names_on(host, names or {})["sharing"]
         if len(sharing) > 1:
             settings[host]["sharing"] = sharing

@@ -76,9 +76,15 @@ def is_back(name, found):
     return bool(mine) and all(each["status"].split(" ")[0] == "UP" for each in mine)
 
 
-def others(name, found):
-    """The other replicas of its model that get requests."""
-    models = {each["model"] for each in found if each["replica"] == name}
+def bare(address):
+    """An address without the brackets of IPv6."""
+    return address.replace("[", "").replace("]", "")
+
+
+def others(name, found, at=""):
+    """The other replicas of its model that get requests; none where requests for it go to another server than the one at this address."""
+    mine = [each for each in found if each["replica"] == name and bare(at) in ("", bare(each["address"]))]
+    models = {each["model"] for each in mine}
     mates = {each["replica"] for each in found if each["model"] in models} - {name}
     return sorted(mate for mate in mates if is_back(mate, found))
 
@@ -132,7 +138,9 @@ def main():
     commands.add_parser("status", help="print the replicas as JSON")
     commands.add_parser("save", help="keep what is known of them over a reload").add_argument("path")
     commands.add_parser("drained", help="fail unless this replica is drained").add_argument("replica")
-    commands.add_parser("others", help="print as JSON who answers in place of this replica").add_argument("replica")
+    asking = commands.add_parser("others", help="print as JSON who answers in place of this replica")
+    asking.add_argument("replica")
+    asking.add_argument("--at", default="", help="where its server is, as ADDRESS:PORT")
     commands.add_parser("back", help="fail unless this replica gets requests").add_argument("replica")
     commands.add_parser("alive", help="fail unless it answers on this host").add_argument("port", type=int)
     asking = commands.add_parser("ask", help="ask for a token")
@@ -157,7 +165,7 @@ def main():
         return 0
     if options.command == "others":
         try:
-            print(json.dumps(others(options.replica, replicas(command("show stat")))))
+            print(json.dumps(others(options.replica, replicas(command("show stat")), options.at)))
         except OSError:  # no gateway runs here
             print("[]")
         return 0

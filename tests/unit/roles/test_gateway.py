@@ -79,6 +79,15 @@ def test_others_are_those_that_answer_for_the_same_model(name: str, status: str,
     assert program().others("nosuch", found()) == []
 
 
+def test_nobody_is_left_where_requests_go_to_another_server() -> None:
+    mine = next(each["address"] for each in found() if each["replica"] == "first")
+    assert program().others("first", found(), mine) == ["second"]
+    assert program().others("first", found(), "192.0.2.9:8000") == []
+    assert program().others("first", [{**each, "address": "fd00::1:8000"} for each in found()], "[fd00::1]:8000") == [
+        "second"
+    ]
+
+
 @pytest.mark.parametrize(("status", "expected"), [(200, True), (503, False), (None, False)])
 def test_alive_is_what_answers_through_tls(tmp_path: Path, status: int | None, expected: bool) -> None:
     now = datetime.datetime.now(datetime.UTC)
