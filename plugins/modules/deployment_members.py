@@ -27,7 +27,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Preflight | Settle which hosts take part
+- name: Preflight | Decide the members of deployments
   baremetal.llm.deployment_members:
   run_once: true
   register: __preflight_members

@@ -650,7 +650,14 @@ def living(options: dict[str, Any], programs: Programs, docker_root: str) -> dic
     asked = options["live"]
     if not asked:
         return {}
-    return {"llm_live": look({**asked, "places": [docker_root, options["host_dir"], *asked["places"]]}, programs)}
+    # Of a deployment without some of its hosts, another one may be the head.
+    remembered = network_state(options["state_file"] or "").get("absent") or {}
+    head = asked["head"] or bool(isinstance(remembered, dict) and remembered.get("hosts"))
+    return {
+        "llm_live": look(
+            {**asked, "head": head, "places": [docker_root, options["host_dir"], *asked["places"]]}, programs
+        )
+    }
 
 
 def of_environments(options: dict[str, Any], programs: Programs) -> dict[str, Any]:

@@ -115,7 +115,9 @@ def plan_inputs(
 ) -> dict[str, Any]:
     """What plan_deployment is asked for one deployment.
 
-    deployment: ``{hosts: [...], head: host}``, with ``absent`` where hosts do not take part. Returns ``{nodes, request, config}``: nodes and request as plan_deployment takes
+    deployment: ``{hosts: [...], head: host}``, with ``absent`` where hosts do not take part.
+
+    Returns ``{nodes, request, config}``: nodes and request as plan_deployment takes
     them, config the path of the model's config.json, relative to the bundle or absolute, None if nothing names one.
     """
     head = hostvars[deployment["head"]]

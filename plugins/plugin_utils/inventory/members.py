@@ -23,7 +23,10 @@ WHY = (LEFT_OUT, REMOVED)
 
 
 class Absent(TypedDict):
-    """``deployment`` is whose memory it is: a host may have served another one. ``turn`` counts the changes. ``hosts`` are hosts of the inventory by name, ``former`` hosts that have left it unasked."""
+    """``deployment`` is whose memory it is: a host may have served another one. ``turn`` counts the changes.
+
+    ``hosts`` are hosts of the inventory by name, ``former`` hosts that have left it unasked.
+    """
 
     deployment: str
     turn: int
@@ -155,7 +158,11 @@ def _absent(
 def with_memory(inventory: Mapping[str, Any], states: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The inventory as the hosts remember it, for a look that asks for nothing and refuses nothing."""
     members = [host for entry in inventory["deployments"].values() for host in entry["hosts"]]
-    return settle(inventory, states, {}, Request(), [*members, *_former_of(states)], "").inventory
+    if not members:
+        return dict(inventory)
+    whole = {"hosts": members, **inventory}
+    found = settle(whole, states, {}, Request(), [*members, *_former_of(states)], "").inventory
+    return {**found, "silent": [host for host in members if host not in states]}
 
 
 def _former_of(states: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -188,20 +195,34 @@ def requested(asked: Mapping[str, Any], known_names: Mapping[str, Mapping[str, A
     return Request(*(machines(asked.get(key) or ()) for key in (LEFT_OUT, REMOVED, "back", "forgotten")))
 
 
-def absent_lines(inventory: Mapping[str, Any], language: str) -> list[str]:
-    """What every run says of hosts that do not take part, and of those that have left the inventory and may still run something."""
-    silent, lines = inventory.get("silent") or (), []
+def absentees(inventory: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Hosts that do not take part, and those that have left the inventory and may still run something.
+
+    Each with its ``code`` in the catalogue, ``deployment``, ``host``, ``since``, ``address`` and ``answer``, the code of whether it answers.
+    """
+    silent, found = inventory.get("silent") or (), []
     for name, entry in inventory["deployments"].items():
-        absent = entry.get(ABSENT) or {}
-        for host, said in (absent.get("hosts") or {}).items():
-            answer = message("absent_silent" if host in silent else "absent_answers", language)
+        for host, said in ((entry.get(ABSENT) or {}).get("hosts") or {}).items():
             code = "absent_removed" if said.get("why") == REMOVED else "absent_left_out"
-            values = {"deployment": name, "host": host, "since": day(said.get("since", "")), "answer": answer}
-            lines.append(message(code, language, **values))
+            found.append(_absentee(code, name, host, said, "absent_silent" if host in silent else "absent_answers"))
     for host, said in (inventory.get("former") or {}).items():
-        values = {"deployment": said.get("deployment", ""), "host": host, "since": day(said.get("since", ""))}
-        lines.append(message("absent_former", language, address=said.get("address") or host, **values))
-    return lines
+        found.append(_absentee("absent_former", said.get("deployment", ""), host, said, "absent_silent"))
+    return found
+
+
+def _absentee(code: str, deployment: str, host: str, said: Mapping[str, str], answer: str) -> dict[str, str]:
+    since, address = day(said.get("since", "")), said.get("address") or host
+    return {"code": code, "deployment": deployment, "host": host, "since": since, "address": address, "answer": answer}
+
+
+def absent_lines(inventory: Mapping[str, Any], language: str) -> list[str]:
+    """What every run says of them."""
+    return [absent_line(each, language) for each in absentees(inventory)]
+
+
+def absent_line(each: Mapping[str, str], language: str) -> str:
+    values = {name: said for name, said in each.items() if name != "code"}
+    return message(each["code"], language, **{**values, "answer": message(each["answer"], language)})
 
 
 def seen_members(before: Any, inventory: Mapping[str, Any], addresses: Mapping[str, str], now: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import absent_line
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import aligned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import render_page
@@ -52,8 +53,11 @@ def status_document(
     now: float,
     former: Mapping[str, float] | None = None,
     series: Mapping[str, Any] | None = None,
+    absent: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
-    """All of it as plain data. ``now`` is the controller's clock; ``former`` hosts were there in earlier looks, and ``series`` is what Prometheus knows."""
+    """All of it as plain data. ``absent`` are hosts that do not take part (plugin_utils/inventory/members.py).
+
+    ``now`` is the controller's clock; ``former`` hosts were there in earlier looks, and ``series`` is what Prometheus knows."""
     rows = [row_of(looked) for looked in hosts if looked.asked.deployment or looked.asked.services]
     deployments = {}
     for looked in hosts:
@@ -73,6 +77,7 @@ def status_document(
         "time": _time(now),
         "rows": rows,
         "deployments": deployments,
+        "absent": [dict(each) for each in absent],
         "drift": drift(hosts),
         "leftovers": [asdict(each) for each in leftovers(hosts, days)],
         "series": {
@@ -253,6 +258,7 @@ def status_lines(document: Mapping[str, Any], lang: str = "en", page: str = "") 
         right = [place for place, name in enumerate(shown) if name in NUMBERS]
         lines += ["", *aligned([header, *([row[name] for name in shown] for row in rows)], right, ruled=True)]
     said = [f"{row['host']}: {row['said']}" for row in document["rows"] if row["said"] and row["grade"] != GOOD]
+    said += [absent_line(each, lang) for each in document["absent"]]
     lines += ["", *said] if said else []
     return [*lines, *_drift_lines(document["drift"], lang), *_leftover_lines(document["leftovers"], lang)]
 
@@ -316,6 +322,7 @@ def status_page(document: Mapping[str, Any], lang: str = "en") -> str:
         ],
         deployments=[_deployment_view(name, each, document, lang) for name, each in document["deployments"].items()],
         groups=groups,
+        absent=[absent_line(each, lang) for each in document["absent"]],
         leftovers=[leftover_line(each, lang) for each in document["leftovers"]],
         spark_width=SPARK_WIDTH,
         spark_height=SPARK_HEIGHT,
