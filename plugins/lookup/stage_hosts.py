@@ -17,12 +17,12 @@ description:
   - Where replicas of a model take turns, the hosts of the stage C(serve) come in that order (C(llm_rolling) of C(localhost)).
   - A machine that serves several deployments under a name for each is prepared under one of them.
   - For the name of a group its hosts, for V(watcher) the first of those of C(llm_monitoring), and no pattern where there is none. For V(new) the
-    hosts that this run takes into their deployments, each machine under one name.
+    hosts that this run takes into their deployments, each machine under one name. For V(leaving) those that it takes out of them, and that answer.
   - Hosts that do not take part in their deployment (M(baremetal.llm.deployment_members)) are in none of these.
 options:
   _terms:
     description: The stage, such as V(prepare), V(serve), V(gateway), V(gateway_former), V(monitoring), V(web_ui) or V(web_ui_former), V(lock),
-      V(watcher), V(new), or a group.
+      V(watcher), V(new), V(leaving), or a group.
     type: list
     elements: str
     required: true
@@ -58,7 +58,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory 
 
 # What looks for hosts that a service has left, and the service. A web page is on a gateway only.
 WATCHERS, WATCHER = "llm_monitoring", "watcher"
-NEW = "new"
+# Hosts that this run takes into their deployments, and out of them.
+NEW, LEAVING = "new", "leaving"
 GROUPS = (ROOT_GROUP, *SERVICE_GROUPS)
 FORMER = {"gateway_former": "gateway", "web_ui_former": "web_ui"}
 
@@ -110,8 +111,12 @@ class LookupModule(LookupBase):
         def of_group(name: str) -> str:
             if name == NEW:
                 return of_new()
+            if name == LEAVING:
+                return ":".join(inventory.get("leaving") or ())
             there = [host for host in groups.get(WATCHERS if name == WATCHER else name) or () if host not in away]
             return "" if not there else there[0] if name == WATCHER else name
 
-        patterns = [of_group(term) if term in (*GROUPS, WATCHER, NEW) else pattern(term) for term in map(str, terms)]
-        return [each + out for each in patterns if each]
+        patterns = [
+            of_group(term) if term in (*GROUPS, WATCHER, NEW, LEAVING) else pattern(term) for term in map(str, terms)
+        ]
+        return [each if term == LEAVING else each + out for term, each in zip(terms, patterns, strict=True) if each]

@@ -49,7 +49,8 @@ class Settled:
     """The inventory with the hosts that take part, and what is to be refused.
 
     Of the inventory of the inventory check it changes ``deployments`` and ``hosts``; a deployment with a memory has it as ``absent``. ``out`` are
-    all hosts of deployments that do not take part, ``silent`` those that did not answer, and ``former`` those that have left the inventory unasked.
+    all hosts of deployments that do not take part, ``leaving`` those of them that this run takes out and that answer, ``served_by`` by head that leaves
+    now the deployment that it has served, ``silent`` those that did not answer, and ``former`` those that have left the inventory unasked.
     """
 
     inventory: dict[str, Any]
@@ -97,6 +98,8 @@ def settle(
     """
     deployments: dict[str, dict[str, Any]] = {}
     out: list[str] = []
+    served_by: dict[str, str] = {}
+    asked_out = {*request.left_out, *request.removed}
     problems: list[dict[str, str]] = []
     for name, entry in inventory["deployments"].items():
         members = list(entry["hosts"])
@@ -105,14 +108,20 @@ def settle(
             continue
         absent = _absent(name, members, states, request, known, now)
         left = [host for host in members if host not in absent["hosts"]]
+        took_part = [host for host in members if host not in memory(name, states, members)["hosts"]]
+        leaving = [host for host in took_part if host in asked_out and host in states]
+        if _head(entry, took_part) in leaving:
+            served_by[_head(entry, took_part)] = name
         out += [host for host in members if host in absent["hosts"]]
         if not left:
             if any(host in request.left_out for host in members):
                 problems.append(_nobody_left(name, members, language))
             continue
-        head = entry["head"] if entry["head"] in left else left[0]
-        mine = {ABSENT: absent} if absent["turn"] else {}
-        deployments[name] = {**entry, "hosts": left, "head": head, **mine}
+        mine = {**({ABSENT: absent} if absent["turn"] else {}), **({"leaving": leaving} if leaving else {})}
+        deployments[name] = {**entry, "hosts": left, "head": _head(entry, left), **mine}
+    # Hosts of services, or of none of our groups, that are removed.
+    members_of_all = [host for entry in inventory["deployments"].values() for host in entry["hosts"]]
+    out += [host for host in request.removed if host not in members_of_all]
     hosts = [host for host in inventory["hosts"] if host not in out]
     lost = {host: said for host, said in silent.items() if host not in out}
     if lost:
@@ -129,8 +138,15 @@ def settle(
         "out": out,
         "silent": list(silent),
         "former": former,
+        "leaving": [host for host in out if host in asked_out and host not in silent],
+        "served_by": served_by,
     }
     return Settled(settled, problems)
+
+
+def _head(entry: Mapping[str, Any], left: Sequence[str]) -> str:
+    """The head of those that take part: the one of the inventory, else the first; empty where nobody does."""
+    return str(entry["head"]) if entry["head"] in left else (*left, "")[0]
 
 
 def _absent(
@@ -193,6 +209,25 @@ def requested(asked: Mapping[str, Any], known_names: Mapping[str, Mapping[str, A
         )
 
     return Request(*(machines(asked.get(key) or ()) for key in (LEFT_OUT, REMOVED, "back", "forgotten")))
+
+
+def change_lines(
+    plans: Mapping[str, Mapping[str, Any]], inventory: Mapping[str, Any], request: Request, language: str
+) -> list[str]:
+    """What a run is about to do to hosts that leave or come, and to their deployments. ``inventory`` is the settled one, ``plans`` those of the decision."""
+    silent, lines = inventory.get("silent") or (), []
+    for code, hosts in (("member_left_out", request.left_out), ("member_removed", request.removed)):
+        lines += [message(code + ("_silent" if host in silent else ""), language, host=host) for host in hosts]
+    lines += [message("member_back", language, host=host) for host in request.back]
+    concerned = {*request.left_out, *request.removed, *request.back}
+    for name, entry in inventory["deployments"].items():
+        if concerned.isdisjoint([*entry["hosts"], *(entry.get(ABSENT) or {}).get("hosts", ())]) or name not in plans:
+            continue
+        settings = plans[name].get("settings") or {}
+        sizes = {short: settings.get(f"{short}_parallel_size", 1) for short in ("tensor", "pipeline")}
+        values = {"deployment": name, "hosts": names(entry["hosts"], language), **sizes}
+        lines.append(message("member_plan", language, context=settings.get("max_model_len", "-"), **values))
+    return lines
 
 
 def absentees(inventory: Mapping[str, Any]) -> list[dict[str, str]]:
