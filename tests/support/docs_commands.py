@@ -106,7 +106,9 @@ def main() -> int:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="values")
     parser.add_argument("--packages", metavar="FOLDER", help="with packages for the programs in Python")
     parser.add_argument("--blocks", type=int, metavar="N", help="only the first N of them")
-    parser.add_argument("--from", type=int, default=2, metavar="N", dest="first", help="the first of them, and those from the Nth on")
+    parser.add_argument(
+        "--from", type=int, default=2, metavar="N", dest="first", help="the first of them, and those from the Nth on"
+    )
     parser.add_argument("--without", type=int, metavar="N", help="all of them but the Nth")
     parser.add_argument("--show", action="store_true", help="print the script instead of running it")
     arguments = parser.parse_args()

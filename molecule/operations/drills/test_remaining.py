@@ -65,12 +65,16 @@ def client() -> Iterator[None]:
     """Somebody asks the other replica all the time, and never waits for an answer in vain."""
     node = connect("node3")
     program = (CHECKOUT / "molecule/operations/drills/files/answers.py").read_bytes()
-    subprocess.run(["ssh", "-F", str(STATE / "ssh/config"), "node3", "cat > /root/answers.py"], input=program, check=True)
+    subprocess.run(
+        ["ssh", "-F", str(STATE / "ssh/config"), "node3", "cat > /root/answers.py"], input=program, check=True
+    )
     node.check_output("rm -f /root/answers.stop")
     asked = f"http://{DATA['node3']}:8000/v1/completions /opt/llm/secrets/vllm_api_key /root/answers.stop"
     node.check_output(f"nohup python3 /root/answers.py {asked} > /root/answers.out 2>&1 &")
     yield
-    node.check_output("touch /root/answers.stop; for n in $(seq 60); do test -s /root/answers.out && break; sleep 1; done")
+    node.check_output(
+        "touch /root/answers.stop; for n in $(seq 60); do test -s /root/answers.out && break; sleep 1; done"
+    )
     assert json.loads(node.check_output("cat /root/answers.out")) == []
 
 
@@ -111,7 +115,9 @@ def test_one_command_takes_the_host_back() -> None:
     assert "is served without" not in said
     assert token("node1") > 0
     assert sizes("node1")[0] * sizes("node1")[1] == 2
-    ranks = json.loads(connect("node1").check_output(f"docker exec llm-ray python3 /llm/cluster.py {DATA['node1']}:6379"))
+    ranks = json.loads(
+        connect("node1").check_output(f"docker exec llm-ray python3 /llm/cluster.py {DATA['node1']}:6379")
+    )
     assert sorted(ranks["ranks"]) == ["node1", "node2"]
     assert "llm-vllm" not in connect("node2").check_output("docker ps --format '{{.Names}}'")
     # The GPUs of a host that comes back were judged before it served.
@@ -124,7 +130,9 @@ def test_a_worker_is_removed_while_the_other_replica_answers() -> None:
     assert token("node1") > 0
     assert sizes("node1") == (1, 1)
     node = connect("node2")
-    assert [name for name in node.check_output("docker ps --all --format '{{.Names}}' || true").split() if "llm-" in name] == []
+    assert [
+        name for name in node.check_output("docker ps --all --format '{{.Names}}' || true").split() if "llm-" in name
+    ] == []
     # The others do not let it in any more.
     assert f"{DATA['node2']}" not in connect("node1").check_output("nft list table inet baremetal_llm")
     said = play("site")
