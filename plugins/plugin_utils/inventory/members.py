@@ -162,6 +162,10 @@ def _absent(
     for why, asked in ((LEFT_OUT, request.left_out), (REMOVED, request.removed)):
         hosts |= {host: {"since": now, **hosts.get(host, {}), "why": why} for host in members if host in asked}
     former = {host: said for host, said in before["former"].items() if host not in (*known, *request.forgotten)}
+    for host, said in before["hosts"].items():
+        # Nobody has removed what it holds.
+        if said.get("why") != REMOVED and host not in (*known, *request.forgotten):
+            former[host] = {"since": said.get("since", now), "address": ""}
     for host in members:
         for other, addresses in ((states.get(host) or {}).get("members") or {}).items():
             gone = other not in known and other not in request.forgotten and other not in before["hosts"]

@@ -160,9 +160,13 @@ def test_a_host_that_leaves_the_inventory_is_named_until_it_is_removed() -> None
     assert gone.inventory["former"] == {}
     again = settled(answers(*MEMBERS, "gpu04", state={"members": {}, ABSENT: absent}), hosts=[*MEMBERS, "gpu04"])
     assert again.inventory["former"] == {}
-    # One that was removed and leaves the inventory then is no news.
-    removed = settled(answers("gpu01", "gpu02", state=remembered(1, "gpu03")), hosts=["gpu01", "gpu02"])
-    assert removed.inventory["former"] == {}
+    # One that was left out still holds what it held; one that was removed is no news.
+    before = remembered(1, "gpu03")
+    assert list(settled(answers("gpu01", "gpu02", state=before), hosts=["gpu01", "gpu02"]).inventory["former"]) == [
+        "gpu03"
+    ]
+    before[ABSENT]["hosts"]["gpu03"]["why"] = "removed"
+    assert settled(answers("gpu01", "gpu02", state=before), hosts=["gpu01", "gpu02"]).inventory["former"] == {}
 
 
 def test_the_controller_remembers_a_deployment_that_nobody_else_can() -> None:
