@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import (
@@ -33,6 +32,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections imp
     Check,
     Commands,
     NetworkSection,
+    NetworkState,
     Rules,
 )
 
@@ -155,6 +155,15 @@ class Network:
         remembered = state.get("open_ports") or []
         if dynamic and rules["dynamic"]:
             remembered = rules["dynamic"]["open"]
+        kept: NetworkState = {
+            "network": network,
+            "members": rules["known"],
+            "ufw": commands["ufw"]["add"],
+            "firewalld": commands["firewalld"]["add"],
+            "open_ports": remembered,
+        }
+        if self.absent:
+            kept["absent"] = dict(self.absent)
         return {
             "enabled": enabled,
             "backend": backend,
@@ -163,14 +172,7 @@ class Network:
             "ufw": commands["ufw"],
             "firewalld": commands["firewalld"],
             "is_new": bool(network) and network != (state.get("network") or ""),
-            "state": {
-                "network": network,
-                "members": rules["known"],
-                "ufw": commands["ufw"]["add"],
-                "firewalld": commands["firewalld"]["add"],
-                "open_ports": remembered,
-                **({ABSENT: dict(self.absent)} if self.absent else {}),
-            },
+            "state": kept,
             "problems": self.problems(host),
         }
 

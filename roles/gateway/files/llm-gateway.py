@@ -70,21 +70,22 @@ def is_drained(name, found, count=outstanding):
     return bool(mine) and quiet and not any(count(each["address"]) for each in mine)
 
 
-def is_back(name, found):
-    """Whether a replica gets requests again."""
-    mine = [each for each in found if each["replica"] == name]
-    return bool(mine) and all(each["status"].split(" ")[0] == "UP" for each in mine)
-
-
 def bare(address):
     """An address without the brackets of IPv6."""
     return address.replace("[", "").replace("]", "")
 
 
-def others(name, found, at=""):
-    """The other replicas of its model that get requests; none where requests for it go to another server than the one at this address."""
-    mine = [each for each in found if each["replica"] == name and bare(at) in ("", bare(each["address"]))]
-    models = {each["model"] for each in mine}
+def is_back(name, found, at=""):
+    """Whether a replica gets requests again. With ``at``, where its server is, also one whose requests still go elsewhere: nothing is to come back there."""
+    mine = [each for each in found if each["replica"] == name]
+    if at and mine and all(bare(each["address"]) != bare(at) for each in mine):
+        return True
+    return bool(mine) and all(each["status"].split(" ")[0] == "UP" for each in mine)
+
+
+def others(name, found):
+    """The other replicas of its model that get requests."""
+    models = {each["model"] for each in found if each["replica"] == name}
     mates = {each["replica"] for each in found if each["model"] in models} - {name}
     return sorted(mate for mate in mates if is_back(mate, found))
 
@@ -138,10 +139,10 @@ def main():
     commands.add_parser("status", help="print the replicas as JSON")
     commands.add_parser("save", help="keep what is known of them over a reload").add_argument("path")
     commands.add_parser("drained", help="fail unless this replica is drained").add_argument("replica")
-    asking = commands.add_parser("others", help="print as JSON who answers in place of this replica")
+    commands.add_parser("others", help="print as JSON who answers in place of this replica").add_argument("replica")
+    asking = commands.add_parser("back", help="fail unless this replica gets requests")
     asking.add_argument("replica")
     asking.add_argument("--at", default="", help="where its server is, as ADDRESS:PORT")
-    commands.add_parser("back", help="fail unless this replica gets requests").add_argument("replica")
     commands.add_parser("alive", help="fail unless it answers on this host").add_argument("port", type=int)
     asking = commands.add_parser("ask", help="ask for a token")
     asking.add_argument("address", help="on which it listens")
@@ -165,7 +166,7 @@ def main():
         return 0
     if options.command == "others":
         try:
-            print(json.dumps(others(options.replica, replicas(command("show stat")), options.at)))
+            print(json.dumps(others(options.replica, replicas(command("show stat")))))
         except OSError:  # no gateway runs here
             print("[]")
         return 0
@@ -174,7 +175,7 @@ def main():
     if options.command == "drained":
         return 0 if is_drained(options.replica, found) else 1
     if options.command == "back":
-        return 0 if is_back(options.replica, found) else 1
+        return 0 if is_back(options.replica, found, options.at) else 1
     return 0
 
 
