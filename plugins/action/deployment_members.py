@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on, removal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import (
     absent_lines,
@@ -65,6 +66,12 @@ class ActionModule(ActionBase):
             kept = seen_members(before, found, addresses, now)
             kept = {host: said for host, said in kept.items() if host not in request.forgotten}
             write_report(path, json.dumps(kept, indent=1, ensure_ascii=False) + "\n", lang)
+        names = inventory.get("names") or {}
+        found["remains"] = {
+            host: removal(names_on(host, names), str(fleet[host]["llm_host_dir"]))
+            for host in found["leaving"]
+            if host in request.removed
+        }
         lines = absent_lines(found, lang)
         if lines:
             Display().display("\n" + "\n".join(lines) + "\n")
