@@ -47,7 +47,9 @@ def run(reports: Path, asked: dict[str, Any], state: dict[str, Any] | None = Non
     }
     task = Task()
     task.args, task.check_mode = {}, check_mode
-    action = deployment_members.ActionModule(task, SimpleNamespace(_shell=SimpleNamespace(tmpdir="")), None, DataLoader(), None)
+    action = deployment_members.ActionModule(
+        task, SimpleNamespace(_shell=SimpleNamespace(tmpdir="")), None, DataLoader(), None
+    )
     play = {"ansible_play_hosts": ["gpu1", "gpu2"], "ansible_play_hosts_all": ["gpu1", "gpu2"]}
     return action.run(task_vars={"hostvars": HostVars(variables), "groups": {}, **play})
 
