@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on, removal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import (
     absent_lines,
@@ -45,13 +46,13 @@ class ActionModule(ActionBase):
         controller = fleet["localhost"]
         lang, inventory = language(controller["llm_language"]), controller["llm_inventory"]
         states, silent = {}, {}
-        for host in fleet.playing:
+        request = requested(controller.get("llm_members_asked") or {}, inventory.get("names") or {})
+        for host in dict.fromkeys([*fleet.playing, *request.removed]):
             gathered = fleet[host].get(REGISTERED) or {}
             if "said" in gathered:
                 silent[host] = str(gathered["said"])
             else:
                 states[host] = (fleet[host].get("ansible_facts") or {}).get("llm_network_state") or {}
-        request = requested(controller.get("llm_members_asked") or {}, inventory.get("names") or {})
         now = utc(datetime.datetime.now(datetime.UTC))
         known = [host for entry in inventory["deployments"].values() for host in entry["hosts"]]
         settled = settle(inventory, states, silent, request, known, now, lang)
@@ -65,6 +66,13 @@ class ActionModule(ActionBase):
             kept = seen_members(before, found, addresses, now)
             kept = {host: said for host, said in kept.items() if host not in request.forgotten}
             write_report(path, json.dumps(kept, indent=1, ensure_ascii=False) + "\n", lang)
+        names = inventory.get("names") or {}
+        found["names"] = {**{host: names_on(host, names) for host in found["leaving"]}, **names}
+        found["remains"] = {
+            host: removal(names_on(host, names), str(fleet[host]["llm_host_dir"]))
+            for host in found["leaving"]
+            if host in request.removed
+        }
         lines = absent_lines(found, lang)
         if lines:
             Display().display("\n" + "\n".join(lines) + "\n")

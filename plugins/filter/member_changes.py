@@ -24,9 +24,9 @@ options:
     type: dict
     required: true
   language:
-    description: The language, V(en) or V(zh).
+    description: The language, V(en) or V(zh). Empty stands for that of whoever runs Ansible, by E(LC_ALL), E(LC_MESSAGES) and E(LANG).
     type: str
-    default: en
+    default: ""
 author:
   - The baremetal.llm authors (@baremetal-llm)
 """
@@ -44,18 +44,20 @@ _value:
   elements: str
 """
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import change_lines, requested
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language_of
 
 
 def member_changes(
-    decision: Mapping[str, Any], inventory: Mapping[str, Any], asked: Mapping[str, Any], language: str = "en"
+    decision: Mapping[str, Any], inventory: Mapping[str, Any], asked: Mapping[str, Any], language: str = ""
 ) -> list[str]:
     """The filter; see the documentation above."""
     request = requested(asked, inventory.get("names") or {})
-    return change_lines(decision.get("plans") or {}, inventory, request, language)
+    return change_lines(decision.get("plans") or {}, inventory, request, language or language_of(os.environ))
 
 
 class FilterModule:

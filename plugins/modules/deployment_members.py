@@ -38,7 +38,8 @@ inventory:
   description:
     - What M(baremetal.llm.inventory_check) returned under this name, with the hosts and heads that take part. A deployment whose hosts remember others
       has these as C(absent).
-    - C(out) are the hosts of deployments that do not take part, C(silent) those that did not answer.
+    - C(out) are the hosts of deployments that do not take part, C(silent) those that did not answer, C(leaving) those that this run takes out and that
+      answer. Of those that it removes C(remains) has the names and paths that go.
   returned: success
   type: dict
 """

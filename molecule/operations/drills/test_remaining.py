@@ -112,7 +112,7 @@ def test_a_head_whose_power_comes_back_changes_nothing_by_itself() -> None:
 
 
 def test_one_command_takes_the_host_back() -> None:
-    said = page(PAGE, 4, 4, NODE="node1")
+    said = page(PAGE, 5, 5, NODE="node1")
     assert "is served without" not in said
     assert token("node1") > 0
     assert sizes("node1")[0] * sizes("node1")[1] == 2

@@ -10,6 +10,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members im
     ABSENT,
     Request,
     absent_lines,
+    change_lines,
     requested,
     seen_members,
     settle,
@@ -200,3 +201,35 @@ def test_all_names_of_a_machine_are_meant() -> None:
     assert requested({"left_out": ["gpu01_b"], "forgotten": ["gone"]}, names) == Request(
         ["gpu01_a", "gpu01_b"], [], [], ["gone"]
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "states", "leaving", "served_by", "drained"),
+    [
+        # A worker, and a head: their programs are stopped where they answer.
+        (Request(removed=["gpu03"]), answers(*MEMBERS), ["gpu03"], {}, ["gpu03"]),
+        (Request(left_out=["gpu01"]), answers(*MEMBERS), ["gpu01"], {"gpu01": "code"}, ["gpu01"]),
+        (Request(left_out=["gpu01"]), answers("gpu02", "gpu03"), [], {}, []),
+        # In the second run requests end no more, because nothing starts anew.
+        (Request(left_out=["gpu01"]), answers(*MEMBERS, state=remembered(1, "gpu01")), ["gpu01"], {}, []),
+        # A host of a service.
+        (Request(removed=["gate"]), answers(*MEMBERS), ["gate"], {}, []),
+    ],
+)
+def test_hosts_that_leave_are_stopped_where_they_answer(
+    asked: Request, states: Any, leaving: Sequence[str], served_by: Any, drained: Sequence[str]
+) -> None:
+    found = settled(states, [host for host in MEMBERS if host not in states], asked).inventory
+    assert (found["leaving"], found["served_by"]) == (list(leaving), served_by)
+    assert found["deployments"]["code"].get("leaving", []) == list(drained)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_what_a_run_is_about_to_do_is_said(lang: str) -> None:
+    request = Request(left_out=["gpu03"], back=["gpu02"])
+    found = settled(answers("gpu01", "gpu02", state=remembered(1, "gpu02")), ["gpu03"], request).inventory
+    plans = {"code": {"settings": {"tensor_parallel_size": 4, "max_model_len": 8192}}, "chat": {"settings": {}}}
+    out, back, plan = change_lines(plans, found, request, lang)
+    assert "gpu03" in out
+    assert "gpu02" in back
+    assert all(part in plan for part in ("code", "gpu01, gpu02", "4", "1", "8192"))

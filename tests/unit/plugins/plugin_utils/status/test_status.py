@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names
-from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import asked_of, looked_of_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import absentees
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import (
+    asked_of,
+    looked_of_run,
+    remembered,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.drift import drift
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.leftovers import leftovers
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import (
@@ -310,3 +315,30 @@ def test_who_holds_hosts_and_who_changed_the_fleet_last() -> None:
     page = status_page(document, "zh")
     assert "此刻被某次运行占用" in page
     assert "<b>jon" not in page
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_deployment_without_its_head_is_shown_with_another_and_says_who_is_missing(lang: str) -> None:
+    inventory = {"deployments": {"qwen": {"hosts": ["gpu01", "gpu02"], "head": "gpu01"}}, "names": {}}
+    absent = {
+        "deployment": "qwen",
+        "turn": 1,
+        "hosts": {"gpu01": {"since": "2026-11-28T03:12Z", "why": "left_out"}},
+        "former": {},
+    }
+    variables = {"vllm_model": "org/a", "models_dir": "/opt/llm/models"}
+    fleet: dict[str, Any] = {
+        "localhost": {},
+        "gpu01": {**variables, "__preflight_looked": {"said": "no route"}},
+        "gpu02": {
+            **variables,
+            "ansible_facts": {**facts(), "llm_network_state": {"absent": absent}},
+            "__preflight_looked": {"changed": False},
+        },
+    }
+    (head,) = looked_of_run(fleet, {}, inventory)
+    assert (head.asked.host, head.asked.is_head, head.asked.members) == ("gpu02", True, ("gpu02",))
+    document = status_document([head], NOW, absent=absentees(remembered(fleet, inventory)))
+    (line,) = [each for each in status_lines(document, lang) if "llm_node=gpu01" in each]
+    assert "2026-11-28 03:12 UTC" in line
+    assert "llm_node=gpu01" in status_page(document, lang)
