@@ -424,7 +424,7 @@ ansible_facts:
       type: list
       elements: str
       sample: [llm-ray, llm-vllm]
-    llm_engine:
+    llm_container_engine:
       description:
         - The engine's C(containers), each with C(id), C(name), C(image) and C(state), and C(images), each with C(id) and C(tags).
           V(null) where no engine answers.
@@ -623,7 +623,7 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_disks": measure_disks(options["needs"], image_root(host["engine"], docker_root)),
         "llm_firewall": firewalls,
         "llm_network_state": network_state(options["state_file"] or ""),
-        "llm_engine": engine,
+        "llm_container_engine": engine,
         "llm_server_units": server_units(),
         "llm_probe": probe_state(options["probe_state"]),
         **discovered(options, programs),

@@ -210,7 +210,7 @@ def _named(question: DecisionInput, host: str) -> dict[str, Any]:
     host_dir = str(question.variables[host]["llm_host_dir"])
     facts = question.variables[host].get("ansible_facts") or {}
     units = [{"name": name, "ours": True} for name in facts.get("llm_server_units") or ()]
-    containers = [*((facts.get("llm_engine") or {}).get("containers") or []), *units]
+    containers = [*((facts.get("llm_container_engine") or {}).get("containers") or []), *units]
     current = [names_on(each, question.names) for each in mine["sharing"]]
     return {
         "names": {**mine, "folder": host_dir + mine["folder"]},
@@ -246,7 +246,7 @@ def _foreign(question: DecisionInput, hosts: Sequence[str]) -> list[dict[str, st
     """Containers of others under the names of a deployment."""
     found = []
     for host in hosts:
-        engine = (question.variables[host].get("ansible_facts") or {}).get("llm_engine") or {}
+        engine = (question.variables[host].get("ansible_facts") or {}).get("llm_container_engine") or {}
         for name in foreign(engine.get("containers") or [], names_on(host, question.names)):
             where = message("where_host", question.language, host=host)
             found.append(
