@@ -48,7 +48,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/bundle/signature.py", r"^\(ssh-"),
     ("plugins/plugin_utils/deployment/container_user.py", r"^import "),
     ("plugins/plugin_utils/deployment/unit.py", r"^NoNewPrivileges=|^# Made by |^RestrictAddress|^After=|^Wants="),
-    ("plugins/plugin_utils/deployment/collective.py", r"^while IFS="),
+    ("plugins/plugin_utils/engines/vllm/collective.py", r"^while IFS="),
     ("plugins/modules/gather.py", r"^import "),
     ("plugins/plugin_utils/deployment/runtime.py", r"^exec |^systemctl "),
     # Expressions of Prometheus and of its templates, and HTML around texts of the catalogue.

@@ -48,7 +48,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     scripts_folder,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostSection
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving, answers_with
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import FOLDER, Serving, answers_with
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem

@@ -7,8 +7,6 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user, unit
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.benchmark import benchmark_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.collective import collective_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import container_environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import (
@@ -18,7 +16,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.ray import ray_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
     CONTAINER,
     PYTHON,
@@ -28,7 +25,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     runtime_section,
     secrets_section,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server import server_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.benchmark import benchmark_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.collective import collective_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.ray import ray_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.server import server_section
 
 
 def host_sections(member: Member) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CONFIG_FILE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import scripts_folder
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import answers_with
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import answers_with
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import hosts_of, p2p_missing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes

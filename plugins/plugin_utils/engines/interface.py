@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -25,3 +27,7 @@ class Engine:
     shared: tuple[str, ...] = ()
     # Whether one model can lie on several hosts.
     spans_hosts: bool = False
+    # What Prometheus is told of the engine's metrics, by the one name that rules, alerts and consoles use (docs/guides/monitoring.md): ``kind``
+    # is gauge (with ``fold``, sum or max over the engines of a server), counter or histogram, ``names`` are the engine's own, each as ``name``,
+    # with ``gauge`` for one of a counter that is a rate already.
+    metrics: Callable[[], Mapping[str, Mapping[str, Any]]] = dict

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import KEY_NAME, MODEL_NAME, WEB_UI_KEY
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import answers_with
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.paths import paths_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import answers_with
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.answers import answers, model_list
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.paths import paths_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual import (
     ANY,
     virtual_address,

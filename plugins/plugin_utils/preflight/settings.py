@@ -13,13 +13,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import candidates
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.ray import object_store_gib
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
     BASE_PYTHON,
     PYTHON,
     is_made,
     is_venv,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.ray import object_store_gib
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online, manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 

@@ -4,7 +4,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
+
+
+def table(name: str) -> Any:
+    """The content of a data file of this folder."""
+    return yaml.load(Path(__file__).with_name(name).read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+
+
+def metrics() -> Mapping[str, Mapping[str, Any]]:
+    found: Mapping[str, Mapping[str, Any]] = table("metrics.yml")["metrics"]
+    return found
+
 
 ENGINE = Engine(
     name="vllm",
@@ -16,4 +32,5 @@ ENGINE = Engine(
         *("tool_parser_plugin", "reasoning_parser"),
     ),
     spans_hosts=True,
+    metrics=metrics,
 )

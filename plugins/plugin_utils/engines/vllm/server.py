@@ -29,8 +29,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections 
     SmallFile,
     Unit,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FILES, FOLDER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import unit_environment, unit_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import FILES, FOLDER
 
 # What a server offers outside of /v1 that answers with this: its clients need it, as the probe does.
 KIND_PATHS = {"class": ("/classify",), "pooled": ("/pooling",)}

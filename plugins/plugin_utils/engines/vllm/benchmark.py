@@ -13,8 +13,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SECRETS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Benchmark
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import pools
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import run_once, unit_environment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import pools
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
