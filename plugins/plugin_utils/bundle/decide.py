@@ -12,7 +12,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Recor
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_compress import COMPRESSIONS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import check_images
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import Wishes, wanted
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import ray_images
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.inputs import ray_images
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, render
 
 Deployments = Mapping[str, Mapping[str, Any]]

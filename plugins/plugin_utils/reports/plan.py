@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import SETTINGS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.inputs import SETTINGS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields

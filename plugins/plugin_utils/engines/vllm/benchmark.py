@@ -79,7 +79,7 @@ def _run(member: Member) -> list[str]:
 
 def _problem(member: Member, tokens: int) -> str:
     """Why the benchmark cannot run, or nothing."""
-    lang, version = language(member.variables["llm_language"]), member.deployment.vllm_version
+    lang, version = language(member.variables["llm_language"]), member.deployment.version
     where = message("where_group", lang, group=member.deployment.name)
     if release_key(version) < release_key(changes.BENCHMARK_SINCE):
         return error_text("benchmark_release", lang, version, where, since=changes.BENCHMARK_SINCE)

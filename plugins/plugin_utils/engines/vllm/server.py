@@ -15,7 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environme
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CONFIG_FILE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import FILES as FOLDER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
     PYTHON,
     is_venv,
@@ -30,7 +30,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections 
     Unit,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import unit_environment, unit_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import FILES, FOLDER
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.launch import CONFIG_FILE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import FILES
 
 # What a server offers outside of /v1 that answers with this: its clients need it, as the probe does.
 KIND_PATHS = {"class": ("/classify",), "pooled": ("/pooling",)}
@@ -88,8 +89,8 @@ def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, 
         "LLM_MODEL_DIR": model_path(member.variables),
         "LLM_API_KEY_FILE": member.key_file if member.enabled("vllm_api_key_enabled") else "",
         "LLM_SECRETS_DIR": posixpath.dirname(member.key_file),
-        "LLM_STARTS_FILE": f"/run/{member.names['vllm']}/starts",
-        "LLM_INNER_DIR": f"/run/{member.names['vllm']}",
+        "LLM_STARTS_FILE": f"/run/{member.names['server']}/starts",
+        "LLM_INNER_DIR": f"/run/{member.names['server']}",
     }
     more = {
         **started["environment"],
