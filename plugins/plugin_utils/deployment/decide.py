@@ -34,6 +34,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.model_con
     find_config,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import foreign, former, names_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names as names_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import FILES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import (
     candidates,
@@ -46,7 +47,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     scripts_folder,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostSection
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, name_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Served
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
@@ -97,7 +98,8 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
     """``{plans, networks, hosts, problems}``; ``problems`` are those of every plan that cannot start."""
     concerned = [host for name in _of_run(question) for host in question.deployments[name]["hosts"]]
     added, errors = own_gpus(concerned, question.variables, question.names, gpus_of_machine, question.language)
-    question = replace(question, variables=with_own_gpus(question.variables, added))
+    alone = {host: names_of(sharing=[host], engine=name_of(question.variables[host])) for host in concerned}
+    question = replace(question, variables=with_own_gpus(question.variables, added), names={**alone, **question.names})
     decided: dict[str, Any] = {"plans": {}, "networks": {}, "hosts": {}, "problems": errors}
     for name in _of_run(question):
         asked = question.deployments[name]

@@ -99,6 +99,8 @@ class Engine:
     # What is served besides the model: of the deployment's name, its head's variables, the bundle's records, how files of the bundle and of the
     # controller are read, and the language.
     served: Callable[..., Served] = ModelAlone
+    # Settings that a plan chooses, each a variable of its own; its other options are in the setting ``options``.
+    settings: tuple[str, ...] = ()
     # What has to be the same on all hosts of a deployment, by setting, besides the model, the release, the port and the name in the API.
     shared: tuple[str, ...] = ()
     # Whether one model can lie on several hosts.

@@ -12,7 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.benchmark import benchmark_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.collective import collective_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.ray import ray_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.server import server_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.server import vllm_section
 
 
 def sections(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def sections(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "ray": ray,
         "vllm": {
-            **server_section(member, environment),
+            **vllm_section(member, environment),
             "probe": probe_section(member, ray["cluster"]),
             "collective": collective_section(member, environment),
             "benchmark": benchmark_section(member),
