@@ -16,6 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.environ
     own_environment,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.inputs import (
+    SETTINGS,
     plan_inputs,
     plan_problems,
     plan_warnings,
@@ -67,6 +68,7 @@ ENGINE = Engine(
     launch=launch_of,
     sections=sections,
     served=Serving,
+    settings=SETTINGS,
     shared=(
         *("max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "executor", "tokenizer"),
         *("speculative_model", "lora_adapters", "chat_template", "generation_config", "tool_call_parser"),
