@@ -23,7 +23,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory 
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import PORTS, Port, clashes, deployment_ports
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import (
+    Port,
+    clashes,
+    deployment_ports,
+    ports_of,
+)
 
 # What is set up once for a machine, by the beginning of the variables' names.
 _OF_A_MACHINE = (
@@ -199,7 +204,13 @@ def _ports_twice(inventory: Inventory, one: str, other: str) -> list[str]:
 def ports_on(inventory: Inventory, host: str) -> list[Port]:
     """The ports on which a deployment listens on this host, as far as the inventory tells; what may be is counted."""
     members = next((hosts for hosts in inventory.deployments.values() if host in hosts), [host])
-    said = {name: inventory.get(host, name) for port in PORTS for name in (port.variable, port.last_variable) if name}
+    mine = inventory.engine(host).name
+    said = {
+        name: inventory.get(host, name)
+        for port in ports_of(mine)
+        for name in (port.variable, port.last_variable)
+        if name
+    }
     if any(value is not None and not has_type("int", value) for value in said.values()):
         return []
     executor = str(inventory.setting(host, "executor") or "auto").replace("auto", "")
@@ -212,7 +223,7 @@ def ports_on(inventory: Inventory, host: str) -> list[Port]:
         alone and (claim.count == 1 or len(claim.named) == 1)
     ):
         unused.add("collective")
-    ports = deployment_ports(said, "none" if alone and executor != "ray" else executor)
+    ports = deployment_ports({**said, VARIABLE: mine}, "none" if alone and executor != "ray" else executor)
     return [
         port for port in ports if port.name not in unused and (host == inventory.head(members) or not port.head_only)
     ]

@@ -20,6 +20,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.configuration import prometheus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import recording_rules
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import targets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.settings import LIMITS, check_arguments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_html, plan_report
 
 from tests.support.deployments import host
@@ -34,7 +36,6 @@ GROUPS = {
 }
 SMALL: dict[str, Any] = {"small": {"hosts": ["gpu1"], "head": "gpu1"}}
 SAID: dict[str, Any] = {"llm_engine": "echo", "echo_model": "lab/tiny", "echo_version": "b5000"}
-KEPT = ("models_dir", "vllm_executor", "vllm_collective_enabled")
 
 
 @pytest.fixture(autouse=True)
@@ -135,6 +136,37 @@ def test_its_decision_starts_it_and_nothing_of_another_engine() -> None:
     assert server["probe"]["needed"]
 
 
+def test_its_ports_are_those_of_its_api_and_of_monitoring() -> None:
+    said = variables(echo_port=8080, vllm_port=8000)
+    assert {port.name: (port.variable, port.first) for port in deployment_ports(said)} == {"api": ("echo_port", 8080)}
+    firewall = str(decided(echo_port=8080)["hosts"]["gpu1"]["network"]["rules"])
+    assert "8080" in firewall
+    assert "29502" not in firewall, "vLLM's all-reduce"
+    both = {
+        "gpu1": {"llm_offline": False, **SAID, "echo_port": 8080, "ansible_host": "192.0.2.1"},
+        "again": {"llm_offline": False, "vllm_model": "a/b", "vllm_version": "0.8.5", "vllm_port": 8080},
+    }
+    both["again"]["ansible_host"] = "192.0.2.1"
+    groups = {
+        "llm_deployments": {"hosts": ["gpu1", "again"], "children": ["small", "other"]},
+        "small": {"hosts": ["gpu1"], "children": []},
+        "other": {"hosts": ["again"], "children": []},
+    }
+    found = check_inventory(both, groups, {**known_variables(), **known_variables(ROLES)}, bundle_required=False)
+    said_ports = [each["value"] for each in found["problems"] if each["code"] == "ports_of_two_deployments"]
+    assert said_ports == ["echo_port, vllm_port: 8080"]
+    assert found["names"]["gpu1"]["server"] == "llm-echo-small"
+
+
+def test_preflight_is_asked_about_it() -> None:
+    role = {f"preflight_{name}": None for name in LIMITS} | {"preflight_bundle_required": False}
+    more = {"nvidia_driver_method": "present", "nvidia_driver_version": "", "docker_method": "present"}
+    fleet = {"gpu1": variables(echo_port=8080, docker_address_pools=[], **more)}
+    found = check_arguments(SMALL, fleet, ["gpu1"], role, lambda bundle: ())["settings"]["gpu1"]
+    assert found["ports"] == {"llm_engine": "echo", "echo_port": 8080}
+    assert (found["executor"], found["vllm_version"]) == ("uni", "b5000")
+
+
 def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_nothing_to_do() -> None:
     section, options = decided()["hosts"]["gpu1"], {**role_options(), **role_options(ROLES)}
     asked = asked_by_decision(section, variables(), options)
@@ -167,11 +199,11 @@ def test_replicas_of_a_model_have_one_engine() -> None:
 
 
 def test_it_is_watched_under_its_own_job_and_the_common_names() -> None:
-    found = targets(SMALL, {"gpu1": {**SAID, **DEFAULTS, "ansible_host": "192.0.2.1"}})
+    found = targets(SMALL, {"gpu1": {**SAID, **DEFAULTS, "echo_port": 8080, "ansible_host": "192.0.2.1"}})
     assert found["echo"] == [
-        {"targets": ["192.0.2.1:8000"], "labels": {"host": "gpu1", "deployment": "small", "release": "b5000"}}
+        {"targets": ["192.0.2.1:8080"], "labels": {"host": "gpu1", "deployment": "small", "release": "b5000"}}
     ]
-    assert (found["vllm"], found["api"][0]["targets"]) == ([], ["http://192.0.2.1:8000/healthz"])
+    assert (found["vllm"], found["api"][0]["targets"]) == ([], ["http://192.0.2.1:8080/healthz"])
     jobs = {job["job_name"]: job for job in prometheus("/etc/llm", 15, "a:1", "b:2")["scrape_configs"]}
     assert jobs["echo"]["scrape_timeout"] == jobs["vllm"]["scrape_timeout"]
     rules = {rule["record"]: rule["expr"] for rule in recording_rules()}
