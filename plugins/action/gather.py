@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import candidates
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import BASE_PYTHON, RUNTIME, VENV
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import kept, secret_of, standing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover import is_old_python
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_offset
@@ -32,7 +33,12 @@ class ActionModule(ActionBase):
         if self._task.args.get("discover"):
             return {**result, **self.tolerant({**self._task.args, "needs": [], "challenge": None}, task_vars)}
         challenge = secrets.token_hex(16) if self._task.args.get("secrets_dir") else None
-        arguments = {**self._task.args, "needs": self.needs(task_vars), "challenge": challenge}
+        arguments = {
+            **self._task.args,
+            "needs": self.needs(task_vars),
+            "challenge": challenge,
+            "engines": engine_names(),
+        }
         if (arguments.get("live") or {}).get("series") is not None:
             series = {"queries": SERIES, "seconds": SERIES_SECONDS, "step": SERIES_STEP}
             arguments["live"] = {**arguments["live"], "series": series}

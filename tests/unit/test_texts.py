@@ -23,7 +23,7 @@ EXCEPTIONS = (
     # How a filter is called is the business of whoever writes the playbook.
     ("plugins/filter/*.py", r"^\w+ wants |^\w+: the catalogue has no "),
     # What engines and drivers print, and tables of facts.
-    ("plugins/plugin_utils/planner/engine_log.py", r""),
+    ("plugins/plugin_utils/engines/vllm/engine_log.py", r""),
     ("plugins/plugin_utils/planner/data/failures.py", r""),
     ("plugins/plugin_utils/planner/log_text.py", r""),
     ("plugins/plugin_utils/planner/diagnose.py", r"^\\bhf_"),

@@ -12,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import tmp_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Probe
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT
 
 
 def probe_section(member: Member, cluster: Sequence[str]) -> Probe:
@@ -27,6 +28,8 @@ def probe_section(member: Member, cluster: Sequence[str]) -> Probe:
     # Where a machine has several, each deployment has a probe of its own, with names of its own.
     if member.names["suffix"]:
         command += [f"--suffix={member.names['suffix']}", "--state", f"{member.names['state']}/state.json"]
+    if member.deployment.engine.name != DEFAULT:
+        command += [f"--server=llm-{member.deployment.engine.name}"]
     if is_venv(member.variables):
         command += ["--units"]
     # What a member that freezes would never tell: Ray's own processes, or the program that follows the head.

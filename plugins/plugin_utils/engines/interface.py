@@ -132,6 +132,9 @@ class Engine:
     # Whether a release reads only numbers in CUDA_VISIBLE_DEVICES.
     devices_by_index: Callable[[str], bool] = _no
 
+    # Which line of the engine's log begins which part of a start, as planner/data/start_phases.py has it: part and pattern.
+    start_phases: Sequence[tuple[str, str]] = ()
+
     # -- to clients -----------------------------------------------------------------------------------------------------
     # The path that answers once the probe has seen a token, and the one that answers as soon as the server listens.
     ready: str = "/health"

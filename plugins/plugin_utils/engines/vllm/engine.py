@@ -26,6 +26,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.paths i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.sections import sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import Serving, answers_with
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.start_phases import PHASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, within
@@ -86,6 +87,7 @@ ENGINE = Engine(
     unprivileged=_unprivileged,
     module="vllm",
     devices_by_index=_devices_by_index,
+    start_phases=PHASES,
     # The collection's own middleware answers at the first (roles/vllm/files/middleware).
     ready="/ready",
     alive="/health",

@@ -152,7 +152,7 @@ def test_its_ports_are_those_of_its_api_and_of_monitoring() -> None:
         "small": {"hosts": ["gpu1"], "children": []},
         "other": {"hosts": ["again"], "children": []},
     }
-    found = check_inventory(both, groups, {**known_variables(), **known_variables(ROLES)}, bundle_required=False)
+    found = check_inventory(both, groups, {**known_variables(), **known_variables(ROLES)})
     said_ports = [each["value"] for each in found["problems"] if each["code"] == "ports_of_two_deployments"]
     assert said_ports == ["echo_port, vllm_port: 8080"]
     assert found["names"]["gpu1"]["server"] == "llm-echo-small"
