@@ -109,6 +109,8 @@ class Engine:
     reads_config: bool = True
     # Where the bundle's record of an image says which release of the engine is in it; without such a word images are known by their references.
     release_in_image: str = ""
+    # The images to which a bundle adds Ray, of deployments with this engine and the variables of all hosts.
+    images_with_ray: Callable[[Mapping[str, Mapping[str, Any]], Mapping[str, Variables]], Sequence[str]] = _nothing
     # Settings that name a model each, the served one first, and the setting that lists adapters, each with its ``model``.
     models: tuple[str, ...] = ("model",)
     adapters: str = ""
@@ -129,6 +131,8 @@ class Engine:
     unprivileged: Callable[[Variables, Sequence[Any]], bool] = _no
     # The Python module that an image or an environment has to have; none for an engine that is no Python program.
     module: str = ""
+    # GiB of a host's memory that it takes for data that processes share, of the host's variables.
+    shared_memory_gib: Callable[[Variables], float] = lambda variables: 0.0
     # Whether a release reads only numbers in CUDA_VISIBLE_DEVICES.
     devices_by_index: Callable[[str], bool] = _no
 

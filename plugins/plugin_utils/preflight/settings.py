@@ -20,7 +20,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     is_venv,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import VARIABLE, engine_of, setting
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.ray import object_store_gib
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online, manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
@@ -133,7 +132,7 @@ def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
         "vllm_version": setting(variables, "version"),
         "cpu_offload_gib": options.get("cpu_offload_gb") or 0,
         "swap_space_gib": options.get("swap_space") or 0,
-        "object_store_gib": object_store_gib(variables),
+        "object_store_gib": engine_of(variables).shared_memory_gib(variables),
         "driver_method": variables["nvidia_driver_method"],
         "driver_version": variables["nvidia_driver_version"],
         "docker_method": variables["docker_method"],

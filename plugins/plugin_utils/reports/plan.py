@@ -102,7 +102,7 @@ def inventory_text(plan: Mapping[str, Any]) -> str:
     """The settings of a plan as YAML for the group_vars of its deployment: variables of their own, the other options in one of them."""
     settings = {name: value for name, value in (plan.get("settings") or {}).items() if value is not None}
     mine = _engine(plan)
-    own = {} if mine.name == DEFAULT else {VARIABLE: mine.name}
+    own: dict[str, Any] = {} if mine.name == DEFAULT else {VARIABLE: mine.name}
     own |= {f"{mine.name}_model": plan.get("model_name"), f"{mine.name}_version": _release(plan)}
     own |= {f"{mine.name}_{name}": settings.pop(name) for name in mine.settings if name in settings}
     said = {name: value for name, value in own.items() if value is not None}

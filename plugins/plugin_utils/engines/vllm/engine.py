@@ -20,9 +20,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.inputs 
     plan_inputs,
     plan_problems,
     plan_warnings,
+    ray_images,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.launch import launch_of, rank_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.paths import paths_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.ray import object_store_gib
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.sections import sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import Serving, answers_with
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
@@ -62,6 +64,7 @@ ENGINE = Engine(
     example_release="0.8.5.post1",
     image=_image,
     release_in_image="vllm_version",
+    images_with_ray=ray_images,
     inputs=plan_inputs,
     plan=plan_deployment,
     plan_warnings=plan_warnings,
@@ -86,6 +89,7 @@ ENGINE = Engine(
     etc_hosts=rank_names,
     unprivileged=_unprivileged,
     module="vllm",
+    shared_memory_gib=object_store_gib,
     devices_by_index=_devices_by_index,
     start_phases=PHASES,
     # The collection's own middleware answers at the first (roles/vllm/files/middleware).
