@@ -14,6 +14,10 @@ NUMBERS = {name: number for number, (name, _weights, _size) in TYPES.items()}
 Tensors = Sequence[tuple[str, Sequence[int], str]]  # name, shape, type
 
 
+class Signed(list[int]):
+    """Whole numbers that are written as signed ones."""
+
+
 def _text(value: bytes) -> bytes:
     return struct.pack("<Q", len(value)) + value
 
@@ -28,6 +32,8 @@ def value_bytes(value: Any) -> bytes:
         return struct.pack("<If", 6, value)
     if isinstance(value, str):
         return struct.pack("<I", 8) + _text(value.encode())
+    if isinstance(value, Signed):
+        return struct.pack(f"<IIQ{len(value)}i", 9, 5, len(value), *value)
     items = [value_bytes(item) for item in value]
     return (
         struct.pack("<I", 9)
