@@ -34,6 +34,8 @@ class Shape:
     used: int = 0
     expert_inner: int = 0
     context: int = 32768
+    fused: bool = False  # one matrix for queries, keys and values
+    down: str = ""  # the type of every second matrix after the feed-forward, as in Q4_K_M
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -42,11 +44,12 @@ def _attention(shape: Shape, layer: int) -> Rows:
     query, keys = shape.heads * shape.head, shape.kv_heads * shape.head
     rows: Rows = [
         (at + "attn_norm.weight", (shape.hidden,), "F32"),
-        (at + "attn_q.weight", (shape.hidden, query), quant),
-        (at + "attn_k.weight", (shape.hidden, keys), quant),
-        (at + "attn_v.weight", (shape.hidden, keys), quant),
         (at + "attn_output.weight", (query, shape.hidden), quant),
     ]
+    if shape.fused:
+        rows.append((at + "attn_qkv.weight", (shape.hidden, query + 2 * keys), quant))
+    else:
+        rows += [(at + f"attn_{name}.weight", (shape.hidden, size), quant) for name, size in (("q", query), ("k", keys), ("v", keys))]
     if shape.arch in ("qwen2", "gpt-oss"):
         rows += [(at + f"attn_{name}.bias", (size,), "F32") for name, size in (("q", query), ("k", keys), ("v", keys))]
     if shape.arch in ("qwen3", "qwen3moe", "gemma3"):
@@ -100,7 +103,7 @@ def _dense(shape: Shape, layer: int) -> Rows:
         return [(at + "ffn_up.weight", (shape.hidden, 2 * shape.inner), quant), (at + "ffn_down.weight", (shape.inner, shape.hidden), quant)]
     return [
         *((at + f"ffn_{name}.weight", (shape.hidden, shape.inner), quant) for name in ("gate", "up")),
-        (at + "ffn_down.weight", (shape.inner, shape.hidden), quant),
+        (at + "ffn_down.weight", (shape.inner, shape.hidden), (layer % 2 and shape.down) or quant),
     ]
 
 
@@ -117,11 +120,11 @@ def tensors(shape: Shape) -> Rows:
     return rows
 
 
-def values(shape: Shape) -> dict[str, Any]:
-    """Metadata, with a vocabulary of words that mean nothing."""
+def values(shape: Shape, has_words: bool = True) -> dict[str, Any]:
+    """Metadata, with a vocabulary of words that mean nothing, or without one: llama.cpp needs the words, the planner their number."""
     arch = shape.arch
     words = ["<unk>", "<s>", "</s>", *(f"<0x{number:02X}>" for number in range(256))]
-    words += [f"w{number}" for number in range(len(words), shape.vocabulary)]
+    words += [f"w{number}" for number in range(len(words), shape.vocabulary if has_words else 300)]
     found: dict[str, Any] = {
         "general.architecture": arch,
         f"{arch}.block_count": shape.layers,
@@ -167,3 +170,33 @@ LATENT = {
     "deepseek2.leading_dense_block_count": 1,
     "deepseek2.expert_weights_scale": 1.0,
 }
+
+# What is compared with llama.cpp, by name: several architectures, quantisations and sizes.
+MODELS = {
+    "llama": Shape(layers=3),
+    "llama mixed": Shape(layers=6, hidden=2048, heads=32, kv_heads=8, inner=5632, quant="Q4_K", down="Q6_K", embedding="Q4_K"),
+    "llama f16": Shape(layers=2, hidden=512, heads=8, kv_heads=8, inner=1408, quant="F16", output=None, embedding="F16"),
+    "qwen2": Shape(arch="qwen2", layers=3, hidden=896, heads=14, kv_heads=2, inner=4864, output=None, embedding="Q8_0"),
+    "qwen3": Shape(arch="qwen3", layers=4, heads=16, kv_heads=8, head=128, inner=3072, vocabulary=64000, quant="Q4_K"),
+    "qwen3moe": Shape(arch="qwen3moe", layers=3, heads=16, head=128, inner=3072, experts=32, used=8, expert_inner=768, quant="Q4_K"),
+    "gemma2": Shape(arch="gemma2", hidden=1152, heads=8, head=256, inner=6912, output=None, embedding="Q8_0", window=1024),
+    "gemma3": Shape(arch="gemma3", layers=8, hidden=1152, heads=4, kv_heads=1, head=256, inner=6912, output=None, embedding="Q8_0", window=512),
+    "gpt-oss": Shape(arch="gpt-oss", kv_heads=8, inner=1024, experts=8, used=4, expert_inner=1024, quant="MXFP4", window=128),
+    "deepseek2": Shape(
+        arch="deepseek2", layers=3, kv_heads=1, head=576, inner=4096, experts=16, used=6, expert_inner=512, quant="Q8_0", extra=LATENT
+    ),
+    "phi3": Shape(arch="phi3", layers=3, hidden=1536, heads=24, kv_heads=8, inner=4096, vocabulary=32064, quant="Q5_0", fused=True),
+}
+# How it is started, by the planner's names.
+STARTS: tuple[dict[str, Any], ...] = (
+    {"context": 4096},
+    {"context": 32768},
+    {"context": 8192, "key_type": "q8_0", "value_type": "q8_0"},
+    {"context": 8192, "key_type": "q4_0", "value_type": "q4_0"},
+    {"context": 8192, "key_type": "q8_0"},
+    {"context": 8192, "batch": 1024, "requests": 4},
+    {"context": 8192, "batch": 256, "requests": 2, "unified": True},
+    {"context": 6000, "batch": 128, "requests": 3},
+    {"context": 2048, "flash": False},
+    {"context": 4096, "whole_window": True},
+)

@@ -8,7 +8,6 @@ https://github.com/ggml-org/llama.cpp; each figure is compared with what llama.c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._gguf import TYPES
@@ -105,18 +104,6 @@ def whole(model: GgufModel, settings: Settings) -> Memory:
         sum(layer_cache(model, layer, settings, found) for layer in model.layers),
         sum(layer_state(model, layer, settings) for layer in model.layers),
         compute_bytes(model, batch_of(model, settings, found)),
-    )
-
-
-def of_layers(model: GgufModel, settings: Settings, layers: Sequence[int], with_output: bool) -> Memory:
-    """What a GPU with these layers needs; the layer of the answers lies on the last one. The table of words stays on the host."""
-    found = cells(model, settings)
-    chosen = [model.layers[index] for index in layers]
-    return Memory(
-        sum(layer.size for layer in chosen) + (output_size(model) if with_output else 0),
-        sum(layer_cache(model, layer, settings, found) for layer in chosen),
-        sum(layer_state(model, layer, settings) for layer in chosen),
-        compute_bytes(model, batch_of(model, settings, found), layers),
     )
 
 
