@@ -4,8 +4,8 @@
 
 usage: python benchmarks/llama_cpp_memory.py PYTHON [MODEL ...]
 
-PYTHON is that of an environment with xllamacpp, which holds llama.cpp for CPUs. Models of zeros are made (tests/support/gguf_models.py), each is started in each
-of the ways there, and what is logged is written into tests/data/llama_cpp/memory.json. It takes some minutes.
+PYTHON is that of an environment with xllamacpp, which holds llama.cpp for CPUs. Models of zeros are made (tests/support/gguf_models.py), each is started in
+each of the ways there, and what is logged is written into tests/data/llama_cpp/memory.json. It takes some minutes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / ".collections")]
 from tests.support.gguf_models import MODELS, STARTS, write_model  # noqa: E402
 
 TARGET = ROOT / "tests/data/llama_cpp/memory.json"
-NAMES = {"context": "n_ctx", "requests": "n_parallel", "batch": "n_ubatch", "unified": "kv_unified", "whole_window": "swa_full"}
+NAMES = {
+    "context": "n_ctx",
+    "requests": "n_parallel",
+    "batch": "n_ubatch",
+    "unified": "kv_unified",
+    "whole_window": "swa_full",
+}
 # repacked copies of weights are an affair of CPUs, and the warm-up computes something.
 FIXED = {"warmup": False, "fit_params": False, "verbosity": 4, "port": 0, "cache_ram_mib": 0, "no_extra_bufts": True}
 PROGRAM = """
@@ -55,7 +61,9 @@ def options(start: Mapping[str, Any]) -> dict[str, Any]:
 def figures(log: str) -> dict[str, float]:
     """MiB, summed over what is logged apart."""
     words = {"weights": "model buffer size", "cache": "KV buffer size", "compute": "compute buffer size"}
-    return {name: round(sum(map(float, re.findall(word + r" = +([\d.]+) MiB", log))), 2) for name, word in words.items()}
+    return {
+        name: round(sum(map(float, re.findall(word + r" = +([\d.]+) MiB", log))), 2) for name, word in words.items()
+    }
 
 
 def main() -> int:
@@ -72,7 +80,10 @@ def main() -> int:
                 if "whole_window" in start and not shape.window:
                     continue
                 done = subprocess.run(
-                    [python, "-c", PROGRAM, str(path), json.dumps(options(start))], capture_output=True, text=True, timeout=600
+                    [python, "-c", PROGRAM, str(path), json.dumps(options(start))],
+                    capture_output=True,
+                    text=True,
+                    timeout=600,
                 )
                 said = re.search(r"^version (\S+)$", done.stdout, re.MULTILINE)
                 if not said:
@@ -81,7 +92,9 @@ def main() -> int:
                 version = said[1]
                 rows.append({"model": name, "start": start, **figures(done.stdout + done.stderr)})
                 print(rows[-1], flush=True)
-    made = f"benchmarks/llama_cpp_memory.py with xllamacpp {version}, whose llama.cpp ran on a CPU; MiB as its log prints"
+    made = (
+        f"benchmarks/llama_cpp_memory.py with xllamacpp {version}, whose llama.cpp ran on a CPU; MiB as its log prints"
+    )
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n  ".join(json.dumps(row) for row in rows)
     TARGET.write_text(f'{{"made": {json.dumps(made)},\n "rows": [\n  {lines}\n ]}}\n', encoding="utf-8")

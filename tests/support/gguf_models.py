@@ -49,7 +49,10 @@ def _attention(shape: Shape, layer: int) -> Rows:
     if shape.fused:
         rows.append((at + "attn_qkv.weight", (shape.hidden, query + 2 * keys), quant))
     else:
-        rows += [(at + f"attn_{name}.weight", (shape.hidden, size), quant) for name, size in (("q", query), ("k", keys), ("v", keys))]
+        rows += [
+            (at + f"attn_{name}.weight", (shape.hidden, size), quant)
+            for name, size in (("q", query), ("k", keys), ("v", keys))
+        ]
     if shape.arch in ("qwen2", "gpt-oss"):
         rows += [(at + f"attn_{name}.bias", (size,), "F32") for name, size in (("q", query), ("k", keys), ("v", keys))]
     if shape.arch in ("qwen3", "qwen3moe", "gemma3"):
@@ -64,7 +67,10 @@ def _attention(shape: Shape, layer: int) -> Rows:
 def _latent(shape: Shape, layer: int) -> Rows:
     """DeepSeek's attention: keys and values of all heads from one short vector."""
     at, quant, heads = f"blk.{layer}.", shape.quant, shape.heads
-    rank, rope, nope, value = (shape.extra[f"deepseek2.{name}"] for name in ("attention.kv_lora_rank", "rope.dimension_count", "nope", "attention.value_length_mla"))
+    rank, rope, nope, value = (
+        shape.extra[f"deepseek2.{name}"]
+        for name in ("attention.kv_lora_rank", "rope.dimension_count", "nope", "attention.value_length_mla")
+    )
     return [
         (at + "attn_norm.weight", (shape.hidden,), "F32"),
         (at + "attn_kv_a_norm.weight", (rank,), "F32"),
@@ -89,7 +95,10 @@ def _experts(shape: Shape, layer: int) -> Rows:
     ]
     if shape.arch == "gpt-oss":
         rows += [(at + "ffn_gate_inp.bias", (count,), "F32")]
-        rows += [(at + f"ffn_{name}_exps.bias", (size, count), "F32") for name, size in (("gate", inner), ("up", inner), ("down", shape.hidden))]
+        rows += [
+            (at + f"ffn_{name}_exps.bias", (size, count), "F32")
+            for name, size in (("gate", inner), ("up", inner), ("down", shape.hidden))
+        ]
     if shape.arch == "deepseek2":
         shared = inner * shape.extra["deepseek2.expert_shared_count"]
         rows += [(at + f"ffn_{name}_shexp.weight", (shape.hidden, shared), quant) for name in ("gate", "up")]
@@ -100,7 +109,10 @@ def _experts(shape: Shape, layer: int) -> Rows:
 def _dense(shape: Shape, layer: int) -> Rows:
     at, quant = f"blk.{layer}.", shape.quant
     if shape.arch == "phi3":  # gate and up in one
-        return [(at + "ffn_up.weight", (shape.hidden, 2 * shape.inner), quant), (at + "ffn_down.weight", (shape.inner, shape.hidden), quant)]
+        return [
+            (at + "ffn_up.weight", (shape.hidden, 2 * shape.inner), quant),
+            (at + "ffn_down.weight", (shape.inner, shape.hidden), quant),
+        ]
     return [
         *((at + f"ffn_{name}.weight", (shape.hidden, shape.inner), quant) for name in ("gate", "up")),
         (at + "ffn_down.weight", (shape.inner, shape.hidden), (layer % 2 and shape.down) or quant),
@@ -108,7 +120,10 @@ def _dense(shape: Shape, layer: int) -> Rows:
 
 
 def tensors(shape: Shape) -> Rows:
-    rows: Rows = [("token_embd.weight", (shape.hidden, shape.vocabulary), shape.embedding), ("output_norm.weight", (shape.hidden,), "F32")]
+    rows: Rows = [
+        ("token_embd.weight", (shape.hidden, shape.vocabulary), shape.embedding),
+        ("output_norm.weight", (shape.hidden,), "F32"),
+    ]
     if shape.output:
         rows.append(("output.weight", (shape.hidden, shape.vocabulary), shape.output))
     dense = shape.extra.get("deepseek2.leading_dense_block_count", 0)
@@ -147,7 +162,11 @@ def values(shape: Shape, has_words: bool = True) -> dict[str, Any]:
     if shape.arch not in ("deepseek2",):
         found[f"{arch}.rope.dimension_count"] = shape.head
     if shape.experts:
-        found |= {f"{arch}.expert_count": shape.experts, f"{arch}.expert_used_count": shape.used, f"{arch}.expert_feed_forward_length": shape.expert_inner}
+        found |= {
+            f"{arch}.expert_count": shape.experts,
+            f"{arch}.expert_used_count": shape.used,
+            f"{arch}.expert_feed_forward_length": shape.expert_inner,
+        }
     if shape.window:
         found[f"{arch}.attention.sliding_window"] = shape.window
     return {**found, **{key: value for key, value in shape.extra.items() if not key.endswith(".nope")}}
@@ -174,18 +193,50 @@ LATENT = {
 # What is compared with llama.cpp, by name: several architectures, quantisations and sizes.
 MODELS = {
     "llama": Shape(layers=3),
-    "llama mixed": Shape(layers=6, hidden=2048, heads=32, kv_heads=8, inner=5632, quant="Q4_K", down="Q6_K", embedding="Q4_K"),
-    "llama f16": Shape(layers=2, hidden=512, heads=8, kv_heads=8, inner=1408, quant="F16", output=None, embedding="F16"),
+    "llama mixed": Shape(
+        layers=6, hidden=2048, heads=32, kv_heads=8, inner=5632, quant="Q4_K", down="Q6_K", embedding="Q4_K"
+    ),
+    "llama f16": Shape(
+        layers=2, hidden=512, heads=8, kv_heads=8, inner=1408, quant="F16", output=None, embedding="F16"
+    ),
     "qwen2": Shape(arch="qwen2", layers=3, hidden=896, heads=14, kv_heads=2, inner=4864, output=None, embedding="Q8_0"),
     "qwen3": Shape(arch="qwen3", layers=4, heads=16, kv_heads=8, head=128, inner=3072, vocabulary=64000, quant="Q4_K"),
-    "qwen3moe": Shape(arch="qwen3moe", layers=3, heads=16, head=128, inner=3072, experts=32, used=8, expert_inner=768, quant="Q4_K"),
-    "gemma2": Shape(arch="gemma2", hidden=1152, heads=8, head=256, inner=6912, output=None, embedding="Q8_0", window=1024),
-    "gemma3": Shape(arch="gemma3", layers=8, hidden=1152, heads=4, kv_heads=1, head=256, inner=6912, output=None, embedding="Q8_0", window=512),
-    "gpt-oss": Shape(arch="gpt-oss", kv_heads=8, inner=1024, experts=8, used=4, expert_inner=1024, quant="MXFP4", window=128),
-    "deepseek2": Shape(
-        arch="deepseek2", layers=3, kv_heads=1, head=576, inner=4096, experts=16, used=6, expert_inner=512, quant="Q8_0", extra=LATENT
+    "qwen3moe": Shape(
+        arch="qwen3moe", layers=3, heads=16, head=128, inner=3072, experts=32, used=8, expert_inner=768, quant="Q4_K"
     ),
-    "phi3": Shape(arch="phi3", layers=3, hidden=1536, heads=24, kv_heads=8, inner=4096, vocabulary=32064, quant="Q5_0", fused=True),
+    "gemma2": Shape(
+        arch="gemma2", hidden=1152, heads=8, head=256, inner=6912, output=None, embedding="Q8_0", window=1024
+    ),
+    "gemma3": Shape(
+        arch="gemma3",
+        layers=8,
+        hidden=1152,
+        heads=4,
+        kv_heads=1,
+        head=256,
+        inner=6912,
+        output=None,
+        embedding="Q8_0",
+        window=512,
+    ),
+    "gpt-oss": Shape(
+        arch="gpt-oss", kv_heads=8, inner=1024, experts=8, used=4, expert_inner=1024, quant="MXFP4", window=128
+    ),
+    "deepseek2": Shape(
+        arch="deepseek2",
+        layers=3,
+        kv_heads=1,
+        head=576,
+        inner=4096,
+        experts=16,
+        used=6,
+        expert_inner=512,
+        quant="Q8_0",
+        extra=LATENT,
+    ),
+    "phi3": Shape(
+        arch="phi3", layers=3, hidden=1536, heads=24, kv_heads=8, inner=4096, vocabulary=32064, quant="Q5_0", fused=True
+    ),
 }
 # How it is started, by the planner's names.
 STARTS: tuple[dict[str, Any], ...] = (

@@ -109,7 +109,13 @@ def _place(value: Value, places: _Places) -> None:
     if value.operation in IN_PLACE:
         for source in value.sources:
             # A view is never taken over: ggml knows no place of its own for it.
-            if source.is_output or source.offset is None or source.shape != value.shape or source.children != 1 or source.views:
+            if (
+                source.is_output
+                or source.offset is None
+                or source.shape != value.shape
+                or source.children != 1
+                or source.views
+            ):
                 continue
             value.offset, source.offset = source.offset, None
             return

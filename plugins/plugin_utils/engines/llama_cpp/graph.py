@@ -46,7 +46,10 @@ class _Graph:
         self.inputs: list[Value] = []
         tokens, hidden = batch.tokens, model.hidden
         words = self.input(tokens * _INDEX)
-        self.input(tokens * hidden * _FLOAT)  # for callers who give vectors instead of words
+        for _copy in range(
+            2
+        ):  # vectors instead of words, which some callers give; what the second is for, the log does not say
+            self.input(tokens * hidden * _FLOAT)
         self.positions = self.input(tokens * _INDEX)
         width = _HALF if batch.flash else _FLOAT
         # Without flash attention the values lie across, and each has a place of its own.
@@ -62,7 +65,6 @@ class _Graph:
         self.rotation = self.input(turned * turned * _FLOAT) if batch.is_rotated else None
         self.answered = self.input(batch.outputs * _INDEX)
         self.current = self.put("get_rows", (hidden, tokens), words)
-        self.current.is_output = True
         if model.architecture.startswith("gemma"):
             self.current = self.put("scale", (hidden, tokens), self.current)
 
@@ -120,7 +122,11 @@ class _Graph:
 
     def attention(self, layer: Layer, normed: Value) -> Value:
         model, rows = self.model, self.rows
-        sizes = {"q": layer.heads * model.key_dim, "k": layer.kv_heads * model.key_dim, "v": layer.kv_heads * model.value_dim}
+        sizes = {
+            "q": layer.heads * model.key_dim,
+            "k": layer.kv_heads * model.key_dim,
+            "v": layer.kv_heads * model.value_dim,
+        }
         fused = self.put("mul_mat", (sum(sizes.values()), rows), normed) if layer.has("attn_qkv.weight") else None
 
         def part(name: str) -> Value:
@@ -131,18 +137,19 @@ class _Graph:
                 value = self.put("add", (sizes[name], rows), value)
             return self.view(value)
 
-        def turned(name: str, heads: int) -> Value:
-            value, shape = part(name), (model.key_dim, heads, rows)
+        def turned(name: str, value: Value, heads: int) -> Value:
+            shape = (model.key_dim, heads, rows)
             if layer.has(f"attn_{name}_norm.weight"):
                 value = self.norm(value, shape)
             return self.put("rope", shape, value, self.positions)
 
-        query = turned("q", layer.heads)
+        query, keys, values = (part(name) for name in "qkv")
+        keys = self.rotated(turned("k", keys, layer.kv_heads), sizes["k"])
+        values = self.rotated(values, sizes["v"])
+        query = turned("q", query, layer.heads)
         if model.architecture.startswith("gemma"):
             query = self.put("scale", (model.key_dim, layer.heads, rows), query)
-        query = self.rotated(query, layer.heads * model.key_dim)
-        values = self.rotated(part("v"), sizes["v"])
-        keys = self.rotated(turned("k", layer.kv_heads), sizes["k"])
+        query = self.rotated(query, sizes["q"])
         self.store(keys)
         self.store(values)
         answer = self.rotated(self.look(layer, query, model.value_dim), layer.heads * model.value_dim)

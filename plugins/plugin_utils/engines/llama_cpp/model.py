@@ -47,7 +47,6 @@ class GgufModel(NamedTuple):
     name: str
     architecture: str
     quantization: str  # as llama.cpp names the file's type: Q4_K_M
-    known: bool  # the collection knows how llama.cpp serves this architecture
     layers: tuple[Layer, ...]
     rest: Mapping[str, Tensor]  # weights of no layer
     hidden: int
@@ -107,7 +106,6 @@ def read_model(headers: Sequence[Header], path: str) -> GgufModel:
         name=str(values.get("general.name") or ""),
         architecture=name,
         quantization=_quantization(values, tensors),
-        known=name in ARCHITECTURES and (not window or slides != [None] * count),
         layers=found,
         rest=rest,
         hidden=hidden,

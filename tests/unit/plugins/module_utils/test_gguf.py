@@ -66,7 +66,7 @@ def test_a_header_says_what_is_in_a_file() -> None:
 def test_each_place_to_be_cut_off_is_found() -> None:
     content = whole()
     start = read(content).start
-    for length in range(len(content)):
+    for length in [*range(0, len(content), 7), *range(start - 40, start + 3), len(content) - 1]:
         wanted = (
             "model_no_gguf"
             if length < 4
@@ -144,13 +144,13 @@ def test_hostile_files_are_named_and_cost_nothing() -> None:
 
 
 def test_a_large_vocabulary_is_passed_over_in_bounded_memory() -> None:
-    """A header of 4 MB with 20,000 long words is read a piece at a time, and nothing of the words is kept."""
+    """A header of four megabytes with 20,000 long words is read a piece at a time, and nothing of the words is kept."""
     head, _weights = header_bytes({**VALUES, "tokenizer.ggml.merges": ["0123456789" * 20] * 20_000}, [])
     tracemalloc.start()
     assert read(head).counts["tokenizer.ggml.merges"] == 20_000
     _now, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert most < 4 << 20 < len(head)
+    assert most < 3 << 20 < len(head)
 
 
 @given(st.binary(max_size=400))

@@ -5,23 +5,23 @@
 from __future__ import annotations
 
 # Source: MODEL_ARCH_NAMES of the Python package gguf 0.19.0, which llama.cpp's repository publishes, without those that are no model of texts.
-ARCHITECTURES = frozenset(
-    """
+_ARCHITECTURES = """
     afmoe apertus arcee arctic arwkv7 baichuan bailingmoe bailingmoe2 bert bitnet bloom chameleon chatglm
     codeshell cogvlm cohere2 command-r dbrx deci deepseek deepseek2 deepseek2-ocr dots1 dream ernie4_5
-    ernie4_5-moe eurobert exaone exaone-moe exaone4 falcon falcon-h1 gemma gemma-embedding gemma2 gemma3 gemma3n
-    gemma4 glm-dsa glm4 glm4moe gpt-oss gpt2 gptj gptneox granite granitehybrid granitemoe grok grovemoe
-    hunyuan-dense hunyuan-moe hunyuan_vl internlm2 jais jais2 jamba jina-bert-v2 jina-bert-v3 kimi-linear lfm2
-    lfm2moe llada llada-moe llama llama-embed llama4 maincoder mamba mamba2 mimo2 minicpm minicpm3 minimax-m2
-    mistral3 mistral4 modern-bert mpt nemotron nemotron_h nemotron_h_moe neo-bert nomic-bert nomic-bert-moe olmo
-    olmo2 olmoe openelm orion paddleocr pangu-embedded phi2 phi3 phimoe plamo plamo2 plamo3 plm qwen qwen2
-    qwen2moe qwen2vl qwen3 qwen35 qwen35moe qwen3moe qwen3next qwen3vl qwen3vlmoe refact rnd1 rwkv6 rwkv6qwen2
-    rwkv7 seed_oss smallthinker smollm3 stablelm starcoder starcoder2 step35 t5 t5encoder xverse
-    """.split()
-)
+    ernie4_5-moe eurobert exaone exaone-moe exaone4 falcon falcon-h1 gemma gemma-embedding gemma2 gemma3
+    gemma3n gemma4 glm-dsa glm4 glm4moe gpt-oss gpt2 gptj gptneox granite granitehybrid granitemoe grok
+    grovemoe hunyuan-dense hunyuan-moe hunyuan_vl internlm2 jais jais2 jamba jina-bert-v2 jina-bert-v3
+    kimi-linear lfm2 lfm2moe llada llada-moe llama llama-embed llama4 maincoder mamba mamba2 mimo2 minicpm
+    minicpm3 minimax-m2 mistral3 mistral4 modern-bert mpt nemotron nemotron_h nemotron_h_moe neo-bert
+    nomic-bert nomic-bert-moe olmo olmo2 olmoe openelm orion paddleocr pangu-embedded phi2 phi3 phimoe plamo
+    plamo2 plamo3 plm qwen qwen2 qwen2moe qwen2vl qwen3 qwen35 qwen35moe qwen3moe qwen3next qwen3vl qwen3vlmoe
+    refact rnd1 rwkv6 rwkv6qwen2 rwkv7 seed_oss smallthinker smollm3 stablelm starcoder starcoder2 step35 t5
+    t5encoder xverse
+"""
+ARCHITECTURES = frozenset(_ARCHITECTURES.split())
 
 # Those whose memory was compared with what llama.cpp prints: tests/data/llama_cpp/memory.json.
-MEASURED = frozenset(())
+MEASURED = frozenset(("llama", "qwen2", "qwen3", "qwen3moe", "gemma2", "gemma3", "gpt-oss", "deepseek2", "phi3"))
 
 # Layers that look at a window only, where the file does not say which: all but every n-th. The second number is the window where the file has none.
 # Source: load_hparams of each architecture in src/models of https://github.com/ggml-org/llama.cpp (set_swa_pattern); gemma2, gemma3 and gpt-oss are measured.
