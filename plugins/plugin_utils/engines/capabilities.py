@@ -54,21 +54,45 @@ ENGINES: tuple[Engine, ...] = (
         (7, 5),
         "notes of a fork for Volta (RomanMoz/power-sglang-cuda124, v1.0.2) on the guard of model_runner.py; docs.sglang.io: releases after 0.5.19 need CUDA 13",
     ),
-    Engine("ollama", "Ollama", True, (5, 0), "docs/gpu.mdx of ollama/ollama: 5.0 and newer; 5.0 to 6.2 need driver 570"),
+    Engine(
+        "ollama", "Ollama", True, (5, 0), "docs/gpu.mdx of ollama/ollama: 5.0 and newer; 5.0 to 6.2 need driver 570"
+    ),
 )
 
 _TURBOMIND = "src/turbomind/kernels/gemm/kernel of LMDeploy 0.16.0: sm70_884, sm75_16816, sm80_16816 and sm90, with 4 (U4, MXF4), 8 (E4M3) and 16 bits"
 RUNS: tuple[Runs, ...] = (
-    Runs("llama_cpp", ("gguf",), (5, 0), NEWEST, "ggml/src/ggml-cuda/CMakeLists.txt; docs/docker.md: the image server-cuda is built with CUDA 12"),
+    Runs(
+        "llama_cpp",
+        ("gguf",),
+        (5, 0),
+        NEWEST,
+        "ggml/src/ggml-cuda/CMakeLists.txt; docs/docker.md: the image server-cuda is built with CUDA 12",
+    ),
     Runs("lmdeploy", ("16-bit", "awq", "gptq", "fp8", "mxfp4"), (7, 0), (9, 0), _TURBOMIND),
-    Runs("sglang", ("16-bit", "awq", "gptq"), (8, 0), (10, 0), "NVIDIA's release notes of its SGLang container, 26.05: Ampere and Hopper"),
+    Runs(
+        "sglang",
+        ("16-bit", "awq", "gptq"),
+        (8, 0),
+        (10, 0),
+        "NVIDIA's release notes of its SGLang container, 26.05: Ampere and Hopper",
+    ),
     Runs("ollama", ("gguf",), (5, 0), NEWEST, "docs/gpu.mdx of ollama/ollama"),
 )
 
-# Architectures, by config.json, that TurboMind serves. Source: docs/en/supported_models/supported_models.md of LMDeploy 0.16.0. It has no sliding window.
+# Architectures, by config.json, that TurboMind serves. Source: docs/en/supported_models/supported_models.md of LMDeploy 0.16.0. It has no sliding
+# window, but for the second set.
 TURBOMIND_MODELS = frozenset(
-    ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "MixtralForCausalLM", "GptOssForCausalLM")
+    (
+        "LlamaForCausalLM",
+        "Qwen2ForCausalLM",
+        "Qwen3ForCausalLM",
+        "Qwen3MoeForCausalLM",
+        "MixtralForCausalLM",
+        "GptOssForCausalLM",
+    )
 )
+
+TURBOMIND_WINDOWS = frozenset(("GptOssForCausalLM",))
 
 # How much the answers suffer, by format: how much larger the perplexity is than that of 16-bit weights, in classes: nothing, below 0.3 %, below 3 %, more.
 # GGUF: figures of LLaMA-7B in ggml-org/llama.cpp, pull request 1684 (5.91 with 16 bits; Q8_0 +0.0004, Q6_K +0.0044, Q5_K_M +0.0142, Q4_K_M +0.0535).

@@ -16,6 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities
     LOSS,
     LOSSES,
     TURBOMIND_MODELS,
+    TURBOMIND_WINDOWS,
     Engine,
     runs,
 )
@@ -29,11 +30,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.pl
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.catalogue import config_of, entries
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.fits import WHY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.kv import token_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import chosen, read_task
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, release_key
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import rank_weights
@@ -49,9 +51,14 @@ VERDICTS = (FITS, NARROW, ESTIMATED, NOT_PLANNED, UNKNOWN, TOO_LARGE, NO)
 CONTEXT = 8192
 # GGUF files that people make of nearly every model.
 GGUF = ("Q8_0", "Q4_K_M")
+# Checkpoints that people make of most models, where the catalogue has none: the quantization_config of a usual one.
+MADE: Mapping[str, Mapping[str, Any]] = {
+    "awq": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"},
+    "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True},
+}
 # Beside the weights TurboMind fills this share of what is left with its cache (cache_max_entry_count of lmdeploy/messages.py).
 _TURBOMIND_SHARE = 0.8
-_MOST_REQUESTS = 64
+_MOST_REQUESTS = 256
 _ENDINGS = {"-AWQ": "awq", "-GPTQ-Int4": "gptq", "-FP8": "fp8"}
 
 
@@ -83,6 +90,13 @@ def formats_of(model: str) -> dict[str, Mapping[str, Any]]:
     return found
 
 
+def with_made(formats: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The formats, and those that could be made of 16-bit weights."""
+    plain = formats.get("16-bit")
+    made = {} if plain is None else {form: {**plain, "quantization_config": how} for form, how in MADE.items()}
+    return {**made, **formats}
+
+
 def _own_format(config: Mapping[str, Any]) -> str:
     method = read_model(config).quantization.method
     return "16-bit" if method == "none" else method
@@ -97,16 +111,29 @@ def recommend(formats: Mapping[str, Mapping[str, Any]], hosts: Sequence[Host], c
     with_gpus = [(name, gpus) for name, gpus in hosts if gpus]
     if not with_gpus or not formats:
         return []
-    asked = _Asked(formats, with_gpus, context)
-    found = [_vllm(asked, form) for form in formats]
+    asked = _Asked(with_made(formats), with_gpus, context)
+    found = [_vllm(asked, form) for form in asked.formats]
     for engine in ENGINES:
-        for form in GGUF if engine.name in _FILES else formats:
+        for form in GGUF if engine.name in _FILES else asked.formats:
             found.append(_other(asked, engine, form))
-    return sorted(found, key=_order)
+    marked = [
+        one._replace(why=Text("engine_made"))
+        if one.why is None and one.form in MADE and one.form not in formats
+        else one
+        for one in found
+    ]
+    return sorted(marked, key=_order)
 
 
 def _order(choice: Choice) -> tuple[Any, ...]:
-    return VERDICTS.index(choice.verdict), choice.hosts, LOSSES.index(choice.loss), -choice.requests, choice.title, choice.form
+    return (
+        VERDICTS.index(choice.verdict),
+        choice.hosts,
+        LOSSES.index(choice.loss),
+        -choice.requests,
+        choice.title,
+        choice.form,
+    )
 
 
 class _Asked:
@@ -116,7 +143,8 @@ class _Asked:
         self.gpus = [read_gpus(list(gpus), name) for name, gpus in hosts]
         self.weakest = min((gpu for gpus in self.gpus for gpu in gpus), key=lambda gpu: gpu.capability)
         self.models = {form: read_model(config) for form, config in formats.items()}
-        self.model = next(iter(self.models.values()))
+        # GGUF files are made of 16-bit weights, where there are some.
+        self.model = self.models.get("16-bit") or next(iter(self.models.values()))
         self.context = min(context or CONTEXT, self.model.context)
 
 
@@ -124,14 +152,18 @@ def _other(asked: _Asked, engine: Engine, form: str) -> Choice:
     """An engine beside vLLM."""
     choice = Choice(engine.name, engine.title, form, NO)
     capability = asked.weakest.capability
-    said = {"engine": engine.title, "gpu": asked.weakest.name, "capability": asked.weakest.capability_text}
+    said = {"gpu": asked.weakest.name, "capability": asked.weakest.capability_text}
     if capability < engine.no_code_below:
         return choice._replace(why=Text("engine_no_code", **said, first="{}.{}".format(*engine.no_code_below)))
     if runs(engine.name, "gguf" if engine.name in _FILES else form, capability) is None:
-        return choice._replace(verdict=UNKNOWN, why=Text("engine_unknown", **said, form=form))
+        return choice._replace(verdict=UNKNOWN, why=Text("engine_unknown", **said))
     plan = _PLANS.get(engine.name)
+    if engine.name == "ollama":  # which runs llama.cpp's code, on one host
+        alone = _llama_cpp(asked, choice, (1,))
+        if alone.verdict == TOO_LARGE:
+            return alone
     if plan is None:
-        return choice._replace(verdict=NOT_PLANNED, why=Text("engine_not_planned", engine=engine.title))
+        return choice._replace(verdict=NOT_PLANNED, why=Text("engine_not_planned"))
     return plan(asked, choice)
 
 
@@ -140,39 +172,41 @@ def _vllm(asked: _Asked, form: str) -> Choice:
     for count in sorted({1, len(asked.hosts)}):
         nodes = [{"host": name, "gpus": list(gpus)} for name, gpus in asked.hosts[:count]]
         try:
-            plan = plan_deployment(dict(asked.formats[form]), nodes, {"max_model_len": asked.context})
+            task, _reasons = read_task(dict(asked.formats[form]), nodes, {"max_model_len": asked.context})
         except InputError as error:
             return choice._replace(why=error.why)
-        said = plan["predicted"]
-        if said["ok"]:
-            tokens = int(said["kv_cache_tokens"] or 0)
-            verdict = NARROW if said["verdict"] == NARROWLY else FITS
-            longest = min(asked.model.context, int(said.get("longest_context") or asked.context))
+        best = chosen(task)[0][1][0]
+        said = best.prediction
+        if said.error is None:
             return choice._replace(
-                verdict=verdict, context=longest, requests=max(1, tokens // asked.context), hosts=len({node["host"] for node in plan["nodes"] if node["ranks"]})
+                verdict=NARROW if said.verdict == NARROWLY else FITS,
+                context=max(asked.context, min(asked.model.context, said.tokens or 0)),
+                requests=min(max(1, (said.tokens or 0) // asked.context), said.settings.sequences, _MOST_REQUESTS),
+                hosts=len(best.placement.nodes),
             )
-        error_text = str(said["error"]["message"])
-        is_memory = "memory" in said["error"]["code"] or said["error"]["code"] in _MEMORY
-        choice = choice._replace(verdict=TOO_LARGE if is_memory else NO, why=Text("engine_says", said=error_text))
+        choice = choice._replace(verdict=NO if said.error.code in WHY else TOO_LARGE, why=said.error.message)
     return choice
 
 
-_MEMORY = frozenset(("no_cache_blocks", "max_model_len_exceeds_kv_cache"))
-
-
-def _llama_cpp(asked: _Asked, choice: Choice) -> Choice:
+def _llama_cpp(asked: _Asked, choice: Choice, counts: Sequence[int] = ()) -> Choice:
+    """``counts`` are the numbers of hosts that are tried: one, and all."""
     model = convert(asked.model, choice.form)
     if model is None:
-        return choice._replace(verdict=NOT_PLANNED, why=Text("engine_architecture", architecture=asked.model.architecture))
-    for count in sorted({1, len(asked.hosts)}):
+        return choice._replace(
+            verdict=NOT_PLANNED, why=Text("engine_architecture", architecture=asked.model.architecture)
+        )
+    counts = counts or sorted({1, len(asked.hosts)})
+    for count in counts:
         gpus = [gpu for one in asked.gpus[:count] for gpu in one]
         longest = longest_context(model, gpus, Settings(0), asked.model.context)
         if longest >= asked.context:
-            requests = _most(lambda number, gpus=gpus: place(model, gpus, Settings(asked.context * number, number)).fits)
+            requests = _most(
+                lambda number, gpus=gpus: place(model, gpus, Settings(asked.context * number, number)).fits
+            )
             why = Text("engine_rpc") if count > 1 else None
             return choice._replace(verdict=FITS, context=longest, requests=requests, hosts=count, why=why)
     needed = place(model, [_ENDLESS], Settings(asked.context)).gpus[0].total
-    free = sum(room(gpu) for one in asked.gpus for gpu in one)
+    free = sum(room(gpu) for one in asked.gpus[: max(counts)] for gpu in one)
     return choice._replace(verdict=TOO_LARGE, why=Text("engine_needs", needed=_gib(needed), free=_gib(free)))
 
 
@@ -195,8 +229,8 @@ def _most(fits: Callable[[int], bool]) -> int:
 
 def _turbomind(asked: _Asked, choice: Choice) -> Choice:
     model = asked.models[choice.form]
-    if model.architecture not in TURBOMIND_MODELS or model.slides:
-        return choice._replace(verdict=UNKNOWN, why=Text("engine_architecture", architecture=model.architecture))
+    if model.architecture not in TURBOMIND_MODELS or (model.slides and model.architecture not in TURBOMIND_WINDOWS):
+        return choice._replace(verdict=NOT_PLANNED, why=Text("engine_architecture", architecture=model.architecture))
     gpus = asked.gpus[0]
     ranks = max(size for size in (1, 2, 4, 8) if size <= len(gpus) and model.layers[0].attention.kv_heads % size == 0)
     whole = Shard(1, 1, 0, 0, len(model.layers))
