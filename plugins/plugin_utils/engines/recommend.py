@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities import (
-    ENGINES,
-    LOSS,
     LOSSES,
-    TURBOMIND_MODELS,
-    TURBOMIND_WINDOWS,
     Engine,
+    engines,
+    facts,
+    loss_of,
     runs,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.converted import convert
@@ -74,7 +73,7 @@ class Choice(NamedTuple):
 
     @property
     def loss(self) -> str:
-        return LOSS.get(self.form, LOSSES[-1])
+        return loss_of(self.form)
 
 
 def formats_of(model: str) -> dict[str, Mapping[str, Any]]:
@@ -113,7 +112,7 @@ def recommend(formats: Mapping[str, Mapping[str, Any]], hosts: Sequence[Host], c
         return []
     asked = _Asked(with_made(formats), with_gpus, context)
     found = [_vllm(asked, form) for form in asked.formats]
-    for engine in ENGINES:
+    for engine in engines():
         for form in GGUF if engine.name in _FILES else asked.formats:
             found.append(_other(asked, engine, form))
     marked = [
@@ -155,7 +154,7 @@ def _other(asked: _Asked, engine: Engine, form: str) -> Choice:
     said = {"gpu": asked.weakest.name, "capability": asked.weakest.capability_text}
     if capability < engine.no_code_below:
         return choice._replace(why=Text("engine_no_code", **said, first="{}.{}".format(*engine.no_code_below)))
-    if runs(engine.name, "gguf" if engine.name in _FILES else form, capability) is None:
+    if not runs(engine.name, "gguf" if engine.name in _FILES else form, capability):
         return choice._replace(verdict=UNKNOWN, why=Text("engine_unknown", **said))
     plan = _PLANS.get(engine.name)
     if engine.name == "ollama":  # which runs llama.cpp's code, on one host
@@ -229,7 +228,8 @@ def _most(fits: Callable[[int], bool]) -> int:
 
 def _turbomind(asked: _Asked, choice: Choice) -> Choice:
     model = asked.models[choice.form]
-    if model.architecture not in TURBOMIND_MODELS or (model.slides and model.architecture not in TURBOMIND_WINDOWS):
+    known = facts()["turbomind"]
+    if model.architecture not in known["windows" if model.slides else "models"]:
         return choice._replace(verdict=NOT_PLANNED, why=Text("engine_architecture", architecture=model.architecture))
     gpus = asked.gpus[0]
     ranks = max(size for size in (1, 2, 4, 8) if size <= len(gpus) and model.layers[0].attention.kv_heads % size == 0)

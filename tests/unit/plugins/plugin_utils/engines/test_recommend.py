@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import recommend as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities import (
-    ENGINES,
-    LOSS,
     LOSSES,
-    RUNS,
+    engines,
+    facts,
+    loss_of,
     runs,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import read_fleet
@@ -115,14 +115,18 @@ def test_nothing_is_recommended_without_gpus_or_formats() -> None:
 
 
 def test_every_fact_has_a_source_and_every_engine_a_row() -> None:
-    names = {engine.name for engine in ENGINES}
-    assert {row.engine for row in RUNS} == names
-    assert all(row.source and row.first <= row.last for row in RUNS)
-    assert all(engine.source for engine in ENGINES)
-    assert set(LOSS.values()) <= set(LOSSES)
-    for engine in ENGINES:
-        major, minor = engine.no_code_below
-        assert runs(engine.name, "gguf", (major, minor - 1)) is None
+    names = {engine.name for engine in engines()}
+    assert {row["engine"] for row in facts()["runs"]} == names
+    assert all(
+        row["source"] for row in [*facts()["runs"], *facts()["engines"], facts()["turbomind"], facts()["losses"]]
+    )
+    assert [loss_of(form) for form in ("16-bit", "Q8_0", "awq", "fp8")] == list(LOSSES)
+    for engine in engines():
+        assert not any(runs(engine.name, form, (3, 7)) for form in ("gguf", "16-bit", "awq"))
+    assert runs("lmdeploy", "awq", (7, 0))
+    assert not runs("lmdeploy", "awq", (12, 0))
+    assert runs("llama_cpp", "gguf", (6, 1))
+    assert not runs("sglang", "awq", (7, 5))
 
 
 def test_the_table_is_said_in_both_languages() -> None:
