@@ -21,6 +21,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.converted import convert
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.memory import Settings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.model import GgufModel
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.placement import (
     longest_context,
     place,
@@ -199,9 +200,7 @@ def _llama_cpp(asked: _Asked, choice: Choice, counts: Sequence[int] = ()) -> Cho
         gpus = [gpu for one in asked.gpus[:count] for gpu in one]
         longest = longest_context(model, gpus, Settings(0), asked.model.context)
         if longest >= asked.context:
-            requests = _most(
-                lambda number, gpus=gpus: place(model, gpus, Settings(asked.context * number, number)).fits
-            )
+            requests = _requests(model, gpus, asked.context)
             why = Text("engine_rpc") if count > 1 else None
             return choice._replace(verdict=FITS, context=longest, requests=requests, hosts=count, why=why)
     needed = place(model, [_ENDLESS], Settings(asked.context)).gpus[0].total
@@ -217,13 +216,16 @@ def _gib(size: int) -> str:
     return f"{size / 1024**3:,.1f}"
 
 
-def _most(fits: Callable[[int], bool]) -> int:
-    number = 1
-    while number < _MOST_REQUESTS and fits(number * 2):
-        number *= 2
-    while number < _MOST_REQUESTS and fits(number + 1):
-        number += 1
-    return number
+def _requests(model: GgufModel, gpus: Sequence[Gpu], context: int) -> int:
+    """How many requests of a context fit at once."""
+    low, high = 1, _MOST_REQUESTS
+    while low < high:
+        middle = (low + high + 1) // 2
+        if place(model, gpus, Settings(context * middle, middle)).fits:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _turbomind(asked: _Asked, choice: Choice) -> Choice:

@@ -110,17 +110,19 @@ def _settings(wishes: Mapping[str, Any], model: GgufModel) -> Settings:
         if kind not in CACHE_TYPES:
             raise InputError(f"request.{name}", "input_one_of", allowed=", ".join(CACHE_TYPES), found=kind)
     most = max(model.context, CONTEXT) * 64
-    numbers = {
-        name: fields.whole(wishes, (name,), "request", lowest=1) or default
-        for name, default in (("context", min(CONTEXT, model.context or CONTEXT)), ("requests", 1), ("batch", 512))
-    }
-    if numbers["context"] > most:
-        raise InputError("request.context", "input_absurd", found=numbers["context"])
-    truths = {
-        name: fields.truth(wishes.get(name), f"request.{name}", default)
-        for name, default in (("flash", True), ("unified", False), ("whole_window", False))
-    }
-    kinds = {name: str(wishes.get(name, "f16")) for name in ("key_type", "value_type")}
-    if not truths["flash"] and kinds["value_type"] not in ("f32", "f16", "bf16"):
-        raise InputError("request.value_type", "llama_needs_flash", found=kinds["value_type"])
-    return Settings(**numbers, **kinds, **truths)
+    context = fields.whole(wishes, ("context",), "request") or min(CONTEXT, model.context or CONTEXT)
+    if context > most:
+        raise InputError("request.context", "input_absurd", found=context)
+    settings = Settings(
+        context,
+        fields.whole(wishes, ("requests",), "request") or 1,
+        fields.whole(wishes, ("batch",), "request") or 512,
+        str(wishes.get("key_type", "f16")),
+        str(wishes.get("value_type", "f16")),
+        fields.truth(wishes.get("flash"), "request.flash", True),
+        fields.truth(wishes.get("unified"), "request.unified"),
+        fields.truth(wishes.get("whole_window"), "request.whole_window"),
+    )
+    if not settings.flash and settings.value_type not in ("f32", "f16", "bf16"):
+        raise InputError("request.value_type", "llama_needs_flash", found=settings.value_type)
+    return settings
