@@ -38,7 +38,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import chosen, read_task
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, release_key
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import rank_weights
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import Loading, rank_weights
 
 Host = tuple[str, Sequence[Mapping[str, Any]]]
 # Verdicts, the best first.
@@ -236,7 +236,7 @@ def _turbomind(asked: _Asked, choice: Choice) -> Choice:
     gpus = asked.gpus[0]
     ranks = max(size for size in (1, 2, 4, 8) if size <= len(gpus) and model.layers[0].attention.kv_heads % size == 0)
     whole = Shard(1, 1, 0, 0, len(model.layers))
-    weights = rank_weights(model, whole, "float16", release_key(NEWEST), capability=(9, 0))
+    weights = rank_weights(model, whole, "float16", release_key(NEWEST), Loading(capability=(9, 0)))
     left = min(room(gpu) for gpu in gpus) - weights // ranks
     token = sum(token_bytes(layer.attention, ranks, 2, False) for layer in model.layers)
     tokens = int(left * _TURBOMIND_SHARE) // max(1, token)
