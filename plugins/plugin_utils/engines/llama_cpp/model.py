@@ -92,11 +92,14 @@ def read_model(headers: Sequence[Header], path: str) -> GgufModel:
     kv_heads = read.each("attention.head_count_kv", count, heads)
     dim = hidden // max(1, max(heads, default=1))
     latent = read.whole("attention.kv_lora_rank", 0)
-    window = read.whole("attention.sliding_window", WINDOW_PATTERNS.get(name, (0, 0))[1])
+    window = read.whole("attention.sliding_window", WINDOW_PATTERNS.get(name, (0, 0, False))[1])
     slides = _slides(read, name, count) if window else [False] * count
     recurrent = _recurrent(read)
     interval = read.whole("full_attention_interval", RECURRENT_INTERVAL.get(name, 0))
+    said = read.raw("attention.recurrent_layers")
     is_state = [bool(interval) and (index + 1) % interval != 0 for index in range(count)]
+    if isinstance(said, list) and len(said) == count:
+        is_state = [bool(one) for one in said]
     found = tuple(
         Layer(layers.get(index, {}), heads[index], kv_heads[index], slides[index], is_state[index])
         for index in range(count)
@@ -164,8 +167,11 @@ def _slides(read: _Values, name: str, count: int) -> list[bool]:
     said = read.raw("attention.sliding_window_pattern")
     if isinstance(said, list) and len(said) == count:
         return [bool(one) for one in said]
-    every = said if isinstance(said, int) and not isinstance(said, bool) else WINDOW_PATTERNS.get(name, (1, 0))[0]
-    return [every == 0 or index % every < every - 1 for index in range(count)]
+    every, _window, is_first = WINDOW_PATTERNS.get(name, (1, 0, False))
+    if isinstance(said, int) and not isinstance(said, bool):
+        every = said
+    full = 0 if is_first else every - 1
+    return [every == 0 or index % every != full for index in range(count)]
 
 
 def _recurrent(read: _Values) -> Recurrent | None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.graph import compute_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.memory import (
+    Cells,
     Memory,
     Settings,
     batch_of,
@@ -125,9 +126,27 @@ def _costs(model: GgufModel, gpus: Sequence[Gpu], settings: Settings) -> _Costs:
         width = 2 if settings.flash else 4
         given = settings.batch * ((batch.cells + batch.window_cells) * width + model.hidden * 4)
         compute += (_COPIES - 1) * given
+    compute += _plain_cache(model, settings, found)
     besides = tuple(compute + unpacked(model, gpu, settings) for gpu in gpus)
     words = sum(one.size or 0 for name, one in model.rest.items() if name.startswith("token_embd"))
     return _Costs((*rows, (output_size(model), 0, 0)), besides, words)
+
+
+def _plain_cache(model: GgufModel, settings: Settings, found: Cells) -> int:
+    """Bytes for keys and values of a layer as 16-bit numbers: the kernels of flash attention for long batches read no other type.
+
+    Source: ggml_cuda_flash_attn_ext_get_f16_extra_data (ggml/src/ggml-cuda/fattn-common.cuh). Compared with no log.
+    """
+    if not settings.flash:
+        return 0
+    widths = [
+        (found.window if layer.slides else found.full)
+        * layer.kv_heads
+        * (model.key_dim * (settings.key_type != "f16") + model.value_dim * (settings.value_type != "f16"))
+        for layer in model.layers
+        if not layer.recurrent
+    ]
+    return max(widths, default=0) * found.streams * 2
 
 
 def unpacked(model: GgufModel, gpu: Gpu, settings: Settings) -> int:

@@ -4,34 +4,45 @@
 
 from __future__ import annotations
 
-# Source: MODEL_ARCH_NAMES of the Python package gguf 0.19.0, which llama.cpp's repository publishes, without those that are no model of texts.
+# Source: LLM_ARCH_NAMES of src/llama-arch.cpp of https://github.com/ggml-org/llama.cpp at 0c1e57098, without those that are no model of texts.
 _ARCHITECTURES = """
-    afmoe apertus arcee arctic arwkv7 baichuan bailingmoe bailingmoe2 bert bitnet bloom chameleon chatglm
-    codeshell cogvlm cohere2 command-r dbrx deci deepseek deepseek2 deepseek2-ocr dots1 dream ernie4_5
-    ernie4_5-moe eurobert exaone exaone-moe exaone4 falcon falcon-h1 gemma gemma-embedding gemma2 gemma3
-    gemma3n gemma4 glm-dsa glm4 glm4moe gpt-oss gpt2 gptj gptneox granite granitehybrid granitemoe grok
-    grovemoe hunyuan-dense hunyuan-moe hunyuan_vl internlm2 jais jais2 jamba jina-bert-v2 jina-bert-v3
-    kimi-linear lfm2 lfm2moe llada llada-moe llama llama-embed llama4 maincoder mamba mamba2 mimo2 minicpm
-    minicpm3 minimax-m2 mistral3 mistral4 modern-bert mpt nemotron nemotron_h nemotron_h_moe neo-bert
-    nomic-bert nomic-bert-moe olmo olmo2 olmoe openelm orion paddleocr pangu-embedded phi2 phi3 phimoe plamo
-    plamo2 plamo3 plm qwen qwen2 qwen2moe qwen2vl qwen3 qwen35 qwen35moe qwen3moe qwen3next qwen3vl qwen3vlmoe
-    refact rnd1 rwkv6 rwkv6qwen2 rwkv7 seed_oss smallthinker smollm3 stablelm starcoder starcoder2 step35 t5
-    t5encoder xverse
+afmoe apertus arcee arctic arwkv7 baichuan bailingmoe bailingmoe2 bailingmoe3 bert bitnet bloom chameleon chatglm codeshell cogvlm cohere2
+cohere2moe command-r dbrx deci deepseek deepseek2 deepseek2-ocr deepseek32 deepseek4 dflash dots1 dots3note dream eagle3 ernie4_5 ernie4_5-moe
+eurobert exaone exaone-moe exaone4 falcon falcon-h1 gemma gemma-embedding gemma2 gemma3 gemma3n gemma4 gemma4-assistant glm-dsa glm4 glm4moe
+glm5-next gpt-oss gpt2 gptj gptneox granite granite_swa granitehybrid granitemoe graniteswitch grok grovemoe hrm_text hunyuan-dense hunyuan-moe
+hunyuan_vl hy_v3 hy_v4 internlm2 jais jais2 jamba jina-bert-v2 jina-bert-v3 kimi-k3 kimi-linear laguna lfm2 lfm2moe llada llada-moe llama
+llama-embed llama4 maincoder mamba mamba2 maple mellum mimo2 minicpm minicpm3 minimax-01 minimax-m2 minimax-m3 mistral3 mistral4 modern-bert mpt
+muse-glimmer nanbeige nemotron nemotron_h nemotron_h_moe neo-bert nomic-bert nomic-bert-moe olmo olmo2 olmoe openelm orion paddleocr
+pangu-embedded phi2 phi3 phimoe plamo plamo2 plamo3 plm pockettts qwen qwen2 qwen2moe qwen2vl qwen3 qwen35 qwen35moe qwen3moe qwen3next qwen3tts
+qwen3vl qwen3vlmoe qwen4exp refact rnd1 rwkv6 rwkv6qwen2 rwkv7 seed_oss smallthinker smollm3 spark2_5 stablelm starcoder starcoder2 step35 t5
+t5encoder talkie xverse
 """
 ARCHITECTURES = frozenset(_ARCHITECTURES.split())
 
 # Those whose memory was compared with what llama.cpp prints: tests/data/llama_cpp/memory.json.
 MEASURED = frozenset(("llama", "qwen2", "qwen3", "qwen3moe", "gemma2", "gemma3", "gpt-oss", "deepseek2", "phi3"))
 
-# Layers that look at a window only, where the file does not say which: all but every n-th. The second number is the window where the file has none.
-# Source: load_hparams of each architecture in src/models of https://github.com/ggml-org/llama.cpp (set_swa_pattern); gemma2, gemma3 and gpt-oss are measured.
-WINDOW_PATTERNS: dict[str, tuple[int, int]] = {
-    "cohere2": (4, 0),
-    "gemma2": (2, 4096),
-    "gemma3": (6, 0),
-    "gemma3n": (5, 0),
-    "gpt-oss": (2, 0),
-    "llama4": (4, 8192),
+# Layers that look at a window only, where the file does not say which: all but every n-th, the last of each n or (True) the first. The number between is
+# the window where the file has none. Source: load_swa_pattern in src/models of https://github.com/ggml-org/llama.cpp at 0c1e57098; gemma2, gemma3 and gpt-oss
+# are measured. EXAONE 4 has a window at one size only, and is planned without one: what it needs is less.
+WINDOW_PATTERNS: dict[str, tuple[int, int, bool]] = {
+    "afmoe": (4, 0, False),
+    "cohere2": (4, 0, False),
+    "cohere2moe": (4, 0, True),
+    "exaone-moe": (4, 128, False),
+    "gemma-embedding": (6, 0, False),
+    "gemma2": (2, 4096, False),
+    "gemma3": (6, 0, False),
+    "gemma3n": (5, 0, False),
+    "gpt-oss": (2, 0, False),
+    "laguna": (4, 0, True),
+    "llama4": (4, 8192, False),
+    "mellum": (4, 0, False),
+    "modern-bert": (3, 0, True),
+    "muse-glimmer": (4, 0, False),
+    "olmo2": (4, 0, False),
+    "plamo3": (8, 0, False),
+    "smallthinker": (4, 0, True),
 }
 
 # Every n-th layer has attention, the others keep a state. Source: load_hparams of qwen3next, qwen35 and qwen35moe.
