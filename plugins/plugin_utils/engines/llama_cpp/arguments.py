@@ -30,6 +30,14 @@ FIRST = ("model", "alias", "host", "port", "ctx_size", "parallel", "gpu_layers",
 _RELEASE = re.compile(r"b?(\d{4,6})")
 
 
+def build_of(release: str) -> int:
+    """The number of a build, of b9603. InputError for one that was not examined."""
+    number = _RELEASE.fullmatch(str(release))
+    if number is None or int(number[1]) < OLDEST:
+        raise InputError("llama_cpp_version", "llama_release", found=release, oldest=f"b{OLDEST}")
+    return int(number[1])
+
+
 def options_of(placement: Placement, settings: Settings) -> dict[str, Any]:
     """What a plan is as options of llama-server. Nothing is left to what the server would find by itself: it is the same on each start."""
     found: dict[str, Any] = {
@@ -52,9 +60,7 @@ def options_of(placement: Placement, settings: Settings) -> dict[str, Any]:
 
 def llama_arguments(options: Mapping[str, Any], release: str) -> list[str]:
     """Options as a list of words, in a fixed order. InputError for a release that was not examined, and for options that llama-server does not take."""
-    number = _RELEASE.fullmatch(str(release))
-    if number is None or int(number[1]) < OLDEST:
-        raise InputError("llama_cpp_version", "llama_release", found=release, oldest=f"b{OLDEST}")
+    build_of(release)
     problems = [why for name in sorted(options) if (why := _refusal(name)) is not None]
     if problems:
         raise InputError("llama_cpp_options", "llama_options", problems=problems)

@@ -32,6 +32,7 @@ class Settings(NamedTuple):
     flash: bool = True
     unified: bool = False  # one pool for all requests (--kv-unified)
     whole_window: bool = False  # --swa-full
+    all_outputs: bool = False  # of older builds, which keep room for an answer to every token of a batch
 
 
 class Cells(NamedTuple):
@@ -93,7 +94,8 @@ def layer_state(model: GgufModel, layer: Layer, settings: Settings) -> int:
 def batch_of(model: GgufModel, settings: Settings, found: Cells) -> Batch:
     quantised = settings.key_type.startswith(("q", "iq"))
     # A batch is spread over the streams, so each sees only its own cells.
-    return Batch(settings.batch, settings.requests, found.full, found.window, settings.flash, quantised)
+    outputs = settings.batch if settings.all_outputs else settings.requests
+    return Batch(settings.batch, outputs, found.full, found.window, settings.flash, quantised)
 
 
 def whole(model: GgufModel, settings: Settings) -> Memory:

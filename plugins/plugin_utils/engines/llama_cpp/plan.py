@@ -11,10 +11,12 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._gguf import GgufError, Header, read_header, set_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import (
+    build_of,
     llama_arguments,
     options_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.data.architectures import MEASURED
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.data.options import FEW_OUTPUTS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.memory import (
     CACHE_TYPES,
     Memory,
@@ -74,6 +76,7 @@ def plan_gguf(path: str, gpus: Any, request: Any = None, release: str = "") -> d
         raise InputError("gguf", "gguf_type", path=path, types=", ".join(map(str, model.unknown_types)))
     cards = read_gpus(gpus)
     settings = _settings(fields.mapping(request or {}, "request"), model)
+    settings = settings._replace(all_outputs=bool(release) and build_of(release) < FEW_OUTPUTS)
     found = place(model, cards, settings)
     options = {"model": path, **options_of(found, settings)}
     return {
@@ -102,9 +105,10 @@ def _memory(memory: Memory) -> dict[str, float]:
 
 
 def _settings(wishes: Mapping[str, Any], model: GgufModel) -> Settings:
-    unknown = sorted(set(wishes) - {*Settings._fields})
+    allowed = [name for name in Settings._fields if name != "all_outputs"]
+    unknown = sorted(set(wishes) - set(allowed))
     if unknown:
-        raise InputError("request", "llama_request", names=", ".join(unknown), allowed=", ".join(Settings._fields))
+        raise InputError("request", "llama_request", names=", ".join(unknown), allowed=", ".join(allowed))
     for name in ("key_type", "value_type"):
         kind = wishes.get(name, "f16")
         if kind not in CACHE_TYPES:

@@ -23,7 +23,7 @@ def model_file(tmp_path: Path) -> Path:
 
 
 def test_a_file_is_planned(path: Path) -> None:
-    plan = plan_gguf(str(path), [V100, V100], {"context": 4096}, "b9603")
+    plan = plan_gguf(str(path), [V100, V100], {"context": 4096}, "b11000")
     assert {
         name: plan[name]
         for name in ("architecture", "quantization", "fits", "verdict", "layers", "gpu_layers", "longest_context")
@@ -39,6 +39,15 @@ def test_a_file_is_planned(path: Path) -> None:
     assert plan["all_in_one"] == {"weights_gib": 0.235, "cache_gib": 0.047, "compute_gib": 0.056}
     assert plan["argv"][:2] == ["--model", str(path)]
     assert plan_gguf(str(path), [V100])["argv"] == []
+
+
+def test_older_builds_need_room_for_an_answer_to_every_token(path: Path) -> None:
+    """512 tokens x 32,000 words of 32 bits are 62.5 MiB."""
+    older, newer = (
+        plan_gguf(str(path), [V100], {}, release)["all_in_one"]["compute_gib"] for release in ("b9603", "b11000")
+    )
+    assert older > newer
+    assert older > 62.5 / 1024
 
 
 def parts(folder: Path, second: dict[str, Any]) -> Path:

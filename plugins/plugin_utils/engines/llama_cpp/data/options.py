@@ -32,6 +32,9 @@ TURNED = frozenset(_TURNED.split())
 # The first build that is known to take an option like that: before, flash_attn was a switch (mybigday/llama.node, pull request 102).
 SINCE: dict[str, int] = {"flash_attn": 6327}
 OLDEST = 6327
+# Builds from here on keep room for one answer of each request at a time, not for one to every token of a batch: ggml-org/llama.cpp, pull request 23861, of
+# June 2026. Which build had it first was not looked up; this one did.
+FEW_OUTPUTS = 10000
 
 # What stands in no list of processes: the file instead.
 SECRET: dict[str, str] = {"api_key": "api_key_file", "hf_token": ""}
