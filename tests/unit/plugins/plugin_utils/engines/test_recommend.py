@@ -85,12 +85,14 @@ def test_what_fits_comes_first_and_what_does_not_says_why() -> None:
             assert choice.context >= core.CONTEXT
 
 
+@pytest.mark.slow
 def test_a_longer_context_leaves_fewer_requests() -> None:
     short, long = (table(QWEN, "1 x 4 Tesla V100-PCIE-16GB", context) for context in (4096, 32768))
     for key in (("llama_cpp", "Q4_K_M"), ("lmdeploy", "awq"), ("vllm", "gptq")):
         assert short[key].requests > long[key].requests > 0, key
 
 
+@pytest.mark.slow
 def test_several_hosts_are_named_with_what_that_means() -> None:
     found = table(QWEN, "2 x 2 Tesla V100-PCIE-16GB")
     assert (found["llama_cpp", "Q4_K_M"].hosts, found["llama_cpp", "Q8_0"].hosts) == (1, 2)
@@ -129,6 +131,7 @@ def test_every_fact_has_a_source_and_every_engine_a_row() -> None:
     assert not runs("sglang", "awq", (7, 5))
 
 
+@pytest.mark.slow
 def test_the_table_is_said_in_both_languages() -> None:
     for language, head, note in (("en", "engine", "side by side"), ("zh", "引擎", "并列测量")):
         lines = engine_lines(QWEN, hosts("1 x 1 P40 + 1 x 2 Tesla V100-PCIE-16GB"), language)

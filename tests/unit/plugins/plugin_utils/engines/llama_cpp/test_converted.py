@@ -31,6 +31,7 @@ def test_files_have_the_size_of_published_ones() -> None:
     check_each({row["source"]: row for row in rows}, check)
 
 
+@pytest.mark.slow
 def test_every_model_of_the_catalogue_is_converted_or_said_to_be_unknown() -> None:
     converted = {}
     for entry in entries():
