@@ -23,7 +23,7 @@ EXCEPTIONS = (
     # How a filter is called is the business of whoever writes the playbook.
     ("plugins/filter/*.py", r"^\w+ wants |^\w+: the catalogue has no "),
     # What engines and drivers print, and tables of facts.
-    ("plugins/plugin_utils/planner/engine_log.py", r""),
+    ("plugins/plugin_utils/engines/vllm/engine_log.py", r""),
     ("plugins/plugin_utils/planner/data/failures.py", r""),
     ("plugins/plugin_utils/planner/log_text.py", r""),
     ("plugins/plugin_utils/planner/diagnose.py", r"^\\bhf_"),
@@ -52,7 +52,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/bundle/signature.py", r"^\(ssh-"),
     ("plugins/plugin_utils/deployment/container_user.py", r"^import "),
     ("plugins/plugin_utils/deployment/unit.py", r"^NoNewPrivileges=|^# Made by |^RestrictAddress|^After=|^Wants="),
-    ("plugins/plugin_utils/deployment/collective.py", r"^while IFS="),
+    ("plugins/plugin_utils/engines/vllm/collective.py", r"^while IFS="),
     ("plugins/modules/gather.py", r"^import "),
     ("plugins/plugin_utils/deployment/runtime.py", r"^exec |^systemctl "),
     # Expressions of Prometheus and of its templates, and HTML around texts of the catalogue.
