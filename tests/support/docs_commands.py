@@ -11,8 +11,8 @@ All blocks of a file for one scenario are one script for bash, which stops at th
 
     docs_commands.py operations docs/runbooks/rebuild-a-node.md --set NODE=node1
 
---set changes an assignment in the first of these blocks, as the text tells its reader to do, and goes before what its comment says. Pages name the folder and the addresses of the
-first lab; on the second one (LLM_LAB=2) its own stand in their place. Nothing else is changed.
+--set changes an assignment in the first of these blocks, as the text tells its reader to do, and goes before what its comment says. Pages name
+the folder and the addresses of the first lab; on the second one (LLM_LAB=2) its own stand in their place. Nothing else is changed.
 """
 
 from __future__ import annotations
