@@ -376,6 +376,13 @@ ansible_facts:
       type: dict
       sample:
         docker: {"digest": "3a7b…", "collection": "91be…", "differs": ["paths /etc/systemd/system/docker.service"]}
+    llm_journal:
+      description:
+        - The last runs that took the host, the newest first - C(who), C(playbook), version of the C(collection), C(limit) and C(tags), C(begun) and
+          C(ended) in seconds since 1970 by the host's clock (null where a run did not give the host back), and C(roles) whose records it wrote. Only
+          returned with O(live) and O(lock_file).
+      type: list
+      elements: dict
     llm_lock:
       description:
         - Which run holds the host (M(baremetal.llm.host_lock)), or null, and how many runs have given it back. Only returned with O(lock_file).
@@ -452,6 +459,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.facts import default_collectors
 from ansible.module_utils.facts.ansible_collector import get_ansible_collector
 from ansible.module_utils.facts.namespace import PrefixFactNamespace
+from ansible_collections.baremetal.llm.plugins.module_utils import _journal
 from ansible_collections.baremetal.llm.plugins.module_utils._discover import disks, reached, versions, weights
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
@@ -681,6 +689,8 @@ def of_earlier_runs(options: dict[str, Any], host: Host) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if options["lock_file"]:
         found["llm_lock"] = read_lock(options["lock_file"])
+    if options["lock_file"] and options["live"]:
+        found["llm_journal"] = _journal.read(_journal.path_beside(options["lock_file"]))
     if options["records_dir"]:
         found["llm_records"] = records(options, host)
         found["llm_recorded"] = recorded_names(options["host_dir"])

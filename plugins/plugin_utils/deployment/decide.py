@@ -22,8 +22,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices i
     with_own_gpus,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
-    CONTEXT,
-    OF_ALL_HOSTS,
     gpus_of,
     gpus_of_machine,
     image_to_run,
@@ -125,8 +123,6 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
             plan = dict(question.plans[name])
         else:
             inputs = engine.inputs(asked, variables, {"files": records})
-            if is_reduced(asked):
-                inputs["request"] = {key: said for key, said in inputs["request"].items() if key not in OF_ALL_HOSTS}
             found = Found({})
             if engine.reads_config:
                 found = find_config(inputs["config"], variables[head], bundle, sources.config, sources.search)
@@ -285,16 +281,12 @@ def _plan(
     if question.observations:
         request["observations"] = list(question.observations)
     plan = engine.plan(config, inputs["nodes"], request, question.language)
-    if not plan["ok"] and is_reduced(asked) and CONTEXT in request:
+    if not plan["ok"] and is_reduced(asked) and engine.context in request:
         # Fewer hosts hold less: rather a shorter context than no answers.
-        shorter = engine.plan(
-            config,
-            inputs["nodes"],
-            {name: said for name, said in request.items() if name != CONTEXT},
-            question.language,
-        )
+        without = {name: said for name, said in request.items() if name != engine.context}
+        shorter = engine.plan(config, inputs["nodes"], without, question.language)
         if shorter["ok"]:
-            lengths = {"asked": request[CONTEXT], "context": shorter["settings"].get(CONTEXT)}
+            lengths = {"asked": request[engine.context], "context": shorter["settings"].get(engine.context)}
             said = message("plan_shorter_context", question.language, **lengths)
             plan = {**shorter, "reasons": [said, *shorter["reasons"]]}
     plan = {**plan, "model": config}

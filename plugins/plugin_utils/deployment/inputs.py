@@ -12,11 +12,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT
 
-# How many GPUs a model is spread over is said for all hosts of a deployment: with fewer of them, the planner chooses.
-OF_ALL_HOSTS = ("tensor_parallel_size", "pipeline_parallel_size")
-CONTEXT = "max_model_len"
 # How many hosts have what; facts come from preflight, the other from the inventory.
 FOUND, DECLARED = "llm_gpus_found", "llm_gpus"
+
+
+def is_reduced(deployment: Mapping[str, Any]) -> bool:
+    """Whether hosts of a deployment do not take part in it."""
+    return bool((deployment.get(ABSENT) or {}).get("hosts"))
 
 
 def image_reference(variables: Mapping[str, Any]) -> str:
@@ -40,11 +42,6 @@ def stands_for(image: Mapping[str, Any], reference: str) -> bool:
         image.get("id"),
         base.get("reference") if isinstance(base, Mapping) else None,
     )
-
-
-def is_reduced(deployment: Mapping[str, Any]) -> bool:
-    """Whether hosts of a deployment do not take part in it."""
-    return bool((deployment.get(ABSENT) or {}).get("hosts"))
 
 
 def gpus_of(variables: Mapping[str, Any]) -> list[Any]:

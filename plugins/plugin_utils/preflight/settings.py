@@ -56,8 +56,6 @@ SHARED = {
     "interface": "llm_cluster_interface",
     "network": "llm_cluster_network",
 }
-# The same of its engine.
-SHARED_SETTINGS = ("tensor_parallel_size", "pipeline_parallel_size")
 # What was found on a host, as facts with llm_ before their names.
 FOUND = ("disks", "gpu", "host", "environment", "base_python")
 
@@ -86,7 +84,8 @@ def check_arguments(
     for host in hosts:
         variables = fleet[host]
         settings[host] = {key: variables.get(name) for key, name in SHARED.items()}
-        settings[host] |= {name: setting(variables, name) for name in SHARED_SETTINGS if host not in reduced}
+        if host not in reduced:
+            settings[host] |= {name: setting(variables, name) for name in engine_of(variables).of_all_hosts}
         sharing = names_on(host, names or {})["sharing"]
         if len(sharing) > 1:
             settings[host]["sharing"] = sharing
