@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How long it takes until N hosts have a file: passed on from host to host, against a copy to each: `make bench-fanout`, as root.
 
-Every host, the controller among them, is a network namespace of its own with a link of a given rate in each direction; the disk and the processors are this
-machine's and shared by all, so the figures say what the network allows, and the CPU-s per GiB what the rest takes. What runs on a host is the program that roles start
-there, with the libtorrent of --lib or from the package index; the controller hands over by ssh, to a real sshd for each host.
+Every host, the controller among them, is a network namespace of its own with a link of a given rate in each direction; the disk and the processors
+are this machine's and shared by all, so the figures say what the network allows, and the CPU-s per GiB what the rest takes. What runs on a host is
+the program that roles start there, with the libtorrent of --lib or from the package index; the controller hands over by ssh, to an sshd of each host.
 
-Each line names the time in multiples of size/rate, and the bytes that left the controller in copies. Nothing fails by its time: `--check` exits with 1 where a
-figure is missed.
+Each line has the time, also in multiples of size/rate, and the bytes that left the controller in copies. `--check` exits with 1 where a figure that is
+meant to be reached is missed; without it nothing fails by its time.
 
 usage: python benchmarks/fanout.py [--hosts 8] [--mib 512] [--mbit 200] [--lib FOLDER] [--only fanout,sixteen,killed,slow,unshaped,copy,rsync,http] [--check]
 """
@@ -48,7 +48,9 @@ def programs() -> tuple[Path, dict[str, str]]:
     folder = ROOT / "build/fanout/programs"
     if not (folder / "usr/sbin/sshd").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["apt-get", "--quiet=2", "download", *PACKAGES], cwd=folder, check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            ["apt-get", "--quiet=2", "download", *PACKAGES], cwd=folder, check=True, stderr=subprocess.DEVNULL
+        )
         for package in folder.glob("*.deb"):
             subprocess.run(["dpkg", "--extract", package, folder], check=True)
     libraries = [str(path.parent) for path in folder.glob("**/libpopt.so.0")] + [
@@ -93,7 +95,21 @@ class Network:
         for at in range(self.count + 1):
             name = self.name(at)
             run("ip", "netns", "add", name)
-            run("ip", "-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{at}", "netns", self.name(99))
+            run(
+                "ip",
+                "-n",
+                name,
+                "link",
+                "add",
+                "eth0",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                f"port{at}",
+                "netns",
+                self.name(99),
+            )
             run("ip", "-n", self.name(99), "link", "set", f"port{at}", "master", "br0", "up")
             run("ip", "-n", name, "address", "add", f"{self.address(at)}/24", "dev", "eth0")
             run("ip", "-n", name, "link", "set", "lo", "up")
@@ -113,7 +129,9 @@ class Network:
 
     def sent(self, at: int) -> int:
         """Bytes that a host has sent, with all that protocols add."""
-        shown = subprocess.run(["ip", "-n", self.name(at), "-s", "-j", "link", "show", "eth0"], capture_output=True, check=True)
+        shown = subprocess.run(
+            ["ip", "-n", self.name(at), "-s", "-j", "link", "show", "eth0"], capture_output=True, check=True
+        )
         return int(json.loads(shown.stdout)[0]["stats64"]["tx"]["bytes"])
 
 
@@ -133,7 +151,16 @@ class Lab:
         users.write_text("root:x:0:0::/root:/bin/sh\nsshd:x:65533:65534::/run/sshd:/usr/sbin/nologin\n")
         for at in range(1, self.network.count + 1):
             options = [
-                *("-o", f"HostKey={key}", "-o", f"AuthorizedKeysFile={key}.pub", "-o", "StrictModes=no", "-o", "PidFile=none"),
+                *(
+                    "-o",
+                    f"HostKey={key}",
+                    "-o",
+                    f"AuthorizedKeysFile={key}.pub",
+                    "-o",
+                    "StrictModes=no",
+                    "-o",
+                    "PidFile=none",
+                ),
                 *("-o", f"ListenAddress={self.network.address(at)}", "-o", "UsePAM=no", "-o", "PermitRootLogin=yes"),
                 *("-o", f"Subsystem=sftp {self.programs}/usr/lib/openssh/sftp-server", "-o", "MaxSessions=50"),
             ]
@@ -155,12 +182,11 @@ class Lab:
         return process
 
     def ssh(self) -> list[str]:
-        options = [
+        return [
             *("-i", str(self.folder / "key"), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"),
             *("-o", "LogLevel=ERROR", "-o", "ControlMaster=auto", "-o", "ControlPersist=60"),
             *("-o", f"ControlPath={self.folder}/%h"),
         ]
-        return options
 
     def home(self, at: int) -> Path:
         return self.folder / f"h{at}"
@@ -221,7 +247,10 @@ class Fanout:
 
     def meet(self, found: Mapping[int, Mapping[str, Any]]) -> None:
         for place, at in enumerate(self.hosts):
-            peers = [[self.lab.network.address(other), found[other]["ports"]] for other in fanout.neighbours(self.hosts, place)]
+            peers = [
+                [self.lab.network.address(other), found[other]["ports"]]
+                for other in fanout.neighbours(self.hosts, place)
+            ]
             (self.run_folder(at) / _fanout.PEERS).write_text(json.dumps(peers))
 
     def put(self, at: int, segment: fanout.Segment) -> None:
@@ -287,16 +316,25 @@ def right(lab: Lab, files: Sequence[fanout.File], hosts: Sequence[int]) -> bool:
 
 
 def report(name: str, seconds: float, ideal: float, copies: float, more: str = "") -> dict[str, float]:
-    print(f"{name:<28} {seconds:7.1f} s  {seconds / ideal if ideal else 0:5.2f} x size/rate   {copies:5.2f} copies sent   {more}", flush=True)
+    print(
+        f"{name:<28} {seconds:7.1f} s  {seconds / ideal if ideal else 0:5.2f} x size/rate   {copies:5.2f} copies sent   {more}",
+        flush=True,
+    )
     return {"seconds": seconds, "times": seconds / ideal if ideal else 0, "copies": copies}
 
 
-def by_fanout(name: str, options: Any, count: int, folder: Path, slow: int = -1, during: Any = None, mbit: int | None = None) -> dict[str, float]:
+def by_fanout(
+    name: str, options: Any, count: int, folder: Path, slow: int = -1, during: Any = None, mbit: int | None = None
+) -> dict[str, float]:
     rate = options.mbit if mbit is None else mbit
     rates = {at: rate // 4 if at == slow else rate for at in range(count + 1)}
     files = [{"path": path.name, **_pieces.describe(str(path))} for path in sorted((folder / "source").iterdir())]
     size = sum(file["size"] for file in files)
-    with Network(count, rates) as network, tempfile.TemporaryDirectory(dir=folder) as home, Lab(network, Path(home), options.lib) as lab:
+    with (
+        Network(count, rates) as network,
+        tempfile.TemporaryDirectory(dir=folder) as home,
+        Lab(network, Path(home), options.lib) as lab,
+    ):
         lab.empty()
         before = network.sent(0)
         work = Fanout(lab, files, folder / "source")
@@ -309,19 +347,34 @@ def by_fanout(name: str, options: Any, count: int, folder: Path, slow: int = -1,
         assert right(lab, files, work.hosts), "a file is not what it should be"
         cpu = sum(one["cpu_seconds"] for one in ended.values()) / (size * count / (1 << 30))
         ideal = size * 8 / (rate * 1e6) if rate else 0
-        return report(name, last, ideal, sent / size, f"{cpu:.1f} CPU-s per GiB, {size / last / (1 << 20):.0f} MiB/s a host")
+        return report(
+            name, last, ideal, sent / size, f"{cpu:.1f} CPU-s per GiB, {size / last / (1 << 20):.0f} MiB/s a host"
+        )
 
 
 def by_copy(name: str, options: Any, folder: Path, way: str, count: int, mbit: int) -> dict[str, float]:
     """Each host gets a copy from the controller, all at once."""
     source = folder / "source"
     size = sum(path.stat().st_size for path in source.iterdir())
-    with Network(count, dict.fromkeys(range(count + 1), mbit)) as network, tempfile.TemporaryDirectory(dir=folder) as home, Lab(network, Path(home), options.lib) as lab:
+    with (
+        Network(count, dict.fromkeys(range(count + 1), mbit)) as network,
+        tempfile.TemporaryDirectory(dir=folder) as home,
+        Lab(network, Path(home), options.lib) as lab,
+    ):
         lab.empty()
         before, began = network.sent(0), time.monotonic()
         server = None
         if way == "http":
-            command = [sys.executable, "-m", "http.server", "--bind", network.address(0), "--directory", str(source), "8080"]
+            command = [
+                sys.executable,
+                "-m",
+                "http.server",
+                "--bind",
+                network.address(0),
+                "--directory",
+                str(source),
+                "8080",
+            ]
             server = lab.start([*network.inside(0), *command], PYTHONUNBUFFERED="1")
             time.sleep(1)
             began = time.monotonic()
@@ -331,16 +384,22 @@ def by_copy(name: str, options: Any, folder: Path, way: str, count: int, mbit: i
             target = f"{network.address(at)}:{lab.home(at)}/"
             environment = {**os.environ, **lab.environment}
             if way == "scp":
-                subprocess.run([*network.inside(0), "scp", "-q", *lab.ssh(), *paths, target], check=True, env=environment)
+                subprocess.run(
+                    [*network.inside(0), "scp", "-q", *lab.ssh(), *paths, target], check=True, env=environment
+                )
             elif way == "rsync":
                 program = str(lab.programs / "usr/bin/rsync")
                 far = f"--rsync-path=LD_LIBRARY_PATH={lab.environment['LD_LIBRARY_PATH']} {program}"
                 shell = " ".join(["ssh", *lab.ssh()])
-                subprocess.run([*network.inside(0), program, "-W", "-e", shell, far, *paths, target], check=True, env=environment)
+                subprocess.run(
+                    [*network.inside(0), program, "-W", "-e", shell, far, *paths, target], check=True, env=environment
+                )
             else:
                 for path in source.iterdir():
                     url = f"http://{network.address(0)}:8080/{path.name}"
-                    text = f"import urllib.request; urllib.request.urlretrieve({url!r}, {str(lab.home(at) / path.name)!r})"
+                    text = (
+                        f"import urllib.request; urllib.request.urlretrieve({url!r}, {str(lab.home(at) / path.name)!r})"
+                    )
                     subprocess.run([*network.inside(at), sys.executable, "-c", text], check=True)
 
         with ThreadPoolExecutor(count) as pool:
@@ -356,7 +415,9 @@ def by_copy(name: str, options: Any, folder: Path, way: str, count: int, mbit: i
 def killed(work: Fanout) -> None:
     """One host dies in the middle, and comes back with what it had."""
     victim = work.hosts[-1]
-    while not any(sum(last - first + 1 for first, last in one["have"]) > 20 for one in work.status(victim)["files"].values()):
+    while not any(
+        sum(last - first + 1 for first, last in one["have"]) > 20 for one in work.status(victim)["files"].values()
+    ):
         time.sleep(0.2)
     work.programs[victim].kill()
     work.programs[victim].wait()

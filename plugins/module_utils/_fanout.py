@@ -11,9 +11,9 @@ FOLDER, in memory and root's alone, has what it is told and what it says:
     status.json  what it has and did, twice a second, as _Swarm.status() says
     lease        touched by whoever still wants it
 
-Hosts exchange pieces with libtorrent, which is imported in this process and nowhere else. Nobody finds a peer but by the list: there is no tracker, no
-DHT, no local discovery, no peer exchange; connections come from and go to the listed addresses, over TCP, with a handshake that only those can make who know the
-secret of the run. What the controller hands over arrives as slices beside the file; a piece is passed on as soon as its hash is right.
+Hosts exchange pieces with libtorrent, which is imported in this process and nowhere else. Nobody finds a peer but by the list: there is no tracker,
+no DHT, no local discovery, no peer exchange. Connections come from and go to the listed addresses, over TCP, with a handshake that only those can make
+who know the secret of the run. What the controller hands over arrives as slices beside the file; a piece is passed on as soon as its hash is right.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ SLICE = re.compile(r"([0-9a-f]{64}-[0-9a-f]{16})\.slice-(\d+)-(\d+)")
 AT_A_TIME = 4
 ROUND_SECONDS, STATUS_SECONDS, AGAIN_SECONDS = 0.1, 0.5, 3.0
 MIB = 1 << 20
-
 
 
 def slice_name(file: Mapping[str, Any], start: int, size: int) -> str:
@@ -176,7 +175,12 @@ class _Swarm:
             session = lt.session(
                 {
                     **settings(self.job, port),
-                    "alert_mask": int(category.error_notification | category.status_notification | category.peer_notification | category.storage_notification),
+                    "alert_mask": int(
+                        category.error_notification
+                        | category.status_notification
+                        | category.peer_notification
+                        | category.storage_notification
+                    ),
                 }
             )
             session.set_ip_filter(nobody)
@@ -390,7 +394,7 @@ class _Swarm:
 
     def run(self) -> None:
         """Until it is told to end, or nobody wants it any more."""
-        done = {path for path in self.job["have"]}
+        done = set(self.job["have"])
         for file in self.files:
             file.had = file.path in done
         os.makedirs(self.incoming, mode=0o700, exist_ok=True)

@@ -93,7 +93,9 @@ def piece_root(piece: bytes | memoryview, size: int) -> bytes:
     width = _power_of_two(-(-size // BLOCK_BYTES)) if size <= whole else whole // BLOCK_BYTES
     view = memoryview(piece)
     return _root(
-        [hashlib.sha256(view[at : at + BLOCK_BYTES]).digest() for at in range(0, len(piece), BLOCK_BYTES)], width, _NOTHING
+        [hashlib.sha256(view[at : at + BLOCK_BYTES]).digest() for at in range(0, len(piece), BLOCK_BYTES)],
+        width,
+        _NOTHING,
     )
 
 

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import piece_bytes, piece_count
 
 MIB = 1 << 20
@@ -30,6 +29,10 @@ SEGMENTS_A_HOST = 8
 POLL_SECONDS = 2.0
 AGAIN_SECONDS = 12.0
 STALLED_SECONDS = 90.0
+
+# libtorrent (BSD) has wheels for glibc 2.17 and later on x86_64: https://pypi.org/project/libtorrent/2.1.1/#files, and for Python 3.8
+# https://pypi.org/project/libtorrent/2.0.9/#files
+LIBTORRENT = {"3.8": "2.0.9", **dict.fromkeys(("3.9", "3.10", "3.11", "3.12", "3.13"), "2.1.1")}
 
 FANOUT, COPY, EXISTS = "fanout", "copy", "exists"
 MODES = (FANOUT, COPY, EXISTS)
@@ -54,6 +57,20 @@ class Looked:
     missing: Sequence[str]
     address: str
     unfit: str = ""
+
+
+def wheel_items() -> list[dict[str, Any]]:
+    """What a bundle has to hold so that hosts can pass files on, whichever of these Pythons they have."""
+    return [
+        {
+            "kind": "python",
+            "path": f"python/fanout/{python}",
+            "source": f"pip:{python}",
+            "packages": [f"libtorrent=={release}"],
+            "fields": {"fanout_python": python},
+        }
+        for python, release in LIBTORRENT.items()
+    ]
 
 
 def participants(looked: Mapping[str, Looked], wanted: Mapping[str, Sequence[str]]) -> list[str]:
@@ -191,6 +208,7 @@ class Ways:
     tell: Callable[[Mapping[str, Any]], None] = lambda status: None
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    poll_seconds: float = POLL_SECONDS
     again_seconds: float = AGAIN_SECONDS
     stalled_seconds: float = STALLED_SECONDS
 
@@ -204,7 +222,7 @@ def hand_on(
     status: Mapping[str, Any] = {}
     while True:
         number = claims.next()
-        if number is None or ways.clock() - asked >= POLL_SECONDS:
+        if number is None or ways.clock() - asked >= ways.poll_seconds:
             status, asked = ways.ask(), ways.clock()
             ways.tell(status)
             now = int(status["received"]) + int(status["slices"]) + handed
@@ -221,7 +239,7 @@ def hand_on(
         elif ways.clock() - moved > ways.stalled_seconds:
             break
         else:
-            ways.sleep(min(POLL_SECONDS, 0.5))
+            ways.sleep(min(ways.poll_seconds / 4, 1.0))
     return {**status, "handed": handed, "left": left}
 
 
@@ -240,7 +258,9 @@ def _overdue(
     return None
 
 
-def apart(reached: Mapping[str, Iterable[str]], addresses: Mapping[str, str], peers: Mapping[str, Sequence[str]]) -> list[list[str]]:
+def apart(
+    reached: Mapping[str, Iterable[str]], addresses: Mapping[str, str], peers: Mapping[str, Sequence[str]]
+) -> list[list[str]]:
     """Pairs of hosts that should have talked to each other and did not, neither way: by host the addresses that it reached."""
     seen = {host: set(found) for host, found in reached.items()}
     return [
@@ -266,12 +286,3 @@ def figures(statuses: Mapping[str, Mapping[str, Any]], size: int, seconds: float
         "cpu_seconds_per_gib": round(cpu / (received / (1 << 30)), 1) if received else 0,
         "mib_per_second": round(size / MIB / seconds, 1) if seconds else 0,
     }
-
-
-def wrong_files(statuses: Mapping[str, Mapping[str, Any]]) -> list[Any]:
-    """Files that arrived and are not what the manifest says, as messages."""
-    return [
-        coded("fanout_wrong", path=path, host=host, found=found)
-        for host, one in statuses.items()
-        for path, found in sorted(one["wrong"].items())
-    ]
