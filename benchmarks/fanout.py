@@ -4,7 +4,7 @@
 
 Every host, the controller among them, is a network namespace of its own with a link of a given rate in each direction; the disk and the processors
 are this machine's and shared by all, so the figures say what the network allows, and the CPU-s per GiB what the rest takes. What runs on a host is
-the program that roles start there, with the libtorrent of --lib or from the package index; the controller hands over by ssh, to an sshd of each host.
+the program that roles start there, with the libtorrent of --lib or of this environment; the controller hands over by ssh, to an sshd of each host.
 
 Each line has the time, also in multiples of size/rate, and the bytes that left the controller in copies. `--check` exits with 1 where a figure that is
 meant to be reached is missed; without it nothing fails by its time.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -60,14 +61,11 @@ def programs() -> tuple[Path, dict[str, str]]:
 
 
 def libtorrent(named: str) -> str:
-    """A folder from which libtorrent can be imported."""
-    if named:
-        return named
-    folder = ROOT / "build/fanout/lib"
-    if not (folder / "libtorrent").is_dir():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:"]
-        subprocess.run([*command, "--target", folder, "libtorrent"], check=True)
-    return str(folder)
+    """The folder from which libtorrent is imported: the one that is named, or that of this environment."""
+    found = importlib.util.find_spec("libtorrent")
+    if not named and (found is None or found.origin is None):
+        raise SystemExit("there is no libtorrent; requirements/core-2.19.txt names it, and --lib a folder that has it")
+    return named or str(Path(str(found and found.origin)).parents[1])
 
 
 def run(*command: Any) -> None:

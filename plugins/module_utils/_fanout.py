@@ -51,7 +51,7 @@ BEGUN = ".begun"
 SLICE = re.compile(r"([0-9a-f]{64}-[0-9a-f]{16})\.slice-(\d+)-(\d+)")
 # So many files of a host travel at a time, in the order in which they are wanted.
 AT_A_TIME = 4
-ROUND_SECONDS, STATUS_SECONDS, AGAIN_SECONDS = 0.1, 0.5, 3.0
+ROUND_SECONDS, STATUS_SECONDS, AGAIN_SECONDS, FLUSH_SECONDS = 0.1, 0.5, 3.0, 2.0
 MIB = 1 << 20
 
 
@@ -233,7 +233,7 @@ class _Swarm:
         asked.ti = lt.torrent_info(lt.bdecode(torrent(os.path.basename(file.begun), file.said, self.job["secret"])))
         asked.save_path = self.incoming
         flags = lt.torrent_flags
-        asked.flags = flags.duplicate_is_error
+        asked.flags = flags.duplicate_is_error | flags.apply_ip_filter
         if file.had:
             # What was compared when it came is neither read now nor ever written to.
             if not os.path.exists(file.begun):
@@ -318,6 +318,12 @@ class _Swarm:
                 elif what == "error":
                     self.wrong[file.path] = str(alert.message())
 
+    def flush(self) -> None:
+        """Write what has arrived of the files that still travel."""
+        for file in self.files:
+            if file.handle and not file.complete:
+                file.handle.flush_cache()
+
     def finish(self) -> None:
         """Compare each file that is complete as a whole, and give it its name."""
         for file in self.files:
@@ -399,13 +405,17 @@ class _Swarm:
             file.had = file.path in done
         os.makedirs(self.incoming, mode=0o700, exist_ok=True)
         self.listen()
-        said = 0.0
+        said = flushed = 0.0
         while not self.ended:
             self.begin()
             self.meet()
             self.hear()
             self.take_slices()
             self.finish()
+            if time.monotonic() - flushed >= FLUSH_SECONDS:
+                # Who is killed loses no more than what came since: libtorrent keeps pieces in memory for a while.
+                flushed = time.monotonic()
+                self.flush()
             if time.monotonic() - said >= STATUS_SECONDS:
                 said = time.monotonic()
                 write_json(os.path.join(self.folder, STATUS), self.status())
