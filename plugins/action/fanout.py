@@ -150,7 +150,7 @@ class ActionModule(ActionBase):
         unfit = [host for host, one in asked.items() if host not in hosts and one.missing]
         for host in unfit:
             display.warning(message(asked[host].unfit or "fanout_no_address", self.lang, host=host))
-        takers = sum(1 for host in hosts if plan["hosts"][host]["missing"])
+        takers = sum(1 for host in hosts if paths.intersection(asked[host].missing))
         display.display(message("fanout_begins", self.lang, size=human_bytes(total), count=len(files), hosts=takers))
         return {"changed": False, "run": folder, "hosts": hosts, "unfit": unfit}
 
@@ -200,10 +200,12 @@ class ActionModule(ActionBase):
             return nothing
         have = [{path: one["have"] for path, one in status["files"].items()} for status in met.values()]
         # A host hands nothing on before it has it: what only the controller has is handed over in the order of the files.
-        segments = fanout.segments([file for file in plan["files"] if file["source"]], have, len(met))
+        sourced = [file for file in plan["files"] if file["source"]]
+        fresh = fanout.segments(sourced, have, len(met))
+        segments = [*fresh, *(one for one in fanout.segments(sourced, [], len(met)) if one not in fresh)]
         sizes = {file["path"]: file["size"] for file in plan["files"]}
         files = {file["path"]: file for file in plan["files"]}
-        claims = fanout.Claims(os.path.join(self._folder(), CLAIMS), len(segments))
+        claims = fanout.Claims(os.path.join(self._folder(), CLAIMS), len(fresh))
         progress = Progress(
             message("fanout_progress", self.lang, host=self.host),
             sum(sizes[path] for path in mine["missing"]),
@@ -242,7 +244,13 @@ class ActionModule(ActionBase):
 
     def _end(self) -> dict[str, Any]:
         plan = self._read_plan()
-        answer = self._ask(run=plan["name"])
+        mine = plan["hosts"][self.host]
+        accused = any(mine["address"] in one["liars"] for one in self._brought(plan).values())
+        # Others may have got parts of the same pieces from hosts that are right: whose files are wrong is seen on its disk.
+        suspects = [*mine["missing"], *mine["have"]] if accused else []
+        answer = self._ask(run=plan["name"], dest=mine["dest"], suspects=suspects)
+        for path in answer.get("rotten") or []:
+            display.warning(message("fanout_liar", self.lang, host=self.host, path=path))
         return {
             "changed": False,
             "failed": False,
@@ -258,18 +266,15 @@ class ActionModule(ActionBase):
             shutil.rmtree(self._folder(), ignore_errors=True)
 
     def _summed_up(self, plan: Mapping[str, Any]) -> dict[str, Any]:
-        brought = {host: found["status"] for host in plan["hosts"] if (found := self._of(host, BROUGHT)).get("status")}
-        host_at = {one["address"]: host for host, one in plan["hosts"].items()}
+        brought = self._brought(plan)
         for host, one in brought.items():
-            for path, found in one["wrong"].items():
-                display.warning(message("fanout_wrong", self.lang, host=host, path=path, found=found))
-            for address in one["liars"]:
-                display.warning(message("fanout_liar", self.lang, host=host, other=host_at.get(address, address)))
+            for path, arrived in one["wrong"].items():
+                display.warning(message("fanout_wrong", self.lang, host=host, path=path, found=arrived))
         hosts = list(self._started(plan))
         peers = {host: fanout.neighbours(hosts, place) for place, host in enumerate(hosts)}
         addresses = {host: one["address"] for host, one in plan["hosts"].items()}
-        for one, other in fanout.apart({host: status["reached"] for host, status in brought.items()}, addresses, peers):
-            values = {"host": one, "other": other, "address": addresses[one], "to": addresses[other]}
+        for first, second in fanout.apart({host: status["reached"] for host, status in brought.items()}, addresses, peers):
+            values = {"host": first, "other": second, "address": addresses[first], "to": addresses[second]}
             display.warning(message("fanout_apart", self.lang, **values))
         size = sum(file["size"] for file in plan["files"])
         took = {host: one["took"] for host, one in brought.items() if plan["hosts"][host]["missing"]}
@@ -347,7 +352,10 @@ class ActionModule(ActionBase):
         with tempfile.NamedTemporaryFile(dir=self._folder()) as part:
             with open(file["source"], "rb") as stream:
                 stream.seek(segment.start)
-                shutil.copyfileobj(_Limited(stream, segment.size), part, 1 << 20)
+                left = segment.size
+                while left and (piece := stream.read(min(left, 1 << 20))):
+                    part.write(piece)
+                    left -= len(piece)
             part.flush()
             self._connection.put_file(part.name, target)
 
@@ -367,6 +375,9 @@ class ActionModule(ActionBase):
         found = self.task_vars["hostvars"][host].get(name)
         return found if isinstance(found, Mapping) else {}
 
+    def _brought(self, plan: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        return {host: found["status"] for host in plan["hosts"] if (found := self._of(host, BROUGHT)).get("status")}
+
     def _started(self, plan: Mapping[str, Any]) -> dict[str, Sequence[int]]:
         return {host: ports for host in plan["hosts"] if (ports := self._of(host, STARTED).get("ports"))}
 
@@ -377,15 +388,3 @@ class ActionModule(ActionBase):
         )
         answer.pop("invocation", None)
         return explained(answer, self.lang)
-
-
-class _Limited:
-    """So many bytes of a stream."""
-
-    def __init__(self, stream: Any, left: int) -> None:
-        self.stream, self.left = stream, left
-
-    def read(self, size: int) -> bytes:
-        piece: bytes = self.stream.read(min(size, self.left))
-        self.left -= len(piece)
-        return piece

@@ -179,6 +179,7 @@ class _Swarm:
                         category.error_notification
                         | category.status_notification
                         | category.peer_notification
+                        | category.connect_notification
                         | category.storage_notification
                     ),
                 }
@@ -299,7 +300,7 @@ class _Swarm:
             for alert in session.pop_alerts():
                 if isinstance(alert, lt.peer_ban_alert):
                     self.liars[_address(alert)] += 1
-                elif isinstance(alert, lt.peer_connect_alert):
+                elif isinstance(alert, (lt.peer_connect_alert, lt.incoming_connection_alert)):
                     self.reached.add(_address(alert))
                 elif isinstance(alert, lt.torrent_checked_alert):
                     self._of(alert, "checked")
@@ -354,7 +355,7 @@ class _Swarm:
     # -- what is said
 
     def status(self) -> dict[str, Any]:
-        """ports; files by path: have (ranges of pieces), done; wrong: SHA-256 or error by path; liars and reached: addresses; received, sent, slices: bytes;
+        """pid, ports; files by path: have (ranges of pieces), done; wrong: SHA-256 or error by path; liars and reached: addresses; received, sent, slices: bytes;
         cpu_seconds; ready: whether all that was here has been looked at."""
         files, received, sent = {}, 0, 0
         reached = set()
@@ -377,6 +378,7 @@ class _Swarm:
             self.seen, self.moved = (received, sent), time.monotonic()
         used = resource.getrusage(resource.RUSAGE_SELF)
         return {
+            "pid": os.getpid(),
             "ports": self.ports,
             "files": files,
             "wrong": self.wrong,
@@ -396,7 +398,7 @@ class _Swarm:
             asked = time.time() - os.stat(os.path.join(self.folder, LEASE)).st_mtime
         except OSError:
             return False
-        return min(asked, time.monotonic() - self.moved) < self.job["idle_seconds"]
+        return min(asked, time.monotonic() - self.moved) < float(self.job["idle_seconds"])
 
     def run(self) -> None:
         """Until it is told to end, or nobody wants it any more."""

@@ -92,6 +92,11 @@ options:
     description: Internal. What the controller's part asks the host's part about.
     type: list
     elements: dict
+  suspects:
+    description: Internal. Paths of files of which somebody got wrong data.
+    type: list
+    elements: str
+    default: []
   addresses:
     description: Internal. Addresses under which the others may reach the host.
     type: list
@@ -167,6 +172,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils import _fanout
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import look
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, failure
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import describe
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import distrust, read_state, sha256_on_disk
 from ansible_collections.baremetal.llm.plugins.module_utils._share import ports
 
 PREFIX = "ansible_collections.baremetal.llm.plugins.module_utils."
@@ -178,6 +184,9 @@ PYTHONS = range(8, 14)
 PROPERTIES = (
     "Nice=10",
     "IOSchedulingClass=idle",
+    # One that was killed goes on with what it had, at the same port.
+    "Restart=on-failure",
+    "RestartSec=1",
     "NoNewPrivileges=yes",
     "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK",
     "CapabilityBoundingSet=CAP_CHOWN CAP_FOWNER CAP_DAC_OVERRIDE CAP_SYS_NICE",
@@ -252,7 +261,9 @@ def start(module: AnsibleModule) -> dict[str, Any]:
     """Start the program and wait until it listens."""
     said, job = module.params, module.params["job"]
     run = said["run"]
-    os.makedirs(folder_of(run), mode=0o700, exist_ok=True)
+    # That of a run that broke off may live still.
+    module.run_command(["systemctl", "stop", UNIT.format("*") + ".service"])
+    shutil.rmtree(RUN_DIR, ignore_errors=True)
     for path, text in sources().items():
         write(run, "lib/" + path, text)
     write(run, _fanout.JOB, json.dumps({**job, "ports": ports()[:-1] or list(range(20100, 20300))}))
@@ -296,10 +307,15 @@ def start(module: AnsibleModule) -> dict[str, Any]:
     raise CodedError("fanout_not_started", reason=journal.strip())
 
 
-def report(run: str) -> dict[str, Any]:
-    """What the program says, which lives on for it. OSError where it is gone."""
+def report(module: AnsibleModule) -> dict[str, Any]:
+    """What the program says, which lives on for it. OSError or CodedError where it is gone."""
+    run = module.params["run"]
     os.utime(os.path.join(folder_of(run), _fanout.LEASE))
     found: dict[str, Any] = read(run, _fanout.STATUS)
+    if not os.path.isdir("/proc/{0}".format(found["pid"])):
+        state = module.run_command(["systemctl", "is-active", UNIT.format(run) + ".service"])[1].strip()
+        if state not in ("active", "activating"):
+            raise CodedError("fanout_ended")
     return found
 
 
@@ -309,7 +325,7 @@ def meet(module: AnsibleModule) -> dict[str, Any]:
     write(run, _fanout.PEERS, json.dumps(module.params["peers"]))
     until = time.monotonic() + READY_SECONDS
     while True:
-        found = report(run)
+        found = report(module)
         if found["ready"] or time.monotonic() > until:
             return found
         time.sleep(0.2)
@@ -329,6 +345,18 @@ def end(module: AnsibleModule) -> dict[str, Any]:
     except OSError:
         pass
     return last
+
+
+def rotten(dest: str, paths: list[str]) -> list[str]:
+    """Files that are not any more what they were when they came. They are forgotten, so that the copy that follows brings them again."""
+    state, found = read_state(dest), []
+    for path in paths:
+        full = os.path.join(dest, path)
+        if path in state and os.path.isfile(full) and sha256_on_disk(full) != state[path]["sha256"]:
+            found.append(path)
+    if found:
+        distrust(dest, found)
+    return found
 
 
 def main() -> None:
@@ -356,6 +384,7 @@ def main() -> None:
             "peers": {"type": "list", "elements": "raw"},
             "files": {"type": "list", "elements": "dict"},
             "addresses": {"type": "list", "elements": "str", "default": []},
+            "suspects": {"type": "list", "elements": "str", "default": []},
             "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
         },
         supports_check_mode=True,
@@ -383,9 +412,10 @@ def main() -> None:
         elif said["phase"] == "meet":
             module.exit_json(changed=False, status=meet(module))
         elif said["phase"] == "report":
-            module.exit_json(changed=False, status=report(said["run"]))
+            module.exit_json(changed=False, status=report(module))
         else:
-            module.exit_json(changed=False, status=end(module))
+            status = end(module)
+            module.exit_json(changed=False, status=status, rotten=rotten(said["dest"], said["suspects"]))
     except CodedError as error:
         module.fail_json(**failure(error.code, **error.values))
     except OSError as error:

@@ -148,9 +148,9 @@ def segments(files: Sequence[File], have: Iterable[Have], hosts: int) -> list[Se
         most_here = max(most, piece)
         for number in lacking[file["path"]]:
             start, length = number * piece, min(piece, size - number * piece)
-            last = found[-1] if found else None
-            if last and last.path == file["path"] and last.start + last.size == start and last.size < most_here:
-                found[-1] = last._replace(size=last.size + length)
+            before = found[-1] if found else None
+            if before and before[:2] == (file["path"], start - before.size) and before.size < most_here:
+                found[-1] = before._replace(size=before.size + length)
             else:
                 found.append(Segment(file["path"], start, length))
     return found
@@ -178,14 +178,13 @@ class Claims:
         return None
 
     def again(self, number: int, after: float) -> bool:
-        """Take a segment again that was last taken so many seconds ago; of several who want that at once, one gets it."""
+        """Take a segment again that was last taken so many seconds ago, or never; of several who want that at once, one gets it."""
+        if self._take(number, 0):
+            return True
         turn = 0
         while os.path.exists(self._path(number, turn + 1)):
             turn += 1
-        try:
-            age = time.time() - os.stat(self._path(number, turn)).st_mtime
-        except FileNotFoundError:
-            return False
+        age = time.time() - os.stat(self._path(number, turn)).st_mtime
         return age >= after and self._take(number, turn + 1)
 
     def _path(self, number: int, turn: int) -> str:
@@ -217,7 +216,10 @@ def hand_on(
     plan: Sequence[Segment], claims: Claims, sizes: Mapping[str, int], wanted: Sequence[str], ways: Ways
 ) -> dict[str, Any]:
     """What one worker does for its host until that has every wanted path, or nothing moves any more. Returns its last status, with ``handed``, the
-    bytes that were handed over, and ``left``, the paths that it lacks."""
+    bytes that were handed over, and ``left``, the paths that it lacks.
+
+    Of the plan, what claims count is handed over once in any case. A worker whose host gets nothing any more takes what that host lacks, the rest of
+    the plan included: other hosts were to have it, and did not pass it on."""
     handed, asked, moved, before = 0, float("-inf"), ways.clock(), -1
     status: Mapping[str, Any] = {}
     while True:
@@ -229,14 +231,16 @@ def hand_on(
             if now != before:
                 moved, before = ways.clock(), now
         left = [path for path in wanted if not status["files"][path]["done"]]
+        idle = ways.clock() - moved
         if number is None:
             if not set(left) - set(status["wrong"]):
                 break
-            number = _overdue(plan, claims, sizes, status, left, ways.again_seconds)
+            within = plan if idle >= ways.again_seconds else plan[: claims.count]
+            number = _overdue(within, claims, sizes, status, left, ways.again_seconds)
         if number is not None:
             ways.put(plan[number])
             handed += plan[number].size
-        elif ways.clock() - moved > ways.stalled_seconds:
+        elif idle > ways.stalled_seconds:
             break
         else:
             ways.sleep(min(ways.poll_seconds / 4, 1.0))

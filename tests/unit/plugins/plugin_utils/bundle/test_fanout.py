@@ -114,6 +114,8 @@ class Swarm:
         self.files = [file("a", size)]
         self.plan = fanout.segments(self.files, [], hosts)
         self.folder, self.now, self.handed = folder, 0.0, [0] * hosts
+        # What no host has; others may have the rest of the plan.
+        self.fresh = len(self.plan)
         self.there: set[int] = set()
         self.dead: set[int] = set()
 
@@ -140,7 +142,7 @@ class Swarm:
             lambda segment: self.put(host, segment), lambda: self.ask(host), clock=lambda: self.now, sleep=sleep, **more
         )
         sizes = {"a": self.files[0]["size"]}
-        return fanout.hand_on(self.plan, fanout.Claims(str(self.folder), len(self.plan)), sizes, ["a"], ways)
+        return fanout.hand_on(self.plan, fanout.Claims(str(self.folder), self.fresh), sizes, ["a"], ways)
 
 
 def _joined(ranges: list[list[int]]) -> list[list[int]]:
@@ -169,6 +171,15 @@ def test_what_went_to_a_host_that_died_is_handed_over_again(tmp_path: Path) -> N
     found = swarm.work(1, again_seconds=0.0)
     assert found["left"] == []
     assert found["handed"] == 100 * MIB
+
+
+def test_what_other_hosts_did_not_pass_on_is_handed_over(tmp_path: Path) -> None:
+    swarm = Swarm(tmp_path, 100, 3)
+    swarm.fresh = 0
+    found = swarm.work(1, again_seconds=12.0)
+    assert found["left"] == []
+    assert found["handed"] == 100 * MIB
+    assert swarm.now >= 12
 
 
 def test_a_worker_gives_up_when_nothing_moves(tmp_path: Path) -> None:
