@@ -166,14 +166,20 @@ class ActionModule(ActionBase):
             "dest": mine["dest"],
             "address": mine["address"],
             "sessions": fanout.session_count(plan["files"]),
-            "secret": plan["secret"],
             "limit_bytes": self.options["limit_mbps"] * 125000,
             "writers": self.options["writers"],
             "idle_seconds": self.options["idle_seconds"],
             "files": [file for file in files if file["path"] in wanted],
             "have": mine["have"],
         }
-        answer = self._ask(run=plan["name"], job=job, wheel=wheel, seconds=self.options["seconds"], dest=mine["dest"])
+        answer = self._ask(
+            run=plan["name"],
+            secret=plan["secret"],
+            job=job,
+            wheel=wheel,
+            seconds=self.options["seconds"],
+            dest=mine["dest"],
+        )
         if answer.get("failed"):
             display.warning(message("fanout_without", self.lang, host=self.host, reason=answer["msg"]))
             return {"changed": False, "ports": []}
@@ -273,7 +279,9 @@ class ActionModule(ActionBase):
         hosts = list(self._started(plan))
         peers = {host: fanout.neighbours(hosts, place) for place, host in enumerate(hosts)}
         addresses = {host: one["address"] for host, one in plan["hosts"].items()}
-        for first, second in fanout.apart({host: status["reached"] for host, status in brought.items()}, addresses, peers):
+        for first, second in fanout.apart(
+            {host: status["reached"] for host, status in brought.items()}, addresses, peers
+        ):
             values = {"host": first, "other": second, "address": addresses[first], "to": addresses[second]}
             display.warning(message("fanout_apart", self.lang, **values))
         size = sum(file["size"] for file in plan["files"])

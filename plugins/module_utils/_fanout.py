@@ -223,7 +223,7 @@ class _Swarm:
 
     def _connect(self, file: _File) -> None:
         for address, ports in self.peers if file.handle else ():
-            file.handle.connect_peer((address, ports[file.said["session"]]))
+            file.handle.connect_peer((str(address), int(ports[file.said["session"]])))
 
     # -- the files
 

@@ -84,6 +84,9 @@ options:
   job:
     description: Internal. What the program is told.
     type: dict
+  secret:
+    description: Internal. What hosts of the run know and nobody else does.
+    type: str
   peers:
     description: Internal. The addresses and ports of the other hosts.
     type: list
@@ -169,7 +172,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils import _fanout
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import look
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING, look
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, failure
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import describe
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import distrust, read_state, sha256_on_disk
@@ -266,7 +269,11 @@ def start(module: AnsibleModule) -> dict[str, Any]:
     shutil.rmtree(RUN_DIR, ignore_errors=True)
     for path, text in sources().items():
         write(run, "lib/" + path, text)
-    write(run, _fanout.JOB, json.dumps({**job, "ports": ports()[:-1] or list(range(20100, 20300))}))
+    write(
+        run,
+        _fanout.JOB,
+        json.dumps({**job, "secret": said["secret"], "ports": ports()[:-1] or list(range(20100, 20300))}),
+    )
     write(run, _fanout.LEASE, "")
     properties = (*PROPERTIES, "RuntimeMaxSec={0}".format(said["seconds"]))
     path = "{0}/lib:{1}".format(folder_of(run), unpacked(said["wheel"]))
@@ -337,7 +344,8 @@ def end(module: AnsibleModule) -> dict[str, Any]:
     module.run_command(["systemctl", "stop", UNIT.format(run) + ".service"])
     try:
         last = read(run, _fanout.STATUS)
-    except (OSError, ValueError):
+        clear(read(run, _fanout.JOB)["dest"])
+    except (OSError, ValueError, KeyError):
         pass
     shutil.rmtree(folder_of(run), ignore_errors=True)
     try:
@@ -345,6 +353,15 @@ def end(module: AnsibleModule) -> dict[str, Any]:
     except OSError:
         pass
     return last
+
+
+def clear(dest: str) -> None:
+    """Remove what one that was killed has left: slices, and second names of files that are complete."""
+    incoming = os.path.join(dest, INCOMING)
+    for name in os.listdir(incoming):
+        full = os.path.join(incoming, name)
+        if _fanout.SLICE.fullmatch(name) or (name.endswith(_fanout.BEGUN) and os.stat(full).st_nlink > 1):
+            os.unlink(full)
 
 
 def rotten(dest: str, paths: list[str]) -> list[str]:
@@ -380,7 +397,8 @@ def main() -> None:
             "idle_seconds": {"type": "int", "default": 600},
             "seconds": {"type": "int", "default": 86400},
             "wheel": {"type": "path"},
-            "job": {"type": "dict", "no_log": True},
+            "job": {"type": "dict"},
+            "secret": {"type": "str", "no_log": True},
             "peers": {"type": "list", "elements": "raw"},
             "files": {"type": "list", "elements": "dict"},
             "addresses": {"type": "list", "elements": "str", "default": []},
@@ -388,6 +406,8 @@ def main() -> None:
             "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
         },
         supports_check_mode=True,
+        # What it is told is long, and nothing for a journal.
+        no_log=True,
     )
     os.umask(0o022)
     said: dict[str, Any] = module.params

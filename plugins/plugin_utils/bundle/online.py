@@ -165,7 +165,13 @@ def _wheels(folder: str, items: Sequence[Mapping[str, Any]], settings: Settings,
         return []
     fetching.write_plan()
     return [
-        {"path": file["path"], "kind": "python", "size": file["size"], "sha256": file["sha256"], **one["item"]["fields"]}
+        {
+            "path": file["path"],
+            "kind": "python",
+            "size": file["size"],
+            "sha256": file["sha256"],
+            **one["item"]["fields"],
+        }
         for one in fetching.plan.values()
         for file in one["files"]
     ]
