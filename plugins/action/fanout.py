@@ -60,7 +60,7 @@ class ActionModule(ActionBase):
                 "run": {"type": "path"},
                 "limit_mbps": {"type": "int", "default": 0},
                 "writers": {"type": "int", "default": 4},
-                "idle_seconds": {"type": "int", "default": 600},
+                "idle_seconds": {"type": "int", "default": 300},
                 "seconds": {"type": "int", "default": 86400},
                 "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
             }
@@ -127,6 +127,7 @@ class ActionModule(ActionBase):
             "name": secrets.token_hex(6),
             "secret": secrets.token_hex(16),
             "began": time.time(),
+            "limit_mbps": self.options["limit_mbps"],
             "files": files,
             "hosts": {
                 host: {
@@ -166,7 +167,7 @@ class ActionModule(ActionBase):
             "dest": mine["dest"],
             "address": mine["address"],
             "sessions": fanout.session_count(plan["files"]),
-            "limit_bytes": self.options["limit_mbps"] * 125000,
+            "limit_bytes": plan["limit_mbps"] * 125000,
             "writers": self.options["writers"],
             "idle_seconds": self.options["idle_seconds"],
             "files": [file for file in files if file["path"] in wanted],
@@ -221,7 +222,10 @@ class ActionModule(ActionBase):
         )
 
         def put(segment: fanout.Segment) -> None:
+            began = time.monotonic()
             self._put(files[segment.path], segment, mine["dest"])
+            if plan["limit_mbps"]:
+                time.sleep(max(began + segment.size * 8 / (plan["limit_mbps"] * 1e6) - time.monotonic(), 0))
 
         def ask() -> Mapping[str, Any]:
             answer = self._ask(phase="report", run=plan["name"])

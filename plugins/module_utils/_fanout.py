@@ -300,7 +300,7 @@ class _Swarm:
             for alert in session.pop_alerts():
                 if isinstance(alert, lt.peer_ban_alert):
                     self.liars[_address(alert)] += 1
-                elif isinstance(alert, (lt.peer_connect_alert, lt.incoming_connection_alert)):
+                elif isinstance(alert, lt.incoming_connection_alert) or _was_reached(alert, lt):
                     self.reached.add(_address(alert))
                 elif isinstance(alert, lt.torrent_checked_alert):
                     self._of(alert, "checked")
@@ -435,6 +435,13 @@ class _Swarm:
         for name in os.listdir(self.incoming):
             if SLICE.fullmatch(name):
                 os.unlink(os.path.join(self.incoming, name))
+
+
+def _was_reached(alert: Any, lt: Any) -> bool:
+    """Whether a connection that ends was one: those who both have everything part at once, and who is not reached gives no other sign."""
+    if not isinstance(alert, lt.peer_disconnected_alert):
+        return False
+    return alert.error.category().name() == "libtorrent" and "time" not in alert.error.message().lower()
 
 
 def _address(alert: Any) -> str:

@@ -73,7 +73,7 @@ options:
   idle_seconds:
     description: After how long the program ends by itself when nobody asks for it and nothing moves.
     type: int
-    default: 600
+    default: 300
   seconds:
     description: How long it may run at most.
     type: int
@@ -394,7 +394,7 @@ def main() -> None:
             "run": {"type": "path"},
             "limit_mbps": {"type": "int", "default": 0},
             "writers": {"type": "int", "default": 4},
-            "idle_seconds": {"type": "int", "default": 600},
+            "idle_seconds": {"type": "int", "default": 300},
             "seconds": {"type": "int", "default": 86400},
             "wheel": {"type": "path"},
             "job": {"type": "dict"},

@@ -161,9 +161,9 @@ def test_an_interrupted_run_goes_on_and_strangers_get_nothing() -> None:
         wait_for(lambda: all(arrived(host) > 16 * MIB for host in HOSTS))
         # A stranger on the network: neither in the open nor encrypted does anybody answer.
         listening = on("node1").check_output(
-            "ss -tlnpH | grep -o '[0-9.]*:[0-9]* .*libtorrent\\|[0-9.]*:[0-9]* .*python'"
+            "ss -tlnpH | grep pid=$(systemctl show --value --property=MainPID 'baremetal-llm-fanout*'),"
         )
-        address, port = re.findall(r"([\d.]+):(\d+) ", listening)[0]
+        address, port = re.findall(r"([\d.]+)(?:%\w+)?:(\d+) ", listening)[0]
         assert address != "0.0.0.0"
         with socket.create_connection((address, int(port)), 5) as plain, contextlib.suppress(ConnectionError):
             plain.settimeout(10)
@@ -210,26 +210,27 @@ def test_a_host_whose_disk_lies_is_named_and_mended() -> None:
 
 def test_two_hosts_with_a_firewall_between_them_are_named() -> None:
     forget(*HOSTS)
-    address = on("node3").check_output("ip -4 -o address show scope global").split()
-    others = [one.split("/")[0] for one in address if "/" in one]
-    rules = [
-        f"{chain} {side} {one} -p tcp --dport 20000: -j DROP"
-        for one in others
-        for chain, side in (("INPUT", "-s"), ("OUTPUT", "-d"))
+    shown = on("node3").check_output("ip -4 -o address show scope global")
+    # What node2 says to these goes to a card that nobody has, so neither reaches the other.
+    near = [
+        (address, found[1])
+        for address in re.findall(r"inet ([\d.]+)/", shown)
+        if (found := re.search(r"dev (\S+)", on("node2").run(f"ip -o route get {address}").stdout)) and found[1] != "lo"
     ]
-    for rule in rules:
-        on("node2").check_output(f"iptables -I {rule}")
+    for address, card in near:
+        on("node2").check_output(f"ip neigh replace {address} lladdr 02:00:00:00:00:01 dev {card} nud permanent")
     try:
         output = finish(begin())
     finally:
-        for rule in rules:
-            on("node2").check_output(f"iptables -D {rule}")
+        for address, card in near:
+            on("node2").check_output(f"ip neigh delete {address} dev {card}")
     assert re.search(r"node2 \([\d.]+\) and node3 \([\d.]+\) do not reach each other", output)
     assert copied(output) == dict.fromkeys(HOSTS, 0)
     check_content()
 
 
 def test_where_somebody_else_puts_files_missing_ones_are_refused() -> None:
+    finish(begin())
     assert copied(finish(begin("-e", "llm_distribution=exists"))) == dict.fromkeys(HOSTS, 0)
     on("node2").check_output(f"rm {MODEL}/1.safetensors")
     run = begin("-e", "llm_distribution=exists")
