@@ -177,6 +177,7 @@ class ActionModule(ActionBase):
             run=plan["name"],
             secret=plan["secret"],
             job=job,
+            lib=self._lib(),
             wheel=wheel,
             seconds=self.options["seconds"],
             dest=mine["dest"],
@@ -258,7 +259,7 @@ class ActionModule(ActionBase):
         accused = any(mine["address"] in one["liars"] for one in self._brought(plan).values())
         # Others may have got parts of the same pieces from hosts that are right: whose files are wrong is seen on its disk.
         suspects = [*mine["missing"], *mine["have"]] if accused else []
-        answer = self._ask(run=plan["name"], dest=mine["dest"], suspects=suspects)
+        answer = self._ask(run=plan["name"], dest=mine["dest"], lib=self._lib(), suspects=suspects)
         for path in answer.get("rotten") or []:
             display.warning(message("fanout_liar", self.lang, host=self.host, path=path))
         return {
@@ -330,13 +331,12 @@ class ActionModule(ActionBase):
 
     def _bring_wheel(self, python: str) -> str:
         """Where the host has the wheel of libtorrent for its Python, copied where it lacks it."""
-        dest = str(Fleet(self._loader, self.task_vars)[self.host]["llm_host_dir"]) + "/fanout"
         task = self._task.copy()
         task.args = {
             "bundle": self.options["bundle"],
             "kind": "python",
             "match": {"fanout_python": python},
-            "dest": dest,
+            "dest": self._lib(),
             "language": self.lang,
         }
         action = self._shared_loader_obj.action_loader.get(
@@ -351,7 +351,11 @@ class ActionModule(ActionBase):
         copied = action.run(task_vars=self.task_vars)
         if copied.get("failed"):
             raise AnsibleActionFail(copied["msg"])
-        return str(copied["files"][0]["dest"])
+        return str(copied["files"][0]["path"])
+
+    def _lib(self) -> str:
+        """The folder on the host for what the program needs."""
+        return str(Fleet(self._loader, self.task_vars)[self.host]["llm_host_dir"]) + "/fanout"
 
     def _addresses(self) -> list[str]:
         """Under which addresses the others may reach the host, that of the cluster's network first."""

@@ -355,8 +355,8 @@ class _Swarm:
     # -- what is said
 
     def status(self) -> dict[str, Any]:
-        """pid, ports; files by path: have (ranges of pieces), done; wrong: SHA-256 or error by path; liars and reached: addresses; received, sent, slices: bytes;
-        cpu_seconds; ready: whether all that was here has been looked at."""
+        """pid, ports; files by path: have (ranges of pieces), done; wrong: SHA-256 or error by path; liars and reached: addresses; received, sent,
+        slices: bytes; cpu_seconds; ready: whether all that was here has been looked at."""
         files, received, sent = {}, 0, 0
         reached = set()
         for file in self.files:

@@ -78,9 +78,12 @@ options:
     description: How long it may run at most.
     type: int
     default: 86400
-  wheel:
-    description: The wheel of libtorrent on the host.
+  lib:
+    description: Internal. The folder on the host for what the program needs, which is gone afterwards.
     type: path
+  wheel:
+    description: Internal. The wheel of libtorrent in that folder.
+    type: str
   job:
     description: Internal. What the program is told.
     type: dict
@@ -276,7 +279,7 @@ def start(module: AnsibleModule) -> dict[str, Any]:
     )
     write(run, _fanout.LEASE, "")
     properties = (*PROPERTIES, "RuntimeMaxSec={0}".format(said["seconds"]))
-    path = "{0}/lib:{1}".format(folder_of(run), unpacked(said["wheel"]))
+    path = "{0}/lib:{1}".format(folder_of(run), unpacked(os.path.join(said["lib"], said["wheel"])))
     command = [
         *(
             "systemd-run",
@@ -347,7 +350,8 @@ def end(module: AnsibleModule) -> dict[str, Any]:
         clear(read(run, _fanout.JOB)["dest"])
     except (OSError, ValueError, KeyError):
         pass
-    shutil.rmtree(folder_of(run), ignore_errors=True)
+    for folder in (folder_of(run), module.params["lib"]):
+        shutil.rmtree(folder, ignore_errors=True)
     try:
         os.rmdir(RUN_DIR)
     except OSError:
@@ -396,7 +400,8 @@ def main() -> None:
             "writers": {"type": "int", "default": 4},
             "idle_seconds": {"type": "int", "default": 300},
             "seconds": {"type": "int", "default": 86400},
-            "wheel": {"type": "path"},
+            "lib": {"type": "path"},
+            "wheel": {"type": "str"},
             "job": {"type": "dict"},
             "secret": {"type": "str", "no_log": True},
             "peers": {"type": "list", "elements": "raw"},

@@ -68,6 +68,7 @@ def nothing_is_left() -> Iterator[None]:
     for host in HOSTS:
         assert on(host).run("systemctl list-units --all --no-legend 'baremetal-llm-fanout*'").stdout == ""
         assert not on(host).file("/run/baremetal-llm-fanout").exists
+        assert not on(host).file("/opt/llm/fanout").exists
         assert on(host).run("ls /opt/llm/models/.incoming").stdout == ""
 
 
