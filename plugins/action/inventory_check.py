@@ -68,9 +68,8 @@ class ActionModule(ActionBase):
             hosts,
             groups,
             known,
-            bundles=read_bundles(hosts, known, self._loader.path_dwim),
+            bundles=read_bundles(hosts, known, self._loader.path_dwim) if arguments["bundle_required"] else None,
             origins={host: variables.origins(CONTROLLER if named else host) for host in names},
-            bundle_required=arguments["bundle_required"],
             twice=named_twice(task_vars.get("ansible_inventory_sources") or ()),
             lang=lang,
         )

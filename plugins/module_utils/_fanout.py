@@ -19,6 +19,7 @@ who know the secret of the run. What the controller hands over arrives as slices
 from __future__ import annotations
 
 import collections
+import errno
 import json
 import os
 import re
@@ -199,7 +200,7 @@ class _Swarm:
                 if failed:
                     break
                 time.sleep(0.02)
-        raise SystemExit("no port is free at {0}".format(self.job["address"]))
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE), self.job["address"])
 
     def meet(self) -> None:
         """Let the hosts of the list in, and go to them."""

@@ -239,7 +239,10 @@ def xids(programs: Programs) -> list[dict[str, Any]] | None:
     if status != 0 and not programs.run([*words, "--lines", "1"])[1].strip():
         return None
     found = [(at, each) for at, each in xid.logged(out) if at is not None]
-    return [{"time": at, "bus_id": each.bus_id, "xid": each.number} for at, each in found[-MOST_XIDS:]]
+    return [
+        {"time": at, "bus_id": each.bus_id, "xid": each.number, "action": each.action}
+        for at, each in found[-MOST_XIDS:]
+    ]
 
 
 def card_firmware(name: str) -> str | None:

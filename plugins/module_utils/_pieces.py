@@ -9,6 +9,7 @@ Source of the format: BEP 52, https://www.bittorrent.org/beps/bep_0052.html
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import os
 from typing import Any, Callable, Mapping, Sequence
@@ -75,7 +76,7 @@ def describe(path: str, add: Callable[[int], None] = lambda size: None) -> dict[
             read += length
             add(length)
     if read != size:
-        raise OSError("{0}: {1} bytes were read where there were {2}".format(path, read, size))
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), path)
     padding = _root([], piece // BLOCK_BYTES, _NOTHING)
     root = layer[0] if len(layer) == 1 else _root(layer, _power_of_two(len(layer)), padding)
     return {

@@ -287,8 +287,6 @@ def start(module: AnsibleModule) -> dict[str, Any]:
             "--collect",
             "--unit",
             UNIT.format(run),
-            "--description",
-            "Files are passed on from host to host",
         ),
         *("--property=" + one for one in properties),
         *(

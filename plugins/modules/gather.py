@@ -51,6 +51,11 @@ options:
   docker_root:
     description: The engine's data root. Left out or empty, the host's C(daemon.json) says it, else it is C(/var/lib/docker).
     type: path
+  engines:
+    description: The engines whose units are looked for. The action plugin fills in all that there are.
+    type: list
+    elements: str
+    default: [vllm]
   vllm_python:
     description: The interpreter of a Python environment from which the host serves. Left out or empty, none is looked at.
     type: path
@@ -420,11 +425,11 @@ ansible_facts:
       type: list
       elements: str
     llm_server_units:
-      description: The names of the units that run vLLM or Ray without a container.
+      description: The names of the units that run an engine or Ray without a container.
       type: list
       elements: str
       sample: [llm-ray, llm-vllm]
-    llm_engine:
+    llm_container_engine:
       description:
         - The engine's C(containers), each with C(id), C(name), C(image) and C(state), and C(images), each with C(id) and C(tags).
           V(null) where no engine answers.
@@ -436,6 +441,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -581,10 +587,10 @@ def base_python(python: str, programs: Programs) -> dict[str, str]:
 MADE = "# Made by baremetal.llm: changes are overwritten."
 
 
-def server_units(folder: str = "/etc/systemd/system") -> list[str]:
-    """Those of the collection that run vLLM or Ray without a container, without their .service. Others may have such names, too."""
+def server_units(folder: str = "/etc/systemd/system", engines: Sequence[str] = ("vllm",)) -> list[str]:
+    """Those of the collection that run an engine or Ray without a container, without their .service. Others may have such names, too."""
     found = [
-        path for kind in ("vllm", "ray") for path in glob.glob(os.path.join(folder, "llm-{0}*.service".format(kind)))
+        path for kind in (*engines, "ray") for path in glob.glob(os.path.join(folder, "llm-{0}*.service".format(kind)))
     ]
     return sorted(os.path.basename(path)[: -len(".service")] for path in found if first_line(path) == MADE)
 
@@ -623,8 +629,8 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_disks": measure_disks(options["needs"], image_root(host["engine"], docker_root)),
         "llm_firewall": firewalls,
         "llm_network_state": network_state(options["state_file"] or ""),
-        "llm_engine": engine,
-        "llm_server_units": server_units(),
+        "llm_container_engine": engine,
+        "llm_server_units": server_units(engines=options["engines"]),
         "llm_probe": probe_state(options["probe_state"]),
         **discovered(options, programs),
         **living(options, programs, docker_root),
@@ -715,6 +721,7 @@ def main() -> None:
                 },
             },
             "reach": {"type": "list", "elements": "str", "default": []},
+            "engines": {"type": "list", "elements": "str", "default": ["vllm"]},
             "vllm_python": {"type": "path"},
             "base_python": {"type": "path"},
             "secrets_dir": {"type": "path"},

@@ -191,9 +191,7 @@ class World:
         self.groups["llm_deployments"]["children"] = children
 
     def problems(self, lang: str = "en") -> list[dict[str, str]]:
-        found: list[dict[str, str]] = check_inventory(self.hosts, self.groups, KNOWN, bundle_required=False, lang=lang)[
-            "problems"
-        ]
+        found: list[dict[str, str]] = check_inventory(self.hosts, self.groups, KNOWN, lang=lang)["problems"]
         return found
 
 

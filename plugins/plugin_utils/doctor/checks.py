@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils import _xid
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.finding import NO_ANSWER, Finding, Findings, Question
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS, days_left
@@ -45,8 +46,6 @@ SMALL_BYTES, SMALL_BAD, SMALL_WARNING, RESERVES_WARNING = 20 << 30, 0.02, 0.10, 
 FILES_BAD, FILES_WARNING = 0.01, 0.05
 # How long after it an error of a card is news.
 XID_SECONDS = 86400
-# Errors of a card or its link that an application does not cause (https://docs.nvidia.com/deploy/xid-errors/).
-XIDS_OF_HARDWARE = frozenset((48, 62, 64, 74, 79, 94, 95, 119, 120, 140))
 # A run that holds a host for longer than this was likely killed.
 HELD_SECONDS = 2 * 3600
 
@@ -268,7 +267,7 @@ def card_errors(asked: Question) -> Findings:
         recent = [each for each in logged if float(looked.live["now"]) - float(each["time"]) < XID_SECONDS]
         codes = sorted({int(each["xid"]) for each in recent})
         if codes:
-            grade = BAD if XIDS_OF_HARDWARE.intersection(codes) else WARNING
+            grade = BAD if any(each["action"] in _xid.BAD for each in recent) else WARNING
             last = recent[-1]
             ago = duration(float(looked.live["now"]) - float(last["time"]), asked.lang)
             evidence = message("doctor_xid_evidence", asked.lang, xid=last["xid"], bus=last["bus_id"], ago=ago)

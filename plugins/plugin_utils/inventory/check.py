@@ -30,7 +30,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.network im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.own_ports import own_port_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.receivers import receiver_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.runtime import runtime_problems
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import setting_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import engine_problems, setting_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.sources import source_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.variables import variable_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.web_ui import web_ui_problems
@@ -38,6 +38,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.web_ui imp
 # In the order in which they are printed.
 RULES = (
     group_problems,
+    engine_problems,
     name_problems,
     sharing_problems,
     setting_problems,
@@ -63,7 +64,6 @@ def check_inventory(
     known: Mapping[str, Mapping[str, Any]],
     bundles: Mapping[str, Mapping[str, Any]] | None = None,
     origins: Mapping[str, Mapping[str, str]] | None = None,
-    bundle_required: bool = True,
     twice: Mapping[str, str] | None = None,
     lang: str = "en",
 ) -> dict[str, Any]:
@@ -71,14 +71,14 @@ def check_inventory(
 
     ``hosts`` holds the variables that the inventory sets, ``groups`` per group all its hosts (those of its children too, in
     Ansible's order) and its direct child groups, ``known`` the options of all roles' argument specs, ``bundles`` per
-    directory ``{manifest: parsed or None, error: text or None}``, ``origins`` where a host's variable is set, as far as
+    directory ``{manifest: parsed or None, error: text or None}`` (None where none is needed), ``origins`` where a host's variable is set, as far as
     that is known, ``twice`` the deployments that a file names more than once, with their places.
     """
     inventory = Inventory(hosts, groups, known, origins or {}, lang)
     problems = [inventory.problem("deployment_twice", value=name, where=at) for name, at in (twice or {}).items()]
     problems += [problem for rule in RULES for problem in rule(inventory)]
-    if bundle_required:
-        problems += bundle_problems(inventory, bundles or {})
+    if bundles is not None:
+        problems += bundle_problems(inventory, bundles)
     deployments = {
         group: {"hosts": members, "head": inventory.head(members)}
         for group, members in inventory.deployments.items()

@@ -23,7 +23,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NOT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, release_key
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import DTYPE_BYTES, rank_weights
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import DTYPE_BYTES, Loading, rank_weights
 
 Host = tuple[str, Sequence[Mapping[str, Any]]]
 KEYS = ("name", "memory_mib", "compute_capability")
@@ -159,7 +159,7 @@ def _read(name: str) -> tuple[Model, int]:
     model = read_model(next(entry.config for entry in entries() if entry.model == name))
     whole = Shard(1, 1, 0, 0, len(model.layers))
     dtype = model.checkpoint_dtype if model.checkpoint_dtype in DTYPE_BYTES else "bfloat16"
-    return model, rank_weights(model, whole, dtype, release_key(NEWEST), capability=(9, 0))
+    return model, rank_weights(model, whole, dtype, release_key(NEWEST), Loading(capability=(9, 0)))
 
 
 def _usual_dtype(model: Model, gpus: Sequence[Mapping[str, Any]]) -> str:

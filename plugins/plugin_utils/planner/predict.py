@@ -131,6 +131,31 @@ class Prediction(NamedTuple):
 Memo = dict[Any, Any]
 
 
+class _Start(NamedTuple):
+    """A start that is judged: what is started, and what has been found about it so far."""
+
+    model: Model
+    settings: Settings
+    dtype: str
+    errors: list[StartError]
+    warnings: list[Text]
+    doubt: uncertainty.Uncertainty
+
+    def outcome(self, ranks: list[Rank], **found: Any) -> Prediction:
+        """The prediction with what has been ``found``; what is not known is None."""
+        cache = {"tokens": None, "concurrency": None, "longest": None, **found}
+        return Prediction(
+            error=self.errors[0] if self.errors else None,
+            errors=tuple(self.errors),
+            dtype=self.dtype,
+            ranks=tuple(ranks),
+            settings=self.settings,
+            warnings=tuple(self.warnings),
+            uncertainty=self.doubt,
+            **cache,
+        )
+
+
 def predict(
     model: Model,
     gpus: list[Gpu],
@@ -159,10 +184,9 @@ def predict(
     if unverified is not None:
         warnings.append(unverified)
     if codes & {"layers_fewer_than_stages"} or settings.tp * settings.pp > 4096:
-        return Prediction(errors[0], tuple(errors), dtype, (), None, None, None, settings, tuple(warnings), doubt)
-    scheme = validity.effective_quantization(model, settings)
-    model = model._replace(quantization=scheme)
-    found = _memory(model, used, settings, dtype, errors, warnings, memo, correction, doubt)
+        return _Start(model, settings, dtype, errors, warnings, doubt).outcome([])
+    model = model._replace(quantization=validity.effective_quantization(model, settings))
+    found = _memory(_Start(model, settings, dtype, errors, warnings, doubt), used, memo, correction)
     return found._replace(unverified=unverified)
 
 
@@ -184,17 +208,8 @@ def _overridden(model: Model, raw: Mapping[str, Any]) -> Model:
     return model
 
 
-def _memory(
-    model: Model,
-    gpus: list[Gpu],
-    settings: Settings,
-    dtype: str,
-    errors: list[StartError],
-    warnings: list[Text],
-    memo: Memo,
-    correction: int,
-    doubt: uncertainty.Uncertainty,
-) -> Prediction:
+def _memory(start: _Start, gpus: list[Gpu], memo: Memo, correction: int) -> Prediction:
+    model, settings, dtype = start.model, start.settings, start.dtype
     key = settings.release.key
     stages = shards(len(model.layers), settings.tp, settings.pp, key, settings.layer_partition)
     expert_parallel = settings.tp * settings.dp if settings.expert_parallel else 1
@@ -216,30 +231,21 @@ def _memory(
             held = _weights(model, shard, gpu, settings, dtype, expert_parallel, memo)
             if model.tower is not None and shard.first and model.tensors is None:
                 held += model.tower.weights(settings.tp, DTYPE_BYTES[dtype])
-            seen[kind] = _rank(model, shard, gpu, settings, dtype, held, 0 if first else 1, correction, free)
-            errors.extend(_loading(seen[kind], gpu, free, settings, index))
+            seen[kind] = _rank(start, shard, gpu, held, 0 if first else 1, correction, free)
+            start.errors.extend(_loading(seen[kind], gpu, free, settings, index))
         ranks.append(seen[kind])
     if model.traits.get("encoder"):
-        return _encoded(settings, dtype, ranks, errors, warnings, doubt)
-    return _capacity(settings, dtype, ranks, stores, errors, warnings, doubt)
+        return _encoded(start, ranks)
+    return _capacity(start, ranks, stores)
 
 
-def _encoded(
-    settings: Settings,
-    dtype: str,
-    ranks: list[Rank],
-    errors: list[StartError],
-    warnings: list[Text],
-    doubt: uncertainty.Uncertainty,
-) -> Prediction:
+def _encoded(start: _Start, ranks: list[Rank]) -> Prediction:
     """Of a model whose requests are encoded at once and leave nothing in a cache."""
-    spare = min(rank.available for rank in ranks)
+    spare, length = min(rank.available for rank in ranks), start.settings.max_model_len
     if spare < 0:
-        errors.append(start_error("no_cache_blocks", "start_no_cache", *_less_memory(settings), left=spare / GIB))
-    error, length = errors[0] if errors else None, settings.max_model_len
-    return Prediction(
-        error, tuple(errors), dtype, tuple(ranks), None, None, length, settings, tuple(warnings), doubt, spare, length
-    )
+        less = _less_memory(start.settings)
+        start.errors.append(start_error("no_cache_blocks", "start_no_cache", *less, left=spare / GIB))
+    return start.outcome(ranks, longest=length, spare=spare, longest_safe=length)
 
 
 def _blocks(ranks: list[Rank], stores: list[kv.Cache], settings: Settings, less: int = 0) -> int:
@@ -316,10 +322,12 @@ def _weights(
             shard,
             dtype,
             key,
-            expert_parallel,
-            settings.cpu_offload,
-            gpu.capability,
-            settings.lora if settings.engine == "V1" else None,
+            weights.Loading(
+                expert_parallel,
+                settings.cpu_offload,
+                gpu.capability,
+                settings.lora if settings.engine == "V1" else None,
+            ),
         )
     held: int = memo[known]
     return held
@@ -335,16 +343,9 @@ def _encoding(model: Model, settings: Settings, dtype: str) -> int:
 
 
 def _rank(
-    model: Model,
-    shard: Shard,
-    gpu: Gpu,
-    settings: Settings,
-    dtype: str,
-    held: int,
-    tensor_rank: int,
-    correction: int,
-    free: int | None,
+    start: _Start, shard: Shard, gpu: Gpu, held: int, tensor_rank: int, correction: int, free: int | None
 ) -> Rank:
+    model, settings, dtype = start.model, start.settings, start.dtype
     key = settings.release.key
     peak = activation.peak(model, shard, settings, dtype, gpu.capability, tensor_rank)
     if shard.first:
@@ -449,19 +450,12 @@ def _graphs_refused(rank: Rank, left: int, settings: Settings) -> StartError:
     )
 
 
-def _capacity(
-    settings: Settings,
-    dtype: str,
-    ranks: list[Rank],
-    stores: list[kv.Cache],
-    errors: list[StartError],
-    warnings: list[Text],
-    doubt: uncertainty.Uncertainty,
-) -> Prediction:
+def _capacity(start: _Start, ranks: list[Rank], stores: list[kv.Cache]) -> Prediction:
+    settings = start.settings
     blocks = _blocks(ranks, stores, settings)
     if blocks < 1:
         worst = min(ranks, key=lambda rank: rank.available)
-        errors.append(
+        start.errors.append(
             start_error(
                 "no_cache_blocks",
                 "start_no_cache",
@@ -470,12 +464,12 @@ def _capacity(
                 left=worst.available / GIB,
             )
         )
-        return Prediction(errors[0], tuple(errors), dtype, tuple(ranks), 0, 0.0, 0, settings, tuple(warnings), doubt)
+        return start.outcome(ranks, tokens=0, concurrency=0.0, longest=0)
     usable = _usable(ranks, stores, settings)
     length = settings.max_model_len
     needed = max(kv.request_blocks(store, length, settings.batched_tokens) for store in stores)
     longest = _longest(stores, usable, settings)
-    safe = _longest(stores, max(_usable(ranks, stores, settings, doubt.size), 0), settings)
+    safe = _longest(stores, max(_usable(ranks, stores, settings, start.doubt.size), 0), settings)
     if settings.auto_max_model_len and longest:
         length = min(length, longest)
         needed = max(kv.request_blocks(store, length, settings.batched_tokens) for store in stores)
@@ -486,7 +480,7 @@ def _capacity(
     if needed > usable:
         cure = safe if safe >= LENGTH_LEAST else longest
         shorter: list[Fix] = [{"max_model_len": cure}] if cure else []
-        errors.append(
+        start.errors.append(
             start_error(
                 "max_model_len_exceeds_kv_cache",
                 "start_length",
@@ -504,20 +498,17 @@ def _capacity(
         if settings.engine == "V1" and rank.graphs:
             # What a forward took is still reserved when the sampler is warmed up, after the graphs (vllm-project/vllm, issue 19445).
             room = left - rank.graphs - rank.activation
-            spare = min(spare, room) if room < doubt.size else spare
+            spare = min(spare, room) if room < start.doubt.size else spare
         if rank.graphs <= left:
             continue
         spare = min(spare, left - rank.graphs)
         refused = _graphs_refused(rank, left, settings)
         if rank.graphs > left + GRAPH_DOUBT_BYTES:
-            errors.append(refused)
+            start.errors.append(refused)
             break
-        warnings.append(Text("start_graphs_doubt", said=refused.message))
-    error = errors[0] if errors else None
-    said = tuple(warnings)
-    return Prediction(
-        error, tuple(errors), dtype, tuple(ranks), tokens, concurrency, longest, settings, said, doubt, spare, safe
-    )
+        start.warnings.append(Text("start_graphs_doubt", said=refused.message))
+    found = {"tokens": tokens, "concurrency": concurrency, "longest": longest}
+    return start.outcome(ranks, **found, spare=spare, longest_safe=safe)
 
 
 def _longest(stores: list[kv.Cache], usable: int, settings: Settings) -> int:

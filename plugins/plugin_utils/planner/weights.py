@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.allocator import Allocator
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
@@ -33,22 +34,27 @@ def offloaded(layers: Sequence[LayerModules], gib: float) -> int:
     return gone
 
 
-def rank_weights(
-    model: Model,
-    shard: Shard,
-    dtype: str,
-    key: tuple[int, ...],
-    expert_parallel: int = 1,
-    offload_gib: float = 0.0,
-    capability: tuple[int, int] = (0, 0),
-    lora: tuple[int, int] | None = None,
-) -> int:
+class Loading(NamedTuple):
+    """How weights are loaded: over how many ranks experts are divided, GiB left on the host, the card's capability, LoRA's count and rank."""
+
+    expert_parallel: int = 1
+    offload_gib: float = 0.0
+    capability: tuple[int, int] = (0, 0)
+    lora: tuple[int, int] | None = None
+
+
+ALONE = Loading()
+
+
+def rank_weights(model: Model, shard: Shard, dtype: str, key: tuple[int, ...], loading: Loading = ALONE) -> int:
     """Bytes on the GPU after loading."""
     if not model.known and model.tensors is not None:
         from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.tensors import rank_bytes  # rarely needed
 
         return rank_bytes(model, shard, DTYPE_BYTES[dtype])
-    build = with_kernels(Build(model, shard, DTYPE_BYTES[dtype], key, expert_parallel, capability, lora))
+    build = with_kernels(
+        Build(model, shard, DTYPE_BYTES[dtype], key, loading.expert_parallel, loading.capability, loading.lora)
+    )
     layers, store = layers_of(build), Allocator(at(changes.MAX_SPLIT_SIZE, key))
     load(build, layers, store)
     total = store.allocated
@@ -56,6 +62,6 @@ def rank_weights(
         from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.tensors import vision_bytes  # rarely needed
 
         total += vision_bytes(model, DTYPE_BYTES[dtype])
-    if offload_gib:
-        total -= offloaded(layers, offload_gib)
+    if loading.offload_gib:
+        total -= offloaded(layers, loading.offload_gib)
     return total

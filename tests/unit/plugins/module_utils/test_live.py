@@ -154,7 +154,7 @@ def test_what_the_probe_found_and_when(tmp_path: Path) -> None:
 def test_errors_that_the_driver_logged() -> None:
     lines = "1790000000.5 gpu01 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n"
     found = live.xids(FakePrograms(journalctl=(0, lines, "")))  # type: ignore[arg-type]
-    assert found == [{"time": 1790000000.5, "bus_id": "0000:3b:00", "xid": 79}]
+    assert found == [{"time": 1790000000.5, "bus_id": "0000:3b:00", "xid": 79, "action": "reboot"}]
     nothing = FakePrograms(journalctl=(1, "", ""))
     assert live.xids(nothing) is None, "a journal without a line of the kernel"  # type: ignore[arg-type]
     nothing.run = lambda command, **_more: (0, "a line", "") if "--lines" in command else (1, "", "")  # type: ignore[method-assign]

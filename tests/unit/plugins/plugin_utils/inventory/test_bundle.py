@@ -56,9 +56,9 @@ def test_a_bundle_that_lacks_something(offline: Inventory, settings: dict[str, A
     entry = offline.set("gpu03", **settings).only()
     assert entry["code"] == code
     assert allowed in entry["allowed"]
-    offline.more["bundle_required"] = False
+    bundles, offline.more = offline.more, {}
     assert offline.problems() == []
-    del offline.more["bundle_required"]
+    offline.more = bundles
     assert offline.set("gpu03", llm_offline="no").problems() == []
 
 
@@ -128,6 +128,7 @@ def test_contents_that_are_none_are_survived(offline: Inventory, contents: Any) 
 
 
 def test_a_missing_bundle_is_told_once(inventory: Inventory) -> None:
+    inventory.more = {"bundles": {}}
     assert inventory.set(llm_offline=True).codes() == ["bundle_dir_missing"]
     assert inventory.set(llm_bundle_dir="/nowhere").codes() == ["bundle_missing"]
 

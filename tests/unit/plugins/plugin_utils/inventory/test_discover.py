@@ -151,7 +151,7 @@ def variables(files: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
 def test_what_is_written_passes_the_check_of_inventories(hosts: list[FoundHost], language: str) -> None:
     files = written(hosts, language)
     found, groups = variables(files)
-    check = check_inventory(found, groups, known_variables(), bundle_required=False)
+    check = check_inventory(found, groups, known_variables())
     assert check["problems"] == []
     used = [each for each in hosts if each.gpus]
     assert check["hosts"] == [each.name for each in used]

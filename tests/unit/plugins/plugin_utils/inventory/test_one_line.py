@@ -31,7 +31,7 @@ def test_one_line_is_an_inventory() -> None:
         "vllm_version": "0.8.5.post1",  # the one that is recommended for a V100
         "llm_gpus": [V100, V100],
     }
-    check = check_inventory(found.variables, found.groups, known_variables(), bundle_required=False)
+    check = check_inventory(found.variables, found.groups, known_variables())
     assert check["problems"] == []
     assert check["deployments"] == {"qwen2_5_14b_instruct": {"hosts": found.hosts, "head": "gpu01"}}
 
@@ -86,7 +86,7 @@ def test_a_line_of_gpus_that_cannot_be_read_is_a_problem_of_the_inventory(langua
     assert found is not None
     hosts: dict[str, dict[str, Any]] = {name: dict(said) for name, said in found.variables.items()}
     hosts["gpu02"]["llm_gpus"] = "2 x RTX 9999"
-    check = check_inventory(hosts, found.groups, known_variables(), bundle_required=False, lang=language)
+    check = check_inventory(hosts, found.groups, known_variables(), lang=language)
     (said,) = check["problems"]
     assert said["code"] == "gpus_malformed"
     assert "RTX 9999" in said["what"]
