@@ -263,7 +263,7 @@ class Fanout:
 
     def work(self, at: int, plan: Sequence[fanout.Segment], claims: str) -> dict[str, Any]:
         sizes = {file["path"]: file["size"] for file in self.files}
-        ways = fanout.Ways(put=lambda segment: self.put(at, segment), ask=lambda: self.status(at))
+        ways = fanout.Ways(put=lambda segment: self.put(at, segment), ask=lambda: self.status(at), poll_seconds=0.5)
         try:
             found = fanout.hand_on(plan, fanout.Claims(claims, len(plan)), sizes, list(sizes), ways)
         except OSError:

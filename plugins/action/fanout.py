@@ -160,7 +160,11 @@ class ActionModule(ActionBase):
     def _start(self) -> dict[str, Any]:
         plan = self._read_plan()
         mine = plan["hosts"][self.host]
-        wheel = self._bring_wheel(mine["python"])
+        try:
+            wheel = self._bring_wheel(mine["python"])
+        except AnsibleActionFail as error:
+            display.warning(message("fanout_without", self.lang, host=self.host, reason=error.message))
+            return {"changed": False, "of": plan["name"], "ports": []}
         files = [{name: value for name, value in file.items() if name != "source"} for file in plan["files"]]
         wanted = {*mine["missing"], *mine["have"]}
         job = {
@@ -184,26 +188,29 @@ class ActionModule(ActionBase):
         )
         if answer.get("failed"):
             display.warning(message("fanout_without", self.lang, host=self.host, reason=answer["msg"]))
-            return {"changed": False, "ports": []}
-        return {"changed": True, "ports": answer["ports"]}
+            return {"changed": False, "of": plan["name"], "ports": []}
+        return {"changed": True, "of": plan["name"], "ports": answer["ports"]}
 
     def _meet(self) -> dict[str, Any]:
         plan = self._read_plan()
         started = self._started(plan)
         if self.host not in started:
-            return {"changed": False, "status": {}}
+            return {"changed": False, "of": plan["name"], "status": {}}
         hosts = list(started)
         peers = [
             [plan["hosts"][one]["address"], started[one]] for one in fanout.neighbours(hosts, hosts.index(self.host))
         ]
         answer = self._ask(run=plan["name"], peers=peers)
-        return {**answer, "changed": False}
+        if answer.get("failed"):
+            display.warning(message("fanout_without", self.lang, host=self.host, reason=answer["msg"]))
+            return {"changed": False, "of": plan["name"], "status": {}}
+        return {**answer, "changed": False, "of": plan["name"]}
 
     def _bring(self) -> dict[str, Any]:
         plan = self._read_plan()
         mine = plan["hosts"][self.host]
-        met = {host: found["status"] for host in plan["hosts"] if (found := self._of(host, MET)).get("status")}
-        nothing = {"changed": False, "status": {}, "left": mine["missing"]}
+        met = {host: found["status"] for host in plan["hosts"] if (found := self._of(host, MET, plan)).get("status")}
+        nothing = {"changed": False, "of": plan["name"], "status": {}, "left": mine["missing"]}
         if self.host not in met:
             return nothing
         have = [{path: one["have"] for path, one in status["files"].items()} for status in met.values()]
@@ -249,6 +256,7 @@ class ActionModule(ActionBase):
         status = {name: value for name, value in found.items() if name not in ("files", "left")}
         return {
             "changed": bool(mine["missing"]),
+            "of": plan["name"],
             "status": {**status, "took": time.time() - plan["began"]},
             "left": found["left"],
         }
@@ -386,16 +394,19 @@ class ActionModule(ActionBase):
     def _playing(self) -> list[str]:
         return [str(host) for host in self.task_vars.get("ansible_play_hosts") or []]
 
-    def _of(self, host: str, name: str) -> Mapping[str, Any]:
-        """What an earlier phase has returned for a host."""
+    def _of(self, host: str, name: str, plan: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """What an earlier phase has returned for a host, of this plan and no earlier one if it is named."""
         found = self.task_vars["hostvars"][host].get(name)
-        return found if isinstance(found, Mapping) else {}
+        mine = isinstance(found, Mapping) and (plan is None or found.get("of") == plan["name"])
+        return found if mine else {}
 
     def _brought(self, plan: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-        return {host: found["status"] for host in plan["hosts"] if (found := self._of(host, BROUGHT)).get("status")}
+        return {
+            host: found["status"] for host in plan["hosts"] if (found := self._of(host, BROUGHT, plan)).get("status")
+        }
 
     def _started(self, plan: Mapping[str, Any]) -> dict[str, Sequence[int]]:
-        return {host: ports for host in plan["hosts"] if (ports := self._of(host, STARTED).get("ports"))}
+        return {host: ports for host in plan["hosts"] if (ports := self._of(host, STARTED, plan).get("ports"))}
 
     def _ask(self, **more: Any) -> dict[str, Any]:
         arguments = {"phase": self.options["phase"], "language": self.lang, **more}
