@@ -220,7 +220,7 @@ def hand_on(
 
     Of the plan, what claims count is handed over once in any case. A worker whose host gets nothing any more takes what that host lacks, the rest of
     the plan included: other hosts were to have it, and did not pass it on."""
-    handed, asked, moved, before = 0, float("-inf"), ways.clock(), -1
+    handed, asked, moved, before, slowest = 0, float("-inf"), ways.clock(), -1, 0.0
     status: Mapping[str, Any] = {}
     while True:
         number = claims.next()
@@ -235,10 +235,14 @@ def hand_on(
         if number is None:
             if not set(left) - set(status["wrong"]):
                 break
-            within = plan if idle >= ways.again_seconds else plan[: claims.count]
-            number = _overdue(within, claims, sizes, status, left, ways.again_seconds)
+            # Over a slow link other workers take as long as this one.
+            after = max(ways.again_seconds, 3 * slowest)
+            within = plan if idle >= after else plan[: claims.count]
+            number = _overdue(within, claims, sizes, status, left, after)
         if number is not None:
+            began = ways.clock()
             ways.put(plan[number])
+            slowest = max(slowest, ways.clock() - began)
             handed += plan[number].size
         elif idle > ways.stalled_seconds:
             break
