@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import candidates
@@ -20,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_offset
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.disks import disk_needs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import short
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import SERIES, SERIES_SECONDS, SERIES_STEP
 
 
@@ -43,8 +44,14 @@ class ActionModule(ActionBase):
             series = {"queries": SERIES, "seconds": SERIES_SECONDS, "step": SERIES_STEP}
             arguments["live"] = {**arguments["live"], "series": series}
         before = time.time()
+        may_be_silent = arguments.pop("may_be_silent", False)
         run = self.tolerant if self._task.args.get("live") else self.gathered
-        result.update(run(arguments, task_vars))
+        try:
+            result.update(run(arguments, task_vars))
+        except AnsibleConnectionFailure as error:
+            if not may_be_silent:
+                raise
+            return {**result, "changed": False, "said": short(str(error))}
         after = time.time()
         said = str(result.get("module_stderr") or "") + str(result.get("msg") or "")
         if result.get("failed") and is_old_python(said):

@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import key_file, secret_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import absent_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import gpu_exporters, groups
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import latest_benchmarks
@@ -72,6 +73,7 @@ class ActionModule(ActionBase):
             addresses=self._addresses(fleet, deployments, decided.get("plans") or {}, gateways),
             written=[os.path.join(str(controller["llm_report_dir"]), name) for name in ("plan.html", "report.txt")],
             one_line=bool(controller["llm_inventory"].get("one_line")),
+            absent=absent_lines(controller["llm_inventory"], lang),
         )
         lines = report_lines(run, lang)
         Display().display("\n" + "\n".join(lines) + "\n")

@@ -60,12 +60,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain, refusing
 
 
-def _plan_gguf(path: Any, gpus: Any, request: Any = None, release: Any = "", language: str = "en") -> dict[str, Any]:
+@refusing
+def plan_gguf(path: Any, gpus: Any, request: Any = None, release: Any = "", language: str = "en") -> dict[str, Any]:
     return core.plan_gguf(str(path), plain(gpus), plain(request or {}), str(release or ""))
-
-
-_plan_gguf.__name__ = "plan_gguf"
-plan_gguf = refusing(_plan_gguf)
 
 
 class FilterModule:

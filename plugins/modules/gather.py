@@ -21,6 +21,10 @@ options:
   state_file:
     description: A file on the host with JSON, in which earlier runs noted what they decided about the network.
     type: path
+  may_be_silent:
+    description: Whether a host that does not answer is no failure; C(said) is why, then, and M(baremetal.llm.deployment_members) judges it.
+    type: bool
+    default: false
   records_dir:
     description: Where roles keep records of what they left on the host. Left out, none is looked at.
     type: path
@@ -372,6 +376,13 @@ ansible_facts:
       type: dict
       sample:
         docker: {"digest": "3a7b…", "collection": "91be…", "differs": ["paths /etc/systemd/system/docker.service"]}
+    llm_journal:
+      description:
+        - The last runs that took the host, the newest first - C(who), C(playbook), version of the C(collection), C(limit) and C(tags), C(begun) and
+          C(ended) in seconds since 1970 by the host's clock (null where a run did not give the host back), and C(roles) whose records it wrote. Only
+          returned with O(live) and O(lock_file).
+      type: list
+      elements: dict
     llm_lock:
       description:
         - Which run holds the host (M(baremetal.llm.host_lock)), or null, and how many runs have given it back. Only returned with O(lock_file).
@@ -448,6 +459,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.facts import default_collectors
 from ansible.module_utils.facts.ansible_collector import get_ansible_collector
 from ansible.module_utils.facts.namespace import PrefixFactNamespace
+from ansible_collections.baremetal.llm.plugins.module_utils import _journal
 from ansible_collections.baremetal.llm.plugins.module_utils._discover import disks, reached, versions, weights
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
@@ -652,7 +664,14 @@ def living(options: dict[str, Any], programs: Programs, docker_root: str) -> dic
     asked = options["live"]
     if not asked:
         return {}
-    return {"llm_live": look({**asked, "places": [docker_root, options["host_dir"], *asked["places"]]}, programs)}
+    # Of a deployment without some of its hosts, another one may be the head.
+    remembered = network_state(options["state_file"] or "").get("absent") or {}
+    head = asked["head"] or bool(isinstance(remembered, dict) and remembered.get("hosts"))
+    return {
+        "llm_live": look(
+            {**asked, "head": head, "places": [docker_root, options["host_dir"], *asked["places"]]}, programs
+        )
+    }
 
 
 def of_environments(options: dict[str, Any], programs: Programs) -> dict[str, Any]:
@@ -670,6 +689,8 @@ def of_earlier_runs(options: dict[str, Any], host: Host) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if options["lock_file"]:
         found["llm_lock"] = read_lock(options["lock_file"])
+    if options["lock_file"] and options["live"]:
+        found["llm_journal"] = _journal.read(_journal.path_beside(options["lock_file"]))
     if options["records_dir"]:
         found["llm_records"] = records(options, host)
         found["llm_recorded"] = recorded_names(options["host_dir"])
@@ -696,6 +717,7 @@ def main() -> None:
             "gpu_sysfs_root": {"type": "path"},
             "sysfs_root": {"type": "path", "default": "/sys"},
             "state_file": {"type": "path"},
+            "may_be_silent": {"type": "bool", "default": False},
             "records_dir": {"type": "path"},
             "lock_file": {"type": "path"},
             "bundle": {"type": "path"},

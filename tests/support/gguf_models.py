@@ -238,6 +238,50 @@ MODELS = {
         arch="phi3", layers=3, hidden=1536, heads=24, kv_heads=8, inner=4096, vocabulary=32064, quant="Q5_0", fused=True
     ),
 }
+# Of these the figures were compared once the rules stood: a few layers of models that people serve.
+MODELS |= {
+    "Llama-3.1-8B": Shape(
+        layers=2, hidden=4096, heads=32, kv_heads=8, head=128, inner=14336, quant="Q4_K", embedding="Q4_K"
+    ),
+    "Qwen2.5-7B": Shape(arch="qwen2", layers=2, hidden=3584, heads=28, head=128, inner=18944, quant="Q8_0"),
+    "Qwen3-4B": Shape(
+        arch="qwen3",
+        layers=3,
+        hidden=2560,
+        heads=32,
+        kv_heads=8,
+        head=128,
+        inner=9728,
+        quant="Q4_K",
+        down="Q6_K",
+        output=None,
+        embedding="Q6_K",
+    ),
+    "Qwen3-30B-A3B": Shape(
+        arch="qwen3moe",
+        layers=2,
+        hidden=2048,
+        heads=32,
+        head=128,
+        inner=6144,
+        experts=128,
+        used=8,
+        expert_inner=768,
+        quant="Q4_K",
+    ),
+    "gemma-3-4b": Shape(
+        arch="gemma3",
+        layers=7,
+        hidden=2560,
+        heads=8,
+        head=256,
+        inner=10240,
+        output=None,
+        embedding="Q6_K",
+        quant="Q4_K",
+        window=1024,
+    ),
+}
 # How it is started, by the planner's names.
 STARTS: tuple[dict[str, Any], ...] = (
     {"context": 4096},

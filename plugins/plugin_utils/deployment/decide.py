@@ -25,6 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
     gpus_of,
     gpus_of_machine,
     image_to_run,
+    is_reduced,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
@@ -49,6 +50,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostSection
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, name_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Served
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
@@ -162,6 +164,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
             question.turns,
             question.language,
             _beside(question, asked["hosts"]),
+            asked.get(ABSENT) or {},
         )
         if network.connectivity:
             decided["networks"][name] = network.connectivity
@@ -277,7 +280,16 @@ def _plan(
     request = {**inputs["request"], **serving.settings(f"{scripts_folder(head)}/{FILES}")}
     if question.observations:
         request["observations"] = list(question.observations)
-    plan = {**engine.plan(config, inputs["nodes"], request, question.language), "model": config}
+    plan = engine.plan(config, inputs["nodes"], request, question.language)
+    if not plan["ok"] and is_reduced(asked) and engine.context in request:
+        # Fewer hosts hold less: rather a shorter context than no answers.
+        without = {name: said for name, said in request.items() if name != engine.context}
+        shorter = engine.plan(config, inputs["nodes"], without, question.language)
+        if shorter["ok"]:
+            lengths = {"asked": request[engine.context], "context": shorter["settings"].get(engine.context)}
+            said = message("plan_shorter_context", question.language, **lengths)
+            plan = {**shorter, "reasons": [said, *shorter["reasons"]]}
+    plan = {**plan, "model": config}
     if found.origin:
         plan["reasons"] = [*plan["reasons"], found.origin.say(question.language)]
     warnings = list(serving.warnings())

@@ -10,9 +10,15 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT
 
 # How many hosts have what; facts come from preflight, the other from the inventory.
 FOUND, DECLARED = "llm_gpus_found", "llm_gpus"
+
+
+def is_reduced(deployment: Mapping[str, Any]) -> bool:
+    """Whether hosts of a deployment do not take part in it."""
+    return bool((deployment.get(ABSENT) or {}).get("hosts"))
 
 
 def image_reference(variables: Mapping[str, Any]) -> str:

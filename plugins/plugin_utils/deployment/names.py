@@ -184,6 +184,13 @@ def former(
     return [{**each, "paths": _paths(each, host_dir)} for each in gone]
 
 
+def removal(mine: Mapping[str, Any], host_dir: str) -> dict[str, Any]:
+    """The names of a deployment that a host leaves for good, as ``former`` has them, with what the host remembers and has recorded of it."""
+    folder = f"{host_dir}{mine['folder']}"
+    records = [f"{folder}/records/{role}.json" for role in ("network", "ray", "vllm")]
+    return {**mine, "paths": [*_paths(mine, host_dir), f"{folder}/network.json", *records]}
+
+
 def foreign(containers: Sequence[Mapping[str, Any]], mine: Mapping[str, Any]) -> list[str]:
     """The containers that have one of a deployment's names and are somebody else's: they are neither replaced nor removed."""
     wanted = {mine[kind] for kind in ("server", "ray", "collective", "benchmark")}

@@ -103,6 +103,9 @@ class Engine:
     settings: tuple[str, ...] = ()
     # What has to be the same on all hosts of a deployment, by setting, besides the model, the release, the port and the name in the API.
     shared: tuple[str, ...] = ()
+    # Of these, those that say over how many GPUs of all hosts a model is spread: with fewer hosts a plan chooses them. And the one that is the context.
+    of_all_hosts: tuple[str, ...] = ()
+    context: str = ""
     # Whether one model can lie on several hosts.
     spans_hosts: bool = False
     # Whether a plan needs the model's config.json.

@@ -9,7 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, own_gpus
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of_machine, image_to_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
+    gpus_of_machine,
+    image_to_run,
+    is_reduced,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import candidates
@@ -52,8 +56,6 @@ SHARED = {
     "interface": "llm_cluster_interface",
     "network": "llm_cluster_network",
 }
-# The same of its engine.
-SHARED_SETTINGS = ("tensor_parallel_size", "pipeline_parallel_size")
 # What was found on a host, as facts with llm_ before their names.
 FOUND = ("disks", "gpu", "host", "environment", "base_python")
 
@@ -76,12 +78,14 @@ def check_arguments(
     concerned = {name: entry for name, entry in deployments.items() if not set(selected).isdisjoint(entry["hosts"])}
     hosts = [host for entry in concerned.values() for host in entry["hosts"]]
     facts = {host: _gathered(fleet[host]) for host in hosts}
+    reduced = {host for entry in concerned.values() if is_reduced(entry) for host in entry["hosts"]}
     settings: dict[str, dict[str, Any]] = {}
     chosen, _problems = own_gpus(hosts, fleet, names or {}, gpus_of_machine)
     for host in hosts:
         variables = fleet[host]
         settings[host] = {key: variables.get(name) for key, name in SHARED.items()}
-        settings[host] |= {name: setting(variables, name) for name in SHARED_SETTINGS}
+        if host not in reduced:
+            settings[host] |= {name: setting(variables, name) for name in engine_of(variables).of_all_hosts}
         sharing = names_on(host, names or {})["sharing"]
         if len(sharing) > 1:
             settings[host]["sharing"] = sharing

@@ -69,6 +69,8 @@ class Run:
     written: Sequence[str] = ()
     # Whether the hosts are those of the command line.
     one_line: bool = False
+    # What is said of hosts that do not take part in their deployments.
+    absent: Sequence[str] = ()
 
 
 def report_lines(run: Run, language: str = "en") -> list[str]:
@@ -76,6 +78,7 @@ def report_lines(run: Run, language: str = "en") -> list[str]:
     then the gateways, secrets that are new, what there was to do and why, the stages with their seconds, and how what answered is used."""
     follows = {**NEXT, "decide": NEXT_OF_ONE_LINE} if run.one_line else NEXT
     lines = _verdict(run, follows, language)
+    lines += [*run.absent, ""] if run.absent else []
     for name, deployment in sorted(run.deployments.items()):
         head, plan = deployment["head"], run.plans.get(name) or {}
         lines += _deployment_head(name, deployment, run.networks.get(name) or {}, language)

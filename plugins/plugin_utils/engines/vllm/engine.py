@@ -16,6 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.environ
     own_environment,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.inputs import (
+    OF_ALL_HOSTS,
     SETTINGS,
     plan_inputs,
     plan_problems,
@@ -78,6 +79,8 @@ ENGINE = Engine(
         *("speculative_model", "lora_adapters", "chat_template", "generation_config", "tool_call_parser"),
         *("tool_parser_plugin", "reasoning_parser"),
     ),
+    of_all_hosts=OF_ALL_HOSTS,
+    context="max_model_len",
     spans_hosts=True,
     models=("model", "tokenizer", "speculative_model"),
     adapters="lora_adapters",

@@ -14,6 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
     gpus_of,
     image_of,
     image_reference,
+    is_reduced,
     memory_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import environment_for
@@ -42,6 +43,8 @@ SETTINGS = (
     "accept_unknown_release",
     "flavour",
 )
+# How many GPUs a model is spread over is said for all hosts of a deployment: with fewer of them, the planner chooses.
+OF_ALL_HOSTS = ("tensor_parallel_size", "pipeline_parallel_size")
 # What CUDA takes of a GPU for the process itself, before vLLM looks how much is free: the least of CONTEXT_LEAST_BYTES in planner/predict.py.
 CONTEXT_MIB = 0.09 * 1024
 # https://docs.ray.io/en/latest/ray-security/token-auth.html
@@ -135,8 +138,10 @@ def plan_inputs(
 ) -> dict[str, Any]:
     """What plan_deployment is asked for one deployment.
 
-    deployment: ``{hosts: [...], head: host}``. Returns ``{nodes, request, config}``: nodes and request as plan_deployment takes
-    them, config the path of the model's config.json, relative to the bundle or absolute, None if nothing names one.
+    deployment: ``{hosts: [...], head: host}``, with ``absent`` where hosts do not take part.
+
+    Returns ``{nodes, request, config}``: nodes and request as plan_deployment takes them, config the path of the model's config.json, relative
+    to the bundle or absolute, None if nothing names one.
     """
     head = hostvars[deployment["head"]]
     order = [deployment["head"]] + [host for host in deployment["hosts"] if host != deployment["head"]]
@@ -145,6 +150,8 @@ def plan_inputs(
         name = setting if setting.startswith("vllm_") else "vllm_" + setting
         if head.get(name) is not None:
             request[setting] = head[name]
+    if is_reduced(deployment):
+        request = {name: said for name, said in request.items() if name not in OF_ALL_HOSTS}
     if head.get("vllm_executor", "auto") != "auto":
         request["distributed_executor_backend"] = head["vllm_executor"]
     read = {name: str(value) for name, value in (head.get("vllm_environment") or {}).items() if _is_read(str(name))}
