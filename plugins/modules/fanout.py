@@ -184,7 +184,8 @@ from ansible_collections.baremetal.llm.plugins.module_utils._share import ports
 PREFIX = "ansible_collections.baremetal.llm.plugins.module_utils."
 RUN_DIR = "/run/baremetal-llm-fanout"
 UNIT = "baremetal-llm-fanout-{0}"
-START_SECONDS, READY_SECONDS, END_SECONDS = 30.0, 600.0, 30.0
+START_SECONDS = 30.0
+READY_SECONDS = 600.0
 # For which releases of Python there are wheels of libtorrent.
 PYTHONS = range(8, 14)
 PROPERTIES = (
