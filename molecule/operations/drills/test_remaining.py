@@ -1,4 +1,7 @@
-"""The head of a deployment loses its power: by the runbook the others serve, every run says so, and one command takes the host back."""
+"""The head of a deployment loses its power: by the runbook the others serve, every run says so, and one command takes the host back.
+
+Then a worker is removed and taken back, and the deployment is stopped and started again. The other replica answers all the time.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from lab.config import CHECKOUT, STATE, load
 
 DATA = {name: node.data for name, node in load().nodes.items()}
 PAGE, REMOVE = "docs/runbooks/serve-on-the-rest.md", "docs/runbooks/add-and-remove-hosts.md"
+STOP = "docs/runbooks/stop-and-start.md"
 
 
 def connect(name: str) -> Any:
@@ -146,3 +150,28 @@ def test_a_removed_worker_comes_back() -> None:
     assert "was removed from" not in said
     assert token("node1") > 0
     assert sizes("node1")[0] * sizes("node1")[1] == 2
+
+
+def test_a_stopped_deployment_stays_stopped_over_a_restart() -> None:
+    # Named by one of its hosts, it stops on both.
+    said = page(STOP, 1, 2, TARGET="node2")
+    assert "tiny_split stops on node1, node2" in said
+    power("off", "node2")
+    power("on", "node2")
+    for name in ("node1", "node2"):
+        node = connect(name)
+        names = node.check_output("docker ps --all --format '{{.Names}}'").split()
+        assert {"llm-vllm", "llm-ray"}.intersection(names) == set()
+        assert node.run("systemctl is-enabled --quiet llm-probe.timer").rc != 0
+        assert node.run("systemctl is-active --quiet llm-probe.timer").rc != 0
+    assert token("node3") > 0
+    again = play("stop", "-e", "llm_target=tiny_split", "-e", "llm_confirm=true")
+    assert re.findall("(?:changed|unreachable|failed)=[1-9]", again) == []
+
+
+def test_a_stopped_deployment_is_started_by_the_next_run() -> None:
+    page(STOP, 3, 3)
+    assert token("node1") > 0
+    for name in ("node1", "node2"):
+        assert connect(name).check_output("systemctl is-active llm-probe.timer") == "active"
+    assert re.findall("(?:changed|unreachable|failed)=[1-9]", play("site")) == []
