@@ -53,6 +53,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets i
     secret_digests,
     secrets_of_run,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import name_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import ControllerSecrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import (
@@ -192,7 +193,7 @@ class ActionModule(ActionBase):
         order = rolling(
             deployments,
             {name: served_name(fleet[head]) for name, head in heads.items()},
-            [name for name, head in heads.items() if "vllm" in records.get(head, {})],
+            [name for name, head in heads.items() if name_of(fleet[head]) in records.get(head, {})],
             idle["serve"],
         )
         return {"work": found, "left_out": idle, "rolling": order}

@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import key_file, secret_file
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import absent_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
@@ -106,9 +107,10 @@ class ActionModule(ActionBase):
             head = fleet[deployment["head"]]
             serving = head.get("llm_serving")
             if serving and kinds.get(name):
-                said = head.get("vllm_api_key") is not None
+                variable = variable_of(head, "api_key")
+                said = head.get(variable) is not None
                 path = os.path.join(folder, secret_file(name, "api_key"))
-                key = {"key_variable": "vllm_api_key"} if said else {"key_file": path} if os.path.isfile(path) else {}
+                key = {"key_variable": variable} if said else {"key_file": path} if os.path.isfile(path) else {}
                 found.append(Address(str(serving["url"]), [str(serving["model"])], kind=kinds[name], **key))
         return found
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import CALLED
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
@@ -126,7 +127,7 @@ def _said_of(plan: Mapping[str, Any]) -> dict[str, Any]:
     """What a plan says in one line: model, release, fleet."""
     return {
         "model": plan.get("model_name") or "-",
-        "version": plan.get("vllm_version") or "-",
+        "version": plan.get(f"{plan.get('engine') or DEFAULT}_version") or "-",
         "fleet": fleet_text(plan),
     }
 

@@ -535,14 +535,14 @@ def test_another_firewall_is_not_shared() -> None:
 
 def test_what_served_under_other_names_is_to_be_removed() -> None:
     engine = {"containers": [{"name": name, "ours": True} for name in ("llm-vllm", "llm-vllm-one")], "images": []}
-    found = {"llm_engine": engine, "llm_recorded": ["llm-vllm"]}
+    found = {"llm_container_engine": engine, "llm_recorded": ["llm-vllm"]}
     decided = sharing({"llm_gpu_indices": [0]}, {"llm_gpu_indices": [1]}, **found)
     assert [each["vllm"] for each in decided["hosts"]["gpu2"]["former"]] == ["llm-vllm"]
 
 
 def test_a_container_of_others_under_our_name_is_refused() -> None:
     engine = {"containers": [{"name": "llm-vllm-one", "ours": False}], "images": []}
-    decided = sharing({"llm_gpu_indices": [0]}, {"llm_gpu_indices": [1]}, llm_engine=engine)
+    decided = sharing({"llm_gpu_indices": [0]}, {"llm_gpu_indices": [1]}, llm_container_engine=engine)
     assert {each["code"] for each in decided["problems"]} == {"container_of_others"}
 
 

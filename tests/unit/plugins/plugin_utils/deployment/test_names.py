@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 PLAIN = {
     "suffix": "",
+    "server": "llm-vllm",
     "vllm": "llm-vllm",
     "ray": "llm-ray",
     "probe": "llm-probe",

@@ -290,6 +290,33 @@ def test_every_state_has_words() -> None:
         assert all(verdict(document, lang) for lang in ("en", "zh"))
 
 
+def test_who_holds_hosts_and_who_changed_the_fleet_last() -> None:
+    run = {"run": {"pid": 7}, "begun": NOW - 600, "who": "mei@desk", "playbook": "site.yml", "collection": "1.0.0"}
+    first = {**run, "ended": NOW - 300, "roles": ["docker", "vllm"], "limit": "qwen"}
+    second = {**run, "begun": NOW - 598, "ended": None, "roles": [], "limit": "qwen"}
+    older = {**run, "run": {"pid": 3}, "begun": NOW - 90000, "ended": NOW - 89000, "roles": [], "who": "<b>jon"}
+    holder = {"run": {"pid": 7}, "who": "mei@desk", "since": NOW - 600, "playbook": "site.yml"}
+    document = status_document(
+        [
+            look("gpu01", {"llm_journal": [first, older]}),
+            look("gpu02", {"llm_journal": [second], "llm_lock": {"holder": holder}}),
+        ],
+        NOW,
+    )
+    text = "\n".join(status_lines(document))
+    assert "gpu02: mei@desk has held it for 10 min (site.yml)" in text
+    assert (
+        "mei@desk: site.yml --limit qwen, collection 1.0.0, on gpu01, gpu02; changed: docker, vllm; it did not give back gpu02"
+        in text
+    )
+    assert "on gpu01; changed: nothing" in text
+    assert text.index("mei@desk: site.yml") < text.index("<b>jon")
+    assert json.loads(json.dumps(document))["runs"][0]["unfinished"] == ["gpu02"]
+    page = status_page(document, "zh")
+    assert "此刻被某次运行占用" in page
+    assert "<b>jon" not in page
+
+
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_a_deployment_without_its_head_is_shown_with_another_and_says_who_is_missing(lang: str) -> None:
     inventory = {"deployments": {"qwen": {"hosts": ["gpu01", "gpu02"], "head": "gpu01"}}, "names": {}}
