@@ -1,6 +1,7 @@
 """The head of a deployment loses its power: by the runbook the others serve, every run says so, and one command takes the host back.
 
-Then a worker is removed and taken back, and the deployment is stopped and started again. The other replica answers all the time.
+Then a worker is removed and taken back, and the deployment is stopped, its worker is reset, and the next run
+starts it again. The other replica answers all the time.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from lab.config import CHECKOUT, STATE, load
 
 DATA = {name: node.data for name, node in load().nodes.items()}
 PAGE, REMOVE = "docs/runbooks/serve-on-the-rest.md", "docs/runbooks/add-and-remove-hosts.md"
-STOP = "docs/runbooks/stop-and-start.md"
+STOP, RESET = "docs/runbooks/stop-and-start.md", "docs/runbooks/reset-a-host.md"
 
 
 def connect(name: str) -> Any:
@@ -167,6 +168,36 @@ def test_a_stopped_deployment_stays_stopped_over_a_restart() -> None:
     assert token("node3") > 0
     again = play("stop", "-e", "llm_target=tiny_split", "-e", "llm_confirm=true")
     assert re.findall("(?:changed|unreachable|failed)=[1-9]", again) == []
+
+
+def test_a_host_that_serves_is_not_reset() -> None:
+    said = play("reset", "-e", "llm_target=node3", "-e", "llm_confirm=true", status=2)
+    assert "These hosts still serve" in said
+    assert token("node3") > 0
+
+
+def test_a_reset_removes_what_records_name_and_nothing_else() -> None:
+    node = connect("node2")
+    foreign = ["/etc/llm.conf", "/opt/llm/scripts/of-somebody", "/etc/systemd/system/somebody.service"]
+    node.check_output(f"touch {' '.join(foreign)}")
+    kept = "dpkg-query --show --showformat='${Package}\n' | sort; find /opt/llm/models /etc/docker -type f | sort"
+    before = node.check_output(kept)
+    shown = page(RESET, 1, 2, TARGET="node2")
+    assert "are removed that vllm has left" in shown
+    assert node.run("ls /opt/llm/records/vllm.json").rc == 0
+    page(RESET, 3, 3, TARGET="node2")
+    # Another run finds nothing to remove.
+    again = play("reset", "-e", "llm_target=node2", "-e", "llm_confirm=true")
+    assert re.findall("(?:changed|unreachable|failed)=[1-9]", again) == []
+    for path in foreign:
+        assert node.file(path).exists
+    assert node.check_output(kept) == before
+    left = node.check_output("ls /etc/systemd/system /opt/llm/records").split()
+    assert [name for name in left if name.startswith(("llm-probe", "llm-vllm", "llm-ray", "llm-firewall"))] == []
+    assert {"vllm.json", "ray.json", "network.json"}.intersection(left) == set()
+    assert node.run("nft list table inet baremetal_llm").rc != 0
+    assert node.check_output("systemctl is-active docker") == "active"
+    node.check_output(f"rm {' '.join(foreign)}")
 
 
 def test_a_stopped_deployment_is_started_by_the_next_run() -> None:
