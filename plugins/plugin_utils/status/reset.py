@@ -11,6 +11,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 
 # Signs of what came, what went, and what is there in another version or state.
 SIGNS = (("more", "+"), ("less", "-"), ("other", "~"))
+# Why something stays, as plugins/module_utils/_reset.py has it.
+WHY = {
+    "before": "reset_why_before",
+    "unknown": "reset_why_unknown",
+    "foreign": "reset_why_foreign",
+    "secret": "reset_why_secret",
+    "rules": "reset_why_rules",
+}
 
 
 def plan_lines(host: str, found: Mapping[str, Any], language: str) -> list[str]:
@@ -23,7 +31,7 @@ def plan_lines(host: str, found: Mapping[str, Any], language: str) -> list[str]:
     if not steps:
         lines.append(message("reset_clean", language, host=host))
     for each in found["stays"]:
-        why = message(f"reset_why_{each['why']}", language)
+        why = message(WHY[each["why"]], language)
         lines.append(message("reset_stays", language, host=host, **{**each, "why": why}))
     if found["differs"] is None:
         lines.append(message("reset_no_picture", language, host=host))
