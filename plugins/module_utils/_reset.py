@@ -131,8 +131,10 @@ def _left(
         if name in packages:
             yield "package", name, owner.why_not("packages", name)
     for name in _asked(record, "images"):
-        if ask_engine("/images/{0}/json".format(name)):
-            yield "image", name, owner.why_not("images", name)
+        said = ask_engine("/images/{0}/json".format(name))
+        if said:
+            known = [name, *(said.get("RepoTags") or ()), *(said.get("RepoDigests") or ())]
+            yield "image", name, next((why for each in known for why in [owner.why_not("images", each)] if why), "")
     for name in _asked(record, "firewalls"):
         yield "firewall", name, RULES
     # The weights of models are trees, which stay, and the paths of images are archives of the bundle.
@@ -166,13 +168,20 @@ PACKAGE_MANAGERS = (["dpkg", "--remove", "{0}"], ["rpm", "--erase", "{0}"])
 def remove(step: Step, programs: Programs) -> str:
     """Remove it. Returns the complaint where it could not be removed; empty where it is gone, or a folder is not empty."""
     if step.kind in ("file", "record"):
-        with contextlib.suppress(FileNotFoundError), _own_files.opened(os.path.dirname(step.name)) as folder:
-            _own_files.remove(folder, os.path.basename(step.name))
+        try:
+            with _own_files.opened(os.path.dirname(step.name)) as folder:
+                _own_files.remove(folder, os.path.basename(step.name))
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            return str(error)
         return ""
     if step.kind == "folder":
         with contextlib.suppress(OSError):
             os.rmdir(step.name)
         return ""
+    if step.kind == "table" and not programs.answer("nft", "list", "table", "inet", step.name):
+        return ""  # it went with its unit
     commands = COMMANDS.get(step.kind) or [words for words in PACKAGE_MANAGERS if programs.path(words[0])][:1]
     for words in commands:
         status, _out, err = programs.run([word.format(step.name) for word in words])

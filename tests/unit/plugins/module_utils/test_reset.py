@@ -18,13 +18,21 @@ class Machine:
     def __init__(self, failing: tuple[str, ...] = ()) -> None:
         self.failing = failing
         self.done: list[str] = []
-        self.units = {"llm-probe.timer", "haproxy.service", "prometheus.service", "llm-vllm.service"}
+        self.units = {
+            "llm-probe.timer",
+            "haproxy.service",
+            "prometheus.service",
+            "llm-vllm.service",
+            "llm-firewall.service",
+        }
 
     def path(self, name: str) -> str:
         return name if name in ("dpkg", "systemctl") else ""
 
     def answer(self, name: str, *arguments: str) -> str:
-        return "there" if name == "nft" or arguments[-1] in self.units else ""
+        if name == "nft":
+            return "there" if not any(step.endswith("llm-firewall.service") for step in self.done) else ""
+        return "there" if arguments[-1] in self.units else ""
 
     def run(self, command: list[str], must_succeed: bool = False) -> tuple[int, str, str]:
         self.done.append(" ".join(command))
@@ -38,7 +46,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def ask(question: str) -> dict[str, Any] | None:
         name = question.split("/")[2]
         if question.startswith("/images"):
-            return {"Id": "x"}
+            return {"Id": "x", "RepoTags": ["vllm:1", "site/vllm:1"]}
         return {"Config": {"Labels": containers[name]}} if name in containers else None
 
     monkeypatch.setattr(reset, "ask_engine", ask)
@@ -97,7 +105,8 @@ def test_weights_archives_driver_and_engine_are_left_alone(host: Path) -> None:
     assert [each for each in names(steps) if each[0] != "record"] == [("table", "baremetal_llm"), ("image", "vllm:1")]
     assert names(stays) == [("firewall", "ufw", reset.RULES)]
     # An image that was there before is left alone.
-    _steps, stays = reset.planned(str(host), {**before, "images": ["vllm:1"]}, Machine(), {})  # type: ignore[arg-type]
+    before["images"] = ["site/vllm:1"]
+    _steps, stays = reset.planned(str(host), before, Machine(), {})  # type: ignore[arg-type]
     assert ("image", "vllm:1", reset.BEFORE) in names(stays)
     assert [each.role for each in steps if each.kind == "record"] == ["models", "network", "images"]
 
@@ -120,6 +129,18 @@ def test_a_step_that_fails_keeps_the_record_and_the_next_run_ends_the_work(host:
     # Somebody's file is in there.
     assert (host / "cache/kernel").exists()
     assert reset.planned(str(host), None, again, {}) == ([], [])  # type: ignore[arg-type]
+
+
+def test_a_table_that_goes_with_its_unit_is_no_failure_and_neither_is_a_file_that_is_gone(host: Path) -> None:
+    record(host, "network", tables=["baremetal_llm"], units=["llm-firewall"], paths=[str(host / "scripts/start.sh")])
+    machine = Machine()
+    steps, _stays = reset.planned(str(host), None, machine, {})  # type: ignore[arg-type]
+    assert [each.kind for each in steps] == ["unit", "table", "file", "record"]
+    (host / "scripts/start.sh").unlink()
+    assert reset.undone(steps, machine)[1] == []  # type: ignore[arg-type]
+    assert machine.done == ["systemctl disable --now llm-firewall.service"]
+    blocked = reset.Step("network", "file", str(host / "cache/kernel/below"))
+    assert reset.remove(blocked, machine) != ""  # type: ignore[arg-type]
 
 
 def test_a_package_is_removed_by_the_program_that_refuses_to_take_others_along() -> None:
