@@ -419,6 +419,14 @@ ansible_facts:
       returned: success
       type: list
       elements: str
+    llm_served:
+      description:
+        - What the deployment has served with (M(baremetal.llm.served)). C(states), the newest first, each with C(version), C(since), C(vllm_version),
+          C(image) and C(models); C(returned), from which version it went back to the newest (C(version), C(image), C(at), C(reason)), or null; and C(pins),
+          what the deployments of the machine need to serve on or to go back, C(images) (ids), C(models) (folders) and C(environments).
+        - Only returned with O(records_dir).
+      type: dict
+      sample: {"states": [], "returned": null, "pins": {"images": [], "models": [], "environments": []}}
     llm_server_units:
       description: The names of the units that run vLLM or Ray without a container.
       type: list
@@ -462,6 +470,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._picture import imag
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._secrets import sealed_secrets
+from ansible_collections.baremetal.llm.plugins.module_utils._served import NAME, pins, read_served, summary
 
 # As ansible.builtin.setup has it.
 MINIMAL_SUBSET = frozenset(
@@ -667,6 +676,8 @@ def of_earlier_runs(options: dict[str, Any], host: Host) -> dict[str, Any]:
     if options["records_dir"]:
         found["llm_records"] = records(options, host)
         found["llm_recorded"] = recorded_names(options["host_dir"])
+        served = read_served(os.path.join(deployment_dir(options), NAME))
+        found["llm_served"] = {**summary(served), "pins": pins(options["host_dir"])}
         found["llm_made_environments"] = environments(os.path.join(options["host_dir"], "venvs"))
     return found
 
