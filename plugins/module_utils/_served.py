@@ -3,7 +3,8 @@
 """What a deployment has served with on this host, the newest first, so that it can go back to the version before: offline, from any controller.
 
 One file for each deployment, ``served.json`` in its folder: ``states``, each what the roles ray and vllm were given when a token came, and
-``returned``, from which version the deployment went back to the newest, and why. What a state needs besides stays on the host while it is pinned: its
+``returned``, from which version the deployment went back to the newest, and why. ``begun`` is a version that a run has begun to bring, until a token
+comes. What a state needs besides stays on the host while it is pinned: its
 image, its Python environment, and the files of its models, which have a second name (a hard link) each below ``.kept`` beside the models.
 """
 
@@ -30,12 +31,13 @@ YOUNG_SECONDS = 3600
 
 
 def read_served(path: str) -> dict[str, Any]:
-    """``{states, returned}``; no states where there is no such file, or one that somebody else could have written or that is not understood."""
+    """``{states, returned, begun}``; no states where there is no such file, or one that somebody else could have written or that is not understood."""
     content = read_record(path) or {}
-    states, returned = content.get("states"), content.get("returned")
+    states = content.get("states")
     if not isinstance(states, list) or not all(isinstance(state, dict) and state.get("version") for state in states):
-        return {"states": [], "returned": None}
-    return {"states": states, "returned": returned if isinstance(returned, dict) else None}
+        return {"states": [], "returned": None, "begun": None}
+    notes = {name: content.get(name) for name in ("returned", "begun")}
+    return {"states": states, **{name: note if isinstance(note, dict) else None for name, note in notes.items()}}
 
 
 def write_served(path: str, content: Mapping[str, Any]) -> bool:
@@ -72,13 +74,13 @@ def with_state(
             "image": {**each["image"], "pinned": index <= images},
             "models": [dict(model, kept=model.get("kept", "") if index <= models else "") for model in each["models"]],
         }
-    return {"states": kept, "returned": back}
+    return {"states": kept, "returned": back, "begun": None}
 
 
 def summary(content: Mapping[str, Any]) -> dict[str, Any]:
     """What is no secret of it, and short."""
     states = [{name: state.get(name) for name in SHOWN} for state in content["states"]]
-    return {"states": states, "returned": content["returned"]}
+    return {"states": states, "returned": content["returned"], "begun": content["begun"]}
 
 
 def served_files(host_dir: str) -> list[str]:

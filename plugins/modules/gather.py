@@ -422,11 +422,12 @@ ansible_facts:
     llm_served:
       description:
         - What the deployment has served with (M(baremetal.llm.served)). C(states), the newest first, each with C(version), C(since), C(vllm_version),
-          C(image) and C(models); C(returned), from which version it went back to the newest (C(version), C(image), C(at), C(reason)), or null; and C(pins),
+          C(image) and C(models); C(returned), from which version it went back to the newest (C(version), C(image), C(at), C(reason)), or null; C(begun),
+          a version (C(version), C(image), C(at)) that a run has begun to bring and that has not served yet, or null; and C(pins),
           what the deployments of the machine need to serve on or to go back, C(images) (ids), C(models) (folders) and C(environments).
         - Only returned with O(records_dir).
       type: dict
-      sample: {"states": [], "returned": null, "pins": {"images": [], "models": [], "environments": []}}
+      sample: {"states": [], "returned": null, "begun": null, "pins": {"images": [], "models": [], "environments": []}}
     llm_server_units:
       description: The names of the units that run vLLM or Ray without a container.
       type: list

@@ -16,9 +16,10 @@ options:
   state:
     description:
       - V(kept) notes what serves now, and gives the files of its models a second name, so that the next revision leaves them.
+      - V(begun) notes that a run begins to bring another version, until that has served.
       - V(looked) reads a version; V(put_back) also gives the files of its models their places again.
     type: str
-    choices: [kept, looked, put_back]
+    choices: [begun, kept, looked, put_back]
     required: true
   path:
     description: The file on the host, C(served.json) in the folder of the deployment.
@@ -33,12 +34,12 @@ options:
     type: path
     default: /opt/llm/models
   version:
-    description: Which version is read or put back. Left out, the one before the newest.
+    description: Which version is read or put back.
     type: str
     default: ""
   serves:
     description:
-      - With O(state=kept), what serves now. C(version), C(vllm_version), C(image) (the reference), C(models) (each with C(model), C(folder) and
+      - With O(state=kept), what serves now, and with O(state=begun), what is to. C(version), C(vllm_version), C(image) (the reference), C(models) (each with C(model), C(folder) and
         C(revision)), C(environment) (a Python environment that the host made), C(section) and C(plan).
     type: dict
     default: {}
@@ -83,6 +84,7 @@ EXAMPLES = r"""
   baremetal.llm.served:
     state: looked
     path: /opt/llm/served.json
+    version: "{{ ansible_facts['llm_served'].states[1].version }}"
   register: __before
 """
 
@@ -152,12 +154,20 @@ def keep(module: AnsibleModule) -> None:
     module.exit_json(changed=False, image=image)
 
 
+def begin(module: AnsibleModule) -> None:
+    """Note what is begun. That is no change of the host either."""
+    serves, path = module.params["serves"], module.params["path"]
+    if not module.check_mode:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        begun = {"version": serves["version"], "image": serves["image"], "at": at}
+        write_served(path, {**read_served(path), "begun": begun})
+    module.exit_json(changed=False)
+
+
 def asked_for(module: AnsibleModule) -> dict[str, Any]:
     """The version that is asked for; empty where there is none."""
     states, version = read_served(module.params["path"])["states"], module.params["version"]
-    if version:
-        return next((dict(state) for state in states if state["version"] == version), {})
-    return dict(states[1]) if len(states) > 1 else {}
+    return next((dict(state) for state in states if state["version"] == version), {})
 
 
 def is_here(image: Mapping[str, Any]) -> bool:
@@ -172,7 +182,7 @@ def is_moved(image: Mapping[str, Any]) -> bool:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["kept", "looked", "put_back"], "required": True},
+            "state": {"type": "str", "choices": ["begun", "kept", "looked", "put_back"], "required": True},
             "path": {"type": "path", "required": True},
             "host_dir": {"type": "path", "default": "/opt/llm"},
             "models_dir": {"type": "path", "default": "/opt/llm/models"},
@@ -188,6 +198,8 @@ def main() -> None:
     )
     if module.params["state"] == "kept":
         keep(module)
+    if module.params["state"] == "begun":
+        begin(module)
     served = asked_for(module)
     kept = {model["folder"]: model.get("kept") or "" for model in served.get("models") or []}
     of_ours = {folder for folder in kept if os.path.dirname(folder) == os.path.normpath(module.params["models_dir"])}

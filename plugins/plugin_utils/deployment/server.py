@@ -41,7 +41,8 @@ def server_section(member: Member, environment: Mapping[str, Any]) -> ServerSect
     files = _files(member)
     # Of all that the server reads when it starts: where it is another one, the container or the unit is another one.
     venv = is_venv(member.variables)
-    reads = digest([(started or {}).get("config"), files, *([member.deployment.etc_hosts] if venv else [])])
+    more = [*([member.deployment.etc_hosts] if venv else []), *member.deployment.weights]
+    reads = digest([(started or {}).get("config"), files, *more])
     return {
         "needed": started is not None,
         "runtime": runtime_section(member.variables, member.names["vllm"]),

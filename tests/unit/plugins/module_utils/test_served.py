@@ -11,7 +11,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils import _served as se
 
 from tests.support.modules import answer_of
 
-NOTHING: dict[str, Any] = {"states": [], "returned": None}
+NOTHING: dict[str, Any] = {"states": [], "returned": None, "begun": None}
 BACK = {"version": "b", "image": "image:b", "reason": "no token"}
 
 
@@ -139,9 +139,15 @@ def test_the_module_keeps_a_version_and_puts_the_one_before_back(model: Path, tm
     path, common = tmp_path / "served.json", {"host_dir": str(tmp_path), "models_dir": str(model.parent)}
     serves = {"image": "image:a", "vllm_version": "1", "section": {}, "models": [{"model": "m", "folder": str(model)}]}
     for version in ("a", "b"):
+        begun = {"state": "begun", "path": str(path), "serves": {"version": version, "image": "image:a"}}
+        assert answer_of("served", begun)["changed"] is False
+        assert served.read_served(str(path))["begun"]["version"] == version
         arguments = {"state": "kept", "path": str(path), **common, "serves": {**serves, "version": version}}
         assert answer_of("served", arguments)["changed"] is False
-        renew(model) if version == "a" else None
+        assert served.read_served(str(path))["begun"] is None
+        if version == "a":
+            renew(model)
+    common["version"] = "a"
     looked = answer_of("served", {"state": "looked", "path": str(path), **common})
     assert (looked["served"]["version"], looked["present"], looked["moved"], looked["lacking"]) == (
         "a",
