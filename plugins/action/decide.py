@@ -210,9 +210,13 @@ class ActionModule(ActionBase):
 
     @staticmethod
     def _upgraded(fleet: Fleet) -> list[str] | None:
-        """The hosts that an upgrade is about; None where this run is none."""
+        """The hosts that an upgrade is about, whole deployments; None where this run is none."""
         controller = fleet["localhost"]
-        return list(controller["llm_upgrade_hosts"]) if "llm_upgrade_hosts" in controller else None
+        if "llm_upgrade_hosts" not in controller:
+            return None
+        named = set(controller["llm_upgrade_hosts"])
+        deployments = controller["llm_inventory"]["deployments"].values()
+        return [host for each in deployments if named.intersection(each["hosts"]) for host in each["hosts"]]
 
     def _went_back(self, fleet: Fleet, sections: Mapping[str, Mapping[str, Any]], lang: str) -> list[dict[str, str]]:
         """What is refused because a deployment went back from it; what a person left is only named."""

@@ -49,32 +49,41 @@ def write_served(path: str, content: Mapping[str, Any]) -> bool:
     return True
 
 
-def with_state(
-    content: Mapping[str, Any],
-    state: Mapping[str, Any],
-    images: int,
-    models: int,
-    returned: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The file's content once a token came from ``state``.
+def with_state(content: Mapping[str, Any], state: Mapping[str, Any], images: int, models: int) -> dict[str, Any]:
+    """The file's content once a token came from ``state``: of the states before it, ``images`` and ``models`` of them keep these.
 
-    A version that served before is what the deployment has gone back to: what came after it is none to go back to any more. ``returned`` says from what
-    (``version``, ``image``) and why (``reason``, empty where a person asked for it). Of the states before the newest, ``images`` and ``models`` of them
-    keep these.
+    A version that served before is none that came after others.
     """
     states = list(content["states"])
-    place = next((index for index, each in enumerate(states) if each["version"] == state["version"]), None)
-    back = {**returned, "at": state["since"]} if returned else content["returned"] if place == 0 else None
-    since = states[0]["since"] if place == 0 and not returned else state["since"]
+    place = _place(states, state["version"])
     older = states if place is None else states[place + 1 :]
-    kept = [{**state, "since": since}, *older[: max(images, models, 0)]]
-    for index, each in enumerate(kept):
-        kept[index] = {
+    newest = {**state, "since": states[0]["since"] if place == 0 else state["since"]}
+    back = content["returned"] if place == 0 else None
+    return {"states": _pinned([newest, *older], images, models), "returned": back, "begun": None}
+
+
+def gone_back(content: Mapping[str, Any], version: str, returned: Mapping[str, Any]) -> dict[str, Any]:
+    """The file's content once a token came from a version that served before. What came after it is none to go back to any more. ``returned`` says
+    when (``at``), from what (``version``, ``image``) and why (``reason``, empty where a person asked for it)."""
+    states = list(content["states"])
+    kept = states[_place(states, version) or 0 :]
+    return {"states": [{**kept[0], "since": returned["at"]}, *kept[1:]], "returned": dict(returned), "begun": None}
+
+
+def _place(states: Sequence[Mapping[str, Any]], version: str) -> int | None:
+    return next((index for index, each in enumerate(states) if each["version"] == version), None)
+
+
+def _pinned(states: Sequence[Mapping[str, Any]], images: int, models: int) -> list[dict[str, Any]]:
+    """As many of the states as are kept, each with what of it stays."""
+    return [
+        {
             **each,
             "image": {**each["image"], "pinned": index <= images},
             "models": [dict(model, kept=model.get("kept", "") if index <= models else "") for model in each["models"]],
         }
-    return {"states": kept, "returned": back, "begun": None}
+        for index, each in enumerate(states[: 1 + max(images, models, 0)])
+    ]
 
 
 def summary(content: Mapping[str, Any]) -> dict[str, Any]:

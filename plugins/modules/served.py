@@ -17,54 +17,55 @@ options:
     description:
       - V(kept) notes what serves now, and gives the files of its models a second name, so that the next revision leaves them.
       - V(begun) notes that a run begins to bring another version, until that has served.
-      - V(looked) reads a version; V(put_back) also gives the files of its models their places again.
+      - V(looked) reads the version to go back to; V(put_back) also gives the files of its models their places again.
+      - V(gone_back) notes that it serves.
     type: str
-    choices: [begun, kept, looked, put_back]
+    choices: [begun, gone_back, kept, looked, put_back]
     required: true
-  path:
-    description: The file on the host, C(served.json) in the folder of the deployment.
-    type: path
-    required: true
-  host_dir:
-    description: The folder of the collection on the host, below which those of other deployments lie.
-    type: path
-    default: /opt/llm
-  models_dir:
-    description: The folder of the models.
-    type: path
-    default: /opt/llm/models
   version:
-    description: Which version is read or put back.
+    description: The version to go back to. Left out, the one before the newest; where a run was ended meanwhile, the one that all hosts know.
     type: str
     default: ""
+  reason:
+    description: With O(state=gone_back), why; empty where a person asked for it.
+    type: str
+    default: ""
+  left:
+    description: With O(state=gone_back), the C(version) and C(image) from which it went back.
+    type: dict
+    default: {}
+  path:
+    description: Internal. The file on the host.
+    type: path
+  host_dir:
+    description: Internal. The folder of the collection on the host.
+    type: path
+  models_dir:
+    description: Internal. The folder of the models.
+    type: path
   serves:
-    description:
-      - With O(state=kept), what serves now, and with O(state=begun), what is to. C(version), C(vllm_version), C(image) (the reference), C(models) (each with C(model), C(folder) and
-        C(revision)), C(environment) (a Python environment that the host made), C(section) and C(plan).
+    description: Internal. What serves now, or is begun.
     type: dict
     default: {}
   container:
-    description: The container that serves, whose image is noted. Left out where there is none.
+    description: Internal. The container that serves, whose image is noted.
     type: str
     default: ""
   closed:
-    description: The variables of its programs that may be secrets, with their values.
+    description: Internal. The variables of its programs that may be secrets, with their values.
     type: dict
     default: {}
   images_keep:
-    description: How many earlier versions keep their image.
+    description: Internal. How many earlier versions keep their image.
     type: int
     default: 1
   models_keep:
-    description: How many earlier versions keep their models.
+    description: Internal. How many earlier versions keep their models.
     type: int
     default: 1
-  returned:
-    description: >-
-      Where the deployment has gone back to this version, from which C(version) with which C(image), and why (C(reason), empty where a person asked for it).
-    type: dict
 extends_documentation_fragment:
   - baremetal.llm.attributes.linux
+  - baremetal.llm.attributes.controller_part
 author:
   - The baremetal.llm authors (@baremetal-llm)
 attributes:
@@ -83,14 +84,20 @@ EXAMPLES = r"""
 - name: Return | Read what served before
   baremetal.llm.served:
     state: looked
-    path: /opt/llm/served.json
-    version: "{{ ansible_facts['llm_served'].states[1].version }}"
   register: __before
 """
 
 RETURN = r"""
 served:
   description: The version that was asked for, as it was kept, with C(closed); empty where there is none.
+  returned: with O(state=looked) and O(state=put_back)
+  type: dict
+decision:
+  description: A decision by which the host is given what it was given then, in the form of M(baremetal.llm.decide).
+  returned: with O(state=put_back)
+  type: dict
+left:
+  description: What the host leaves, with C(version) and C(image).
   returned: with O(state=looked) and O(state=put_back)
   type: dict
 image:
@@ -119,6 +126,7 @@ from typing import Any, Mapping
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._served import (
+    gone_back,
     keep_model,
     pins,
     put_back,
@@ -143,12 +151,12 @@ def keep(module: AnsibleModule) -> None:
     before = read_served(options["path"])
     state = {
         **serves,
-        "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "since": now(),
         "image": {"reference": serves["image"], "id": image},
         "models": [{**model, "kept": keep_model(options["models_dir"], model["folder"])} for model in serves["models"]],
         "closed": options["closed"],
     }
-    content = with_state(before, state, options["images_keep"], options["models_keep"], options["returned"])
+    content = with_state(before, state, options["images_keep"], options["models_keep"])
     write_served(options["path"], content)
     remove_unpinned(options["models_dir"], pins(options["host_dir"])["models"])
     module.exit_json(changed=False, image=image)
@@ -158,10 +166,23 @@ def begin(module: AnsibleModule) -> None:
     """Note what is begun. That is no change of the host either."""
     serves, path = module.params["serves"], module.params["path"]
     if not module.check_mode:
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        begun = {"version": serves["version"], "image": serves["image"], "at": at}
+        begun = {"version": serves["version"], "image": serves["image"], "at": now()}
         write_served(path, {**read_served(path), "begun": begun})
     module.exit_json(changed=False)
+
+
+def go_back(module: AnsibleModule) -> None:
+    """Note that the version of before serves."""
+    options = module.params
+    before = read_served(options["path"])
+    if not module.check_mode and asked_for(module):
+        returned = {**options["left"], "reason": options["reason"], "at": now()}
+        write_served(options["path"], gone_back(before, options["version"], returned))
+    module.exit_json(changed=False)
+
+
+def now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def asked_for(module: AnsibleModule) -> dict[str, Any]:
@@ -182,17 +203,18 @@ def is_moved(image: Mapping[str, Any]) -> bool:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["begun", "kept", "looked", "put_back"], "required": True},
-            "path": {"type": "path", "required": True},
-            "host_dir": {"type": "path", "default": "/opt/llm"},
-            "models_dir": {"type": "path", "default": "/opt/llm/models"},
+            "state": {"type": "str", "choices": ["begun", "gone_back", "kept", "looked", "put_back"], "required": True},
+            "path": {"type": "path"},
+            "host_dir": {"type": "path"},
+            "models_dir": {"type": "path"},
             "version": {"type": "str", "default": ""},
             "serves": {"type": "dict", "default": {}},
             "container": {"type": "str", "default": ""},
             "closed": {"type": "dict", "default": {}, "no_log": True},
             "images_keep": {"type": "int", "default": 1},
             "models_keep": {"type": "int", "default": 1},
-            "returned": {"type": "dict"},
+            "reason": {"type": "str", "default": ""},
+            "left": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
@@ -200,6 +222,8 @@ def main() -> None:
         keep(module)
     if module.params["state"] == "begun":
         begin(module)
+    if module.params["state"] == "gone_back":
+        go_back(module)
     served = asked_for(module)
     kept = {model["folder"]: model.get("kept") or "" for model in served.get("models") or []}
     of_ours = {folder for folder in kept if os.path.dirname(folder) == os.path.normpath(module.params["models_dir"])}

@@ -15,9 +15,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes i
     CODE,
     bundled,
     digest,
+    one_by_one,
     without_report,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of, needed_models
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import CONTAINER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 
 # Of the section of a host: what the roles ray and vllm do with it.
@@ -58,6 +60,31 @@ def version_of(section: Mapping[str, Any], launch: Mapping[str, Any], records: S
     return digest([image, bundled("images", held, (), [image]), weights_of(section["models"]), launch, parts])
 
 
+def serves_with(section: Mapping[str, Any], plan: Mapping[str, Any], vllm_version: str) -> dict[str, Any]:
+    """What a host keeps of the version that it serves with, by its ``section`` of the decision; the ``plan`` lies on the head."""
+    in_containers = section["runtime"] == CONTAINER
+    program = next((kind for kind in reversed(PARTS) if section[kind]["needed"]), "")
+    environment = section["environment"]
+    return {
+        "version": section["version"],
+        "vllm_version": vllm_version,
+        "image": section["image"] if in_containers else "",
+        "container": section["names"][program] if in_containers and program else "",
+        "models": section["models"],
+        "environment": environment["folder"] if environment["made"] else "",
+        "section": section,
+        "plan": plan if section["is_head"] else {},
+    }
+
+
+def closed_names(section: Mapping[str, Any]) -> list[str]:
+    """The variables of a host's programs that may be secrets: their values are in no section."""
+    parts = [section[kind] for kind in PARTS]
+    files = [name for part in parts for name in (part.get("environment_file") or {}).get("names") or ()]
+    units = [name for part in parts for name in (part.get("unit") or {}).get("closed") or ()]
+    return sorted({*files, *units})
+
+
 def kept_tag(image_id: str) -> str:
     """The name of an image that stays while it may be gone back to."""
     return f"llm-kept:{image_id.rpartition(':')[2][:12]}"
@@ -72,10 +99,8 @@ def restored(served: Mapping[str, Any], moved: bool, code: str) -> dict[str, Any
     return {**section, "asked": {**(section.get("asked") or {}), CODE: code}}
 
 
-def served_decision(
-    looked: Mapping[str, Mapping[str, Any]], code: str, decision: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """A decision with which hosts serve as they did. ``looked`` has what the module served found on each, ``decision`` that of this run, if there is one."""
+def served_decision(looked: Mapping[str, Mapping[str, Any]], code: str, decision: Mapping[str, Any]) -> dict[str, Any]:
+    """A decision with which hosts serve as they did. ``looked`` has what the module served found on each; ``decision`` is that of this run, if any."""
     found = {host: each for host, each in looked.items() if each.get("served")}
     sections = {host: restored(each["served"], bool(each["moved"]), code) for host, each in found.items()}
     plans = {
@@ -83,7 +108,7 @@ def served_decision(
         for host, each in found.items()
         if each["served"].get("plan")
     }
-    base = dict(decision or {"networks": {}, "gateways": {}, "secrets": [], "rolling": {}})
+    base = dict(decision) or {"networks": {}, "gateways": {}, "secrets": [], "rolling": {}}
     return {
         **base,
         "plans": {**(base.get("plans") or {}), **plans},
@@ -149,18 +174,13 @@ def left_by(served: Mapping[str, Any], before: str) -> dict[str, str]:
 
 
 def rollback_plan(
-    deployments: Mapping[str, Mapping[str, Any]],
-    served: Mapping[str, Mapping[str, Any]],
-    looked: Mapping[str, Mapping[str, Any]],
-    language: str = "en",
+    deployments: Mapping[str, Mapping[str, Any]], looked: Mapping[str, Mapping[str, Any]], language: str = "en"
 ) -> dict[str, Any]:
-    """``{lines, left, problems}``: what a rollback is about to do with each deployment, what each host leaves, and why it cannot.
+    """``{lines, problems, turns}``: what a rollback is about to do with each deployment, why it cannot, and the batches of its play.
 
-    ``deployments`` are those that go back, each with its ``hosts`` and ``head``; ``served`` and ``looked`` are what gather and the module served found
-    on their hosts.
+    ``deployments`` are those that go back, each with its ``hosts`` and ``head``; ``looked`` is what the module served found on their hosts.
     """
     lines, problems = [], []
-    left: dict[str, dict[str, str]] = {}
     for name, asked in deployments.items():
         hosts, head = list(asked["hosts"]), str(asked["head"])
         wrong = back_problems(name, {host: looked.get(host) or {} for host in hosts}, language)
@@ -168,11 +188,12 @@ def rollback_plan(
         if wrong:
             continue
         before = looked[head]["served"]
-        left |= {host: left_by(served[host], before["version"]) for host in hosts}
-        leaves = left[head]["image"] or "-"
+        leaves = looked[head]["left"]["image"] or "-"
         values = {"deployment": name, "hosts": names(hosts, language), "before": state_line(before, language)}
         lines.append(message("back_line", language, now=leaves, **values))
-    return {"lines": lines, "left": left, "problems": problems}
+    hosts = {name: list(asked["hosts"]) for name, asked in deployments.items()}
+    turns = one_by_one(hosts, {name: name for name in hosts}, [host for each in hosts.values() for host in each])
+    return {"lines": lines, "problems": problems, "turns": turns}
 
 
 def upgrade_plan(
@@ -182,7 +203,8 @@ def upgrade_plan(
     releases: Mapping[str, str],
     language: str = "en",
 ) -> dict[str, Any]:
-    """``{lines, problems}`` of an upgrade: ``deployments`` and ``served`` as above, ``decision`` that of the run, ``releases`` the vllm_version of each."""
+    """``{lines, problems, turns}`` of an upgrade: ``deployments`` as above, ``served`` what gather found, ``decision`` that of the run, ``releases`` the
+    vllm_version of each."""
     lines, problems = [], []
     lacking = [
         host for each in deployments.values() for host in each["hosts"] if not (served.get(host) or {}).get("states")
@@ -209,7 +231,8 @@ def upgrade_plan(
             values = {"image": section["image"] or "-", "release": releases[name], "models": models}
             lines.append(message("upgrade_line_to", language, **values))
         lines += work
-    return {"lines": lines or [message("upgrade_nothing", language)], "problems": problems}
+    shown = lines or [message("upgrade_nothing", language)]
+    return {"lines": shown, "problems": problems, "turns": decision["turns"]}
 
 
 def reason_text(reason: Mapping[str, Any], language: str = "en") -> str:

@@ -12,7 +12,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils import _served as se
 from tests.support.modules import answer_of
 
 NOTHING: dict[str, Any] = {"states": [], "returned": None, "begun": None}
-BACK = {"version": "b", "image": "image:b", "reason": "no token"}
+BACK = {"version": "b", "image": "image:b", "reason": "no token", "at": "2027-01-01T00:00:00Z"}
 
 
 def state(version: str, since: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
@@ -55,19 +55,19 @@ def test_the_same_version_again_is_no_other_state_and_serves_since_the_first_tok
 
 
 def test_what_came_after_the_version_that_is_returned_to_is_gone() -> None:
-    found = served.with_state(content("a", "b"), state("a", "2027-01-01T00:00:00Z"), 1, 1, BACK)
+    found = served.gone_back(content("a", "b"), "a", BACK)
     assert versions(found) == ["a"]
-    assert found["states"][0]["since"] == "2027-01-01T00:00:00Z"
-    assert found["returned"] == {**BACK, "at": "2027-01-01T00:00:00Z"}
+    assert (found["states"][0]["since"], found["returned"]) == (BACK["at"], BACK)
     # A run that mends something says nothing else of it; another version ends it.
     assert served.with_state(found, state("a"), 1, 1)["returned"] == found["returned"]
     assert served.with_state(found, state("b"), 1, 1)["returned"] is None
+    assert served.with_state(content("a", "b"), state("a"), 1, 1)["states"][0]["version"] == "a"
 
 
 def test_a_version_that_never_served_is_returned_from_as_well() -> None:
-    found = served.with_state(content("a"), state("a", "2027-01-01T00:00:00Z"), 1, 1, BACK)
-    assert versions(found) == ["a"]
-    assert found["returned"]["version"] == "b"
+    begun = {**content("a"), "begun": {"version": "b"}}
+    found = served.gone_back(begun, "a", BACK)
+    assert (versions(found), found["returned"]["version"], found["begun"]) == (["a"], "b", None)
 
 
 @pytest.fixture
