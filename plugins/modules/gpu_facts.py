@@ -100,9 +100,6 @@ gpu_facts:
           throttle_reasons: []
           memory_used_mib: 14210
           power_limit_watts: {"now": 250, "default": 250, "minimum": 100, "maximum": 250}
-          memory_used_mib: 14210
-          clocks: {"graphics_mhz": 1380, "memory_mhz": 877}
-          firmware: 88.00.48.00.02
           clocks: {"graphics_mhz": 1380, "memory_mhz": 877}
           firmware: 88.00.48.00.02
     driver:

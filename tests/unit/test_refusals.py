@@ -42,6 +42,7 @@ def test_a_rebuilt_host_that_is_none() -> None:
         assert part in text
 
 
+@pytest.mark.slow
 def test_a_gateway_without_a_host() -> None:
     text = refused("gateway")
     for part in ("no host in the group llm_gateway", "beside llm_deployments"):
@@ -57,6 +58,7 @@ def test_a_web_page_without_a_host_and_one_without_a_gateway(tmp_path: Path) -> 
         assert part in text
 
 
+@pytest.mark.slow
 def test_a_replica_that_is_none() -> None:
     text = refused("drain", "-e", "gateway_replica=nosuch", "-e", "preflight_bundle_required=false")
     for part in ("nosuch", "-e gateway_replica=NAME", "one of qwen25_14b"):

@@ -454,6 +454,7 @@ def ours(folder: Path) -> set[int]:
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.slow
 def test_a_signal_ends_all_that_was_started(number: signal.Signals, status: int, tmp_path: Path) -> None:
     script = RUN.replace("from tests import run\n", "from tests import run\nrun.processes.GRACE_SECONDS = 1\n")
     command = (sys.executable, "-c", script, str(tmp_path))

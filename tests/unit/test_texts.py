@@ -164,6 +164,7 @@ def test_the_search_finds_texts_and_nothing_else(source: str, count: int) -> Non
     assert len(list(texts_of(source))) == count
 
 
+@pytest.mark.slow
 def test_every_exception_is_needed() -> None:
     texts = [
         (path.relative_to(ROOT), text)

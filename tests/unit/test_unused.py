@@ -153,6 +153,7 @@ def definitions(text: str) -> Iterator[tuple[int, str]]:
                         yield entry.lineno, name.id
 
 
+@pytest.mark.slow
 def test_every_function_and_constant_is_used() -> None:
     known = CALLED_BY_OTHERS | DOCUMENTATION
     defined = [
@@ -183,6 +184,7 @@ def test_the_search_finds_what_is_unused(program: str, unused: list[str]) -> Non
     assert [name for _line, name in definitions(program) if not found[name]] == unused
 
 
+@pytest.mark.slow
 def test_every_name_that_others_call_is_there() -> None:
     defined = {name for path, text in sources().items() if path.suffix == ".py" for _line, name in definitions(text)}
     assert defined >= CALLED_BY_OTHERS
@@ -208,6 +210,7 @@ def is_said(code: str) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_every_message_is_said() -> None:
     codes = yaml.safe_load(sources()[Path("plugins/plugin_utils/messages/en.yml")])
     assert len(codes) > 1000

@@ -88,7 +88,7 @@ def secret_values(value: Any, name: str = "") -> Iterator[str]:
 def without_values(text: str, values: Iterable[str]) -> str:
     """A text, JSON or a page perhaps, in which <hidden> stands where one of these was. A longer one may begin with a shorter one."""
     for value in sorted(set(values), key=len, reverse=True):
-        for written in {value, json.dumps(value, ensure_ascii=False)[1:-1], html.escape(value)}:
+        for written in (value, json.dumps(value, ensure_ascii=False)[1:-1], html.escape(value)):
             text = text.replace(written, "<hidden>")
     return text
 

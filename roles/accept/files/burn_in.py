@@ -154,10 +154,12 @@ def main(seconds, share):
     for index, uuid, process in processes:
         try:
             out, err = process.communicate(timeout=max(end - time.monotonic(), 1))
-            gpus.append(json.loads(out.decode(errors="replace").splitlines()[-1]))
         except subprocess.TimeoutExpired:
             process.kill()
             gpus.append({"index": index, "uuid": uuid, "error": "no figures within {0} s".format(TOO_LONG_SECONDS)})
+            continue
+        try:
+            gpus.append(json.loads(out.decode(errors="replace").splitlines()[-1]))
         except (ValueError, IndexError):
             said = err.decode(errors="replace").strip().splitlines() or [
                 "it ended with status {0}".format(process.returncode)

@@ -369,7 +369,7 @@ kernel_not_built                kernel   root         0.7.0-           vllm#2492
     CUDA error: an illegal instruction was encountered
     cudaErrorIllegalInstruction
 experts_not_served              kernel   root         0.3.0-           vllm/model_executor/layers/fused_moe/layer.py
-    assert self\.quant_method is not None
+    self\.quant_method is not None
     does not support MoE
     is not supported for FusedMoE
     Unsupported FusedMoe scheme

@@ -63,6 +63,7 @@ def place(tmp_path: Path, uv: Path) -> Place:
     return Place(tmp_path, uv)
 
 
+@pytest.mark.slow
 def test_it_is_made_once_and_everybody_can_read_it(place: Place) -> None:
     assert place.make(check_mode=True)["changed"] is True
     assert not place.path.exists()

@@ -96,6 +96,7 @@ def test_a_v100_serves_with_and_without_graphs_and_from_gptq(version: str) -> No
             assert ("enforce_eager" in said) is (name == "two_v100_eager")
 
 
+@pytest.mark.slow
 def test_awq_on_a_v100_is_refused_with_the_reason() -> None:
     said = {
         version: render(BY_NAME["awq_v100"], version)["predicted"]["error"]
@@ -126,6 +127,7 @@ def test_ray_is_said_as_the_release_reads_it() -> None:
         assert said.get("distributed_executor_backend") == word
 
 
+@pytest.mark.slow
 def test_hosts_without_ray_have_the_same_command_with_their_numbers() -> None:
     versions = releases_of(BY_NAME["two_hosts_without_ray"])
     assert len(versions) > 1

@@ -50,6 +50,7 @@ def test_nothing_is_promised_that_a_release_refuses(rows: list[Row]) -> None:
 APART = ("distributed_executor_backend", "max_num_seqs")
 
 
+@pytest.mark.slow
 def test_new_verdicts_are_shared_as_well() -> None:
     new = compared(NEW_VERDICTS)
     assert len(new) >= 780  # without what kernels decide
@@ -59,6 +60,7 @@ def test_new_verdicts_are_shared_as_well() -> None:
     assert len(apart) <= len(APART)
 
 
+@pytest.mark.slow
 def test_fresh_verdicts_are_shared_but_for_names_of_classes_and_numbers_that_are_0() -> None:
     fresh = compared(FRESH_VERDICTS)
     assert len(fresh) > 1000
