@@ -37,7 +37,8 @@ class ActionModule(ActionBase):
             plan = rollback_plan(meant, looked, lang)
         else:
             served = {host: (fleet[host].get("ansible_facts") or {}).get("llm_served") or {} for host in hosts}
-            decision = next((found for host in hosts if (found := fleet[host].get("llm_decision"))), {})
+            decisions = (fleet[host].get("llm_decision") for host in hosts)
+            decision: dict[str, Any] = next((each for each in decisions if each), {})
             releases = {name: str(fleet[str(each["head"])]["vllm_version"]) for name, each in meant.items()}
             plan = upgrade_plan(meant, served, decision, releases, lang)
         if plan["problems"]:

@@ -191,8 +191,8 @@ def rollback_plan(
         leaves = looked[head]["left"]["image"] or "-"
         values = {"deployment": name, "hosts": names(hosts, language), "before": state_line(before, language)}
         lines.append(message("back_line", language, now=leaves, **values))
-    hosts = {name: list(asked["hosts"]) for name, asked in deployments.items()}
-    turns = one_by_one(hosts, {name: name for name in hosts}, [host for each in hosts.values() for host in each])
+    members = {name: list(asked["hosts"]) for name, asked in deployments.items()}
+    turns = one_by_one(members, {name: name for name in members}, [host for each in members.values() for host in each])
     return {"lines": lines, "problems": problems, "turns": turns}
 
 
