@@ -121,12 +121,15 @@ def back_problems(
 ) -> list[dict[str, str]]:
     """Why a deployment cannot go back to what was looked for on its hosts; nothing where it can."""
     where = message("where_group", language, group=deployment)
-    none = [host for host, each in looked.items() if not each.get("served")]
+    silent = [host for host, each in looked.items() if not each]
+    none = [host for host, each in looked.items() if each and not each.get("served")]
     found = []
+    if silent:
+        found.append(problem("back_silent", language, names(silent, language), where, deployment=deployment))
     if none:
         found.append(problem("back_none", language, names(none, language), where, deployment=deployment))
     versions = {each["served"]["version"] for each in looked.values() if each.get("served")}
-    if not none and len(versions) > 1:
+    if not none and not silent and len(versions) > 1:
         found.append(problem("back_differs", language, names(list(looked), language), where, deployment=deployment))
     for host, each in looked.items():
         if each.get("served") and not each["present"]:

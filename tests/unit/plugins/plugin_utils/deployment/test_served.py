@@ -97,7 +97,8 @@ def test_an_image_whose_reference_moved_on_goes_by_its_kept_name() -> None:
 def test_what_cannot_go_back_is_named_for_all_hosts_at_once() -> None:
     assert served.rollback_plan(DEPLOYMENTS, {"gpu1": looked(), "gpu2": looked()})["problems"] == []
     cases: list[tuple[list[str], dict[str, Any]]] = [
-        (["back_none"], {"gpu1": {}, "gpu2": looked()}),
+        (["back_silent"], {"gpu1": {}, "gpu2": looked()}),
+        (["back_none"], {"gpu1": looked() | {"served": {}}, "gpu2": looked()}),
         (["back_differs"], {"gpu1": looked(), "gpu2": looked("z")}),
         (["back_no_image", "back_no_model"], {"gpu1": looked(present=False), "gpu2": looked(lacking=["/models/m"])}),
     ]
