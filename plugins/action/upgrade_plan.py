@@ -11,7 +11,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, names, problem
 
 
 class ActionModule(ActionBase):
@@ -32,6 +32,13 @@ class ActionModule(ActionBase):
         every = fleet["localhost"]["llm_inventory"]["deployments"]
         meant = {name: each for name, each in every.items() if set(each["hosts"]).intersection(options["hosts"])}
         hosts = [host for each in meant.values() for host in each["hosts"]]
+        if not meant:
+            named = names(options["hosts"], lang)
+            refuse(
+                [problem("upgrade_no_deployment", lang, named, "-e llm_target", names=names(list(every), lang))],
+                lang,
+                result,
+            )
         if options["back"]:
             looked = {host: plain(fleet[host].get("__vllm_before") or {}) for host in hosts}
             plan = rollback_plan(meant, looked, lang)
