@@ -14,6 +14,7 @@ from tests.support.playbooks import playbook
 # Playbooks in processes.
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).resolve().parents[4]
 INVENTORY = """
 all:
   hosts: {gpu1: , gpu2: , localhost: }
@@ -29,6 +30,8 @@ PLAY = """
 - hosts: gpu1:gpu2
   gather_facts: false
   vars:
+    _llm: "{{ llm_decision.hosts[inventory_hostname] }}"
+    _llm_lost: []
     section:
       {deployment: chat, runtime: container, is_head: "{{ inventory_hostname == 'gpu1' }}", image: "image:1", names: {vllm: llm-vllm, ray: llm-ray},
        environment: {made: false}, asked: {}, models: [{model: m, folder: "{{ llm_host_dir }}/models/m", revision: r1, files: ""}],
@@ -53,15 +56,17 @@ PLAY = """
       run_once: true
       register: plan
     - ansible.builtin.debug: {msg: "{{ plan.lines }} {{ plan.turns }}"}
-    - baremetal.llm.served: {state: put_back}
-      register: back
-      no_log: true
-    - baremetal.llm.served: {state: gone_back, version: "{{ back.served.version }}", left: "{{ back.left }}", reason: no token}
+    - ansible.builtin.include_role: {name: baremetal.llm.vllm, tasks_from: go_back}
+      vars: {vllm_go_back_reason: no token}
     - baremetal.llm.gather: *look
     - ansible.builtin.copy:
-        content: "{{ {'served': ansible_facts['llm_served'], 'decision': back.decision, 'changed': back.changed} | to_json }}"
+        content: "{{ {'served': ansible_facts['llm_served'], 'decision': llm_decision, 'changed': __vllm_former.changed, 'ran': ran} | to_json }}"
         dest: "{{ llm_host_dir }}/found.json"
         mode: "0600"
+"""
+ROLE = """
+- ansible.builtin.set_fact:
+    ran: "{{ ran | default([]) + [[_vllm_role, llm_deployment, vllm_version, _common_goes_back, _common_closed | length, _llm.version]] }}"
 """
 SERVE = """
 - ansible.builtin.copy: {dest: "{{ llm_host_dir }}/models/m/weights", content: "{{ version }}", mode: "0644"}
@@ -75,7 +80,16 @@ SERVE = """
 def test_a_deployment_goes_back_on_all_of_its_hosts(tmp_path: Path) -> None:
     for name, content in (("hosts.yml", INVENTORY), ("play.yml", PLAY), ("serve.yml", SERVE)):
         (tmp_path / name).write_text(content)
-    done = playbook("-i", tmp_path / "hosts.yml", tmp_path / "play.yml", "-vvv")
+    # The tasks that go back are the real ones, and the roles that they run only note with what.
+    collection = tmp_path / "collections/ansible_collections/baremetal/llm"
+    for role in ("ray", "vllm"):
+        (collection / "roles" / role / "tasks").mkdir(parents=True)
+        (collection / "roles" / role / "tasks/main.yml").write_text(ROLE)
+    (collection / "roles/vllm/tasks/go_back.yml").symlink_to(ROOT / "roles/vllm/tasks/go_back.yml")
+    for name in ("plugins", "meta"):
+        (collection / name).symlink_to(ROOT / name)
+    environment = {"ANSIBLE_COLLECTIONS_PATH": str(tmp_path / "collections")}
+    done = playbook("-i", tmp_path / "hosts.yml", tmp_path / "play.yml", "-vvv", environment=environment)
     assert done.returncode == 0, done.stdout
     assert "chat on gpu1, gpu2: back to image:1, vLLM 1, m@r1, since" in done.stdout
     for host in ("gpu1", "gpu2"):
@@ -86,6 +100,7 @@ def test_a_deployment_goes_back_on_all_of_its_hosts(tmp_path: Path) -> None:
         assert (returned["version"], returned["image"], returned["reason"]) == ("b", "image:1", "no token")
         assert found["served"]["begun"] is None
         assert found["changed"] is True
+        assert found["ran"] == [[role, "chat", "1", True, 1, "a"] for role in ("ray", "vllm")]
         assert found["decision"]["hosts"][host]["version"] == "a"
         assert found["decision"]["plans"] == ({"chat": {"ok": True}} if host == "gpu1" else {})
         # The secret is in this file alone, and nobody else reads it.
