@@ -235,7 +235,18 @@ def unit_next(session: nox.Session) -> None:
     Lab and light hosts and what runs the tests run on the other one, and so do their tests and those that read files alone. No release of Ansible
     changes what knows no Ansible: what decides, what modules share (tests/unit/plugins/test_pure_core.py), and the programs that roles bring to hosts.
     """
-    pure = ("planner", "network", "preflight", "install", "deployment", "gateway", "monitoring", "status", "doctor")
+    pure = (
+        "planner",
+        "engines",
+        "network",
+        "preflight",
+        "install",
+        "deployment",
+        "gateway",
+        "monitoring",
+        "status",
+        "doctor",
+    )
     programs = (
         "test_probe.py",
         "test_probe_program.py",

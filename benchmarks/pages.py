@@ -24,18 +24,32 @@ sys.path[:0] = [str(ROOT), str(ROOT / ".collections")]
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for, named  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities import engines, runs  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.recommend import (  # noqa: E402
+    NARROW,
+    Choice,
+    formats_of,
+    recommend,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, spoken  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.attention import backends, spoken_sizes  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import cards  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.version_changes import MLA_LATENT  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.fits import Fit, Kind, what_fits  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.fits import (  # noqa: E402
+    FORMATS,
+    Fit,
+    Kind,
+    what_fits,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import image_serves  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import choose_engine  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import at, releases, resolve_release  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.engines import WITH_FIGURES  # noqa: E402
 
 MARKS = ("<!-- printed by benchmarks/pages.py -->", "<!-- end -->")
 # The GPU generations of the table of attention backends: a name, a compute capability of each, and the first release that knows it.
@@ -427,7 +441,76 @@ def _fits_cell(fit: Fit, language: str) -> str:
     return message("fits_narrowly", language, context=text) if fit.verdict == NARROWLY else text
 
 
+# Cards before Ampere, with the numbers of them in a host; and models, the smallest first.
+OLD_CARDS = (
+    ("Tesla P40", (1, 2, 4)),
+    ("Tesla V100-PCIE-16GB", (1, 2, 4)),
+    ("Tesla V100-SXM2-32GB", (1, 2, 4)),
+    ("Tesla T4", (1, 2, 4)),
+    ("NVIDIA GeForce RTX 2080 Ti", (1, 2, 4)),
+)
+SERVED = (
+    "Qwen/Qwen3-8B",
+    "Qwen/Qwen3-14B",
+    "Qwen/Qwen3-30B-A3B",
+    "Qwen/Qwen3-32B",
+    "meta-llama/Llama-3.3-70B-Instruct",
+)
+TITLES = {"vllm": "vLLM", "llama_cpp": "llama.cpp", "lmdeploy": "LMDeploy (TurboMind)"}
+
+
+def engines_page(language: str) -> str:
+    """Which engine has code for which generation, and for each old card a table: a row for each model and number of GPUs, a column for each engine."""
+    parts = [_code_table(language)]
+    for name, counts in OLD_CARDS:
+        card = next(one for one in cards() if one.name == name).as_gpu()
+        head = [message("fits_model", language), "GPU", *TITLES.values()]
+        lines = [f"### {name}", "", f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
+        for model in SERVED:
+            for count in counts:
+                choices = recommend(formats_of(model), [("host", [card] * count)])
+                cells = [_engine_cell(choices, engine, language) for engine in TITLES]
+                if any(cell != "-" for cell in cells):
+                    lines.append(f"| {model} | {count} | {' | '.join(cells)} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _engine_cell(choices: list[Choice], engine: str, language: str) -> str:
+    """Q8_0: 40,960 x 4; the best format with the longest context, and how many requests of 8,192 tokens at once."""
+    found = next((one for one in choices if one.engine == engine and one.verdict in WITH_FIGURES), None)
+    if found is None:
+        return "-"
+    context = f"{found.context:,} x {found.requests:,}"
+    if found.verdict == NARROW:
+        context = message("fits_narrowly", language, context=context)
+    return f"{FORMATS.get(found.form, found.form)}: {context}"
+
+
+def _code_table(language: str) -> str:
+    """By generation what each engine has code for."""
+    head = [message("engines_generation", language), "vLLM", *(engine.title for engine in engines())]
+    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
+    for name, capability, _first in GENERATIONS:
+        text = "{}.{}".format(*capability)
+        served = [version for version in releases() if image_serves(version, capability)]
+        cells = [f"{served[0]} - {served[-1]}" if served else "-"]
+        for engine in engines():
+            forms = [
+                form
+                for form in ("gguf", "16-bit", "awq", "gptq", "fp8", "mxfp4")
+                if runs(engine.name, form, capability)
+            ]
+            unknown = message("loss_unknown", language) if capability >= engine.no_code_below else "-"
+            cells.append(
+                ", ".join(FORMATS.get(form, form.upper() if form == "gguf" else form) for form in forms) or unknown
+            )
+        lines.append(f"| {name if text in name else text} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/guides/engines.md": lambda: engines_page("en"),
     "docs/guides/low-memory.md": low_memory,
     "docs/guides/recipes.md": recipes,
     "docs/guides/v100.md": v100,
@@ -435,6 +518,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/diagnosis.md": failures,
     "docs/reference/releases.md": reference,
     "docs/reference/variables.md": lambda: variables("en"),
+    "docs/zh/guides/engines.md": lambda: engines_page("zh"),
     "docs/zh/guides/v100.md": v100_zh,
     "docs/zh/guides/what-fits.md": lambda: what_fits_page("zh"),
     "docs/zh/reference/variables.md": lambda: variables("zh"),

@@ -35,7 +35,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.release
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, within  # noqa: E402
 
 DATA = "plugins/plugin_utils/planner/data"
-METRICS = HERE / "plugins/plugin_utils/monitoring/vllm_metrics.yml"
+METRICS = HERE / "plugins/plugin_utils/engines/vllm/metrics.yml"
 # The dictionaries of vllm/model_executor/models/registry.py and the kind of their models. A later one wins, as there.
 KINDS = {
     "_TEXT_GENERATION_MODELS": "text",

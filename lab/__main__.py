@@ -101,6 +101,9 @@ def parser(lab: config.Config) -> argparse.ArgumentParser:
     commands.add_parser("replace", help="replace hosts by bare ones").add_argument(
         "names", nargs="+", choices=list(lab.nodes)
     )
+    power = commands.add_parser("power", help="cut the power of a host, or bring it back and wait until it has booted")
+    power.add_argument("state", choices=["off", "on"])
+    power.add_argument("node", choices=list(lab.nodes))
     gpus = commands.add_parser("gpus", help="switch a host off, insert GPUs until it has so many, and switch it on")
     gpus.add_argument("node", choices=list(lab.nodes))
     gpus.add_argument("count", type=int)
@@ -140,6 +143,8 @@ def run(client: docker.DockerClient, lab: config.Config, arguments: argparse.Nam
             down(client, lab)
         elif arguments.command == "replace":
             replace(client, lab, arguments.names)
+        elif arguments.command == "power":
+            hosts.power(client, lab, lab.nodes[arguments.node], arguments.state == "on")
         elif arguments.command == "gpus":
             hosts.insert_gpus(client, lab, lab.nodes[arguments.node], arguments.count)
         else:

@@ -134,6 +134,19 @@ def insert_gpus(client: docker.DockerClient, config: Config, node: Node, count: 
         wait_for_boot(client, config, node)
 
 
+def power(client: docker.DockerClient, config: Config, node: Node, on: bool) -> None:
+    """The power of a host is cut, or comes back and the host has booted. What was on its disk is there again."""
+    container = find(client, config, node)
+    if not container:
+        raise LabError(f"{node.name} is not there: 'python -m lab up' makes the hosts.")
+    if not on:
+        _control_path(config, node).unlink(missing_ok=True)
+        container.kill()
+        return
+    container.start()
+    wait_for_boot(client, config, node)
+
+
 def remove_host(client: docker.DockerClient, config: Config, node: Node) -> None:
     """The host and its disk are gone."""
     _control_path(config, node).unlink(missing_ok=True)

@@ -57,6 +57,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets i
     secrets_of_run,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served import asks_for_left, back_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import name_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import ControllerSecrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import (
@@ -202,7 +203,7 @@ class ActionModule(ActionBase):
         order = rolling(
             deployments,
             models,
-            [name for name, head in heads.items() if "vllm" in records.get(head, {})],
+            [name for name, head in heads.items() if name_of(fleet[head]) in records.get(head, {})],
             idle["serve"],
         )
         turns_of_upgrade = one_by_one(deployments, models, [host for host in hosts if host not in out])

@@ -35,6 +35,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.engines import engine_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.what_fits import fits_lines
 
 # What reaches the hosts, as it was given: the inventory has it, too. Never a password.
@@ -116,10 +117,14 @@ class ActionModule(ActionBase):
         found = find_config(None, controller, "", self._config, lambda name: search_config(name, fleet["localhost"]))
         if found.config is None:
             return Proposal(), [config_problem(model, controller, found, lang)]
+        cards = [(host.name, host.gpus) for host in hosts]
         try:
             proposal = propose(hosts, model, found.config, lang)
         except InputError as error:
+            self._print(engine_lines(model, cards, lang))
             raise AnsibleActionFail(reason(error, lang)) from error
+        if not proposal.deployments:  # another engine may serve what vLLM does not
+            self._print(engine_lines(model, cards, lang))
         return proposal, [] if proposal.deployments else refusals(proposal, model, lang)
 
     def _config(self, path: str) -> Mapping[str, Any]:

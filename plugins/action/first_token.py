@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import VARIABLE, engine_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.crash_loop import SAME_ENDS, CrashLoop
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.start_progress import StartProgress
@@ -41,10 +42,12 @@ class ActionModule(ActionBase):
         began = time.monotonic()
         looked = began - LOOK_SECONDS
         expected = (options["reading_seconds"], options["last_seconds"])
+        phases = engine_of({VARIABLE: self._templar.template(task_vars.get(VARIABLE))}).start_phases
         starting = StartProgress(
             options["name"], task_vars["inventory_hostname"], began, *expected, options["language"]
         )
-        loop, cause = CrashLoop(), ""
+        starting.phases = phases
+        loop, cause = CrashLoop(phases), ""
         while True:
             # An answer may take long, so it is the clock that ends it.
             answer = self._command(options["ask"], task_vars)

@@ -9,16 +9,18 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import candidates
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import BASE_PYTHON, RUNTIME, VENV
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import SECRETS, kept, standing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import kept, secret_of, standing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover import is_old_python
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_offset
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.disks import disk_needs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import short
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import SERIES, SERIES_SECONDS, SERIES_STEP
 
 
@@ -32,13 +34,24 @@ class ActionModule(ActionBase):
         if self._task.args.get("discover"):
             return {**result, **self.tolerant({**self._task.args, "needs": [], "challenge": None}, task_vars)}
         challenge = secrets.token_hex(16) if self._task.args.get("secrets_dir") else None
-        arguments = {**self._task.args, "needs": self.needs(task_vars), "challenge": challenge}
+        arguments = {
+            **self._task.args,
+            "needs": self.needs(task_vars),
+            "challenge": challenge,
+            "engines": engine_names(),
+        }
         if (arguments.get("live") or {}).get("series") is not None:
             series = {"queries": SERIES, "seconds": SERIES_SECONDS, "step": SERIES_STEP}
             arguments["live"] = {**arguments["live"], "series": series}
         before = time.time()
+        may_be_silent = arguments.pop("may_be_silent", False)
         run = self.tolerant if self._task.args.get("live") else self.gathered
-        result.update(run(arguments, task_vars))
+        try:
+            result.update(run(arguments, task_vars))
+        except AnsibleConnectionFailure as error:
+            if not may_be_silent:
+                raise
+            return {**result, "changed": False, "said": short(str(error))}
         after = time.time()
         said = str(result.get("module_stderr") or "") + str(result.get("msg") or "")
         if result.get("failed") and is_old_python(said):
@@ -80,8 +93,9 @@ class ActionModule(ActionBase):
             (name for name, each in deployments.items() if task_vars["inventory_hostname"] in each["hosts"]), ""
         )
         found = {}
-        for name, file in SECRETS.items():
-            if file in seals:
+        for file in seals:
+            name = secret_of(file)
+            if name:
                 said = self._templar.template(task_vars[file]) if file in task_vars else None
                 own = kept(folder, mine, name) if said is None else str(said).strip()
                 others = (kept(folder, other, name) for other in deployments if other != mine)

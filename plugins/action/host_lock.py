@@ -7,7 +7,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.lock import held_problem, is_over, this_run
+from ansible import context
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.lock import (
+    collection_version,
+    held_problem,
+    is_over,
+    this_run,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import SpeakingAction
@@ -25,7 +31,7 @@ class ActionModule(SpeakingAction):
         takes_over = is_true(self._task.args.get("take_over"))
         # A task runs in a process of its own; the one above it is ansible-playbook.
         internal = {
-            "mine": this_run(os.getppid()),
+            "mine": this_run(os.getppid(), context.CLIARGS, collection_version()),
             "seen": seen,
             "ended": holder if holder and (takes_over or is_over(holder)) else None,
         }

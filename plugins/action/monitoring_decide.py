@@ -31,6 +31,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names imp
     alias_hosts,
     names_on,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import ControllerSecrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
@@ -211,7 +212,7 @@ class ActionModule(ActionBase):
         reports = str(controller["llm_report_dir"])
         for name, deployment in deployments.items():
             head = str(deployment["head"])
-            path = Path(reports, "observations", f"{name}-{fleet[head].get('vllm_version')}.json")
+            path = Path(reports, "observations", f"{name}-{setting(fleet[head], 'version')}.json")
             if path.exists():
                 try:
                     observed = json.loads(path.read_text(encoding="utf-8"))

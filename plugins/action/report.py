@@ -13,7 +13,9 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import key_file, secret_file
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import absent_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import gpu_exporters, groups
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import latest_benchmarks
@@ -71,6 +73,7 @@ class ActionModule(ActionBase):
             addresses=self._addresses(fleet, deployments, decided.get("plans") or {}, gateways),
             written=[os.path.join(str(controller["llm_report_dir"]), name) for name in ("plan.html", "report.txt")],
             one_line=bool(controller["llm_inventory"].get("one_line")),
+            absent=absent_lines(controller["llm_inventory"], lang),
         )
         lines = report_lines(run, lang)
         Display().display("\n" + "\n".join(lines) + "\n")
@@ -104,9 +107,10 @@ class ActionModule(ActionBase):
             head = fleet[deployment["head"]]
             serving = head.get("llm_serving")
             if serving and kinds.get(name):
-                said = head.get("vllm_api_key") is not None
+                variable = variable_of(head, "api_key")
+                said = head.get(variable) is not None
                 path = os.path.join(folder, secret_file(name, "api_key"))
-                key = {"key_variable": "vllm_api_key"} if said else {"key_file": path} if os.path.isfile(path) else {}
+                key = {"key_variable": variable} if said else {"key_file": path} if os.path.isfile(path) else {}
                 found.append(Address(str(serving["url"]), [str(serving["model"])], kind=kinds[name], **key))
         return found
 

@@ -17,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served im
     serves_with,
     version_before,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 
@@ -43,8 +44,9 @@ class ActionModule(ActionBase):
         }
         if options["state"] in ("begun", "kept"):
             plan = (decision.get("plans") or {}).get(section["deployment"]) or {}
-            serves = serves_with(section, plan, str(variables["vllm_version"]))
-            environment = {**(variables.get("vllm_environment") or {}), **(variables.get("ray_environment") or {})}
+            serves = serves_with(section, plan, str(setting(variables, "version")))
+            said = [variables.get(f"{role}_environment") or {} for role in reversed(engine_of(variables).roles)]
+            environment = {name: value for each in said for name, value in each.items()}
             options |= {"serves": serves}
         if options["state"] == "kept":
             options |= {

@@ -12,12 +12,14 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import absentees
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import (
     LOOKS,
     looked_of_run,
     read_looks,
+    remembered,
     series_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.report import (
@@ -45,8 +47,9 @@ class ActionModule(ActionBase):
         controller = fleet["localhost"]
         lang, folder = language(controller["llm_language"]), str(controller["llm_report_dir"])
         hosts = looked_of_run(fleet, fleet.groups, controller["llm_inventory"])
+        absent = absentees(remembered(fleet, controller["llm_inventory"]))
         looks = kept_looks(read_looks(folder), hosts, now)
-        document = status_document(hosts, now, former_hosts(looks, list(fleet)), series_of(hosts))
+        document = status_document(hosts, now, former_hosts(looks, list(fleet)), series_of(hosts), absent)
         page, data = (os.path.join(folder, f"status.{kind}") for kind in ("html", "json"))
         text = json.dumps(document, indent=1, ensure_ascii=False)
         if not self._task.check_mode:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served import rollback_plan, upgrade_plan
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
@@ -46,7 +47,7 @@ class ActionModule(ActionBase):
             served = {host: (fleet[host].get("ansible_facts") or {}).get("llm_served") or {} for host in hosts}
             decisions = (fleet[host].get("llm_decision") for host in hosts)
             decision: dict[str, Any] = next((each for each in decisions if each), {})
-            releases = {name: str(fleet[str(each["head"])]["vllm_version"]) for name, each in meant.items()}
+            releases = {name: str(setting(fleet[str(each["head"])], "version")) for name, each in meant.items()}
             plan = upgrade_plan(meant, served, decision, releases, lang)
         if plan["problems"]:
             refuse(plan["problems"], lang, result)

@@ -20,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.catalogue import entries, entry_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.fits import Host, what_fits
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.engines import engine_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.what_fits import kind_lines
 
 
@@ -51,7 +52,10 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(reason(refused, lang))
         if not kinds:
             refuse([problem("fits_no_gpus", lang, where=message("where_command_line", lang))], lang, result)
-        Display().display("\n" + "\n".join(kind_lines(kinds, lang)) + "\n")
+        lines = kind_lines(kinds, lang)
+        for model in models:
+            lines += ["", *engine_lines(model, hosts, lang)]
+        Display().display("\n" + "\n".join(lines) + "\n")
         fits = [{"hosts": kind.hosts, "models": [fit.model for fit in kind.fits if fit.ok]} for kind in kinds]
         return {**result, "changed": False, "fits": plain(fits)}
 

@@ -17,7 +17,7 @@ options:
     type: str
     required: true
   vllm_version:
-    description: Release of vLLM.
+    description: Release of the engine.
     type: str
     required: true
   records:
@@ -25,6 +25,10 @@ options:
     type: list
     elements: dict
     default: []
+  engine:
+    description: The engine (O(ignore:llm_engine)) of which the image is.
+    type: str
+    default: vllm
 author:
   - The baremetal.llm authors (@baremetal-llm)
 """
@@ -45,11 +49,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, VARIABLE
 
 
-def deployment_image(image: Any, vllm_version: Any, records: Sequence[Mapping[str, Any]] = ()) -> str:
+def deployment_image(
+    image: Any, vllm_version: Any, records: Sequence[Mapping[str, Any]] = (), engine: str = DEFAULT
+) -> str:
     """The filter; see the documentation above."""
-    return image_to_run({"vllm_image": image, "vllm_version": vllm_version}, records)
+    return image_to_run({VARIABLE: engine, f"{engine}_image": image, f"{engine}_version": vllm_version}, records)
 
 
 class FilterModule:

@@ -55,10 +55,9 @@ def needed_models(
     model: Any, vllm_tokenizer: Any = "", vllm_speculative_model: Any = "", vllm_lora_adapters: Sequence[Any] = ()
 ) -> list[str]:
     """The filter; see the documentation above."""
-    named = (model, vllm_tokenizer, vllm_speculative_model)
-    return list(
-        core.needed_models({**dict(zip(core.BY_NAME, named, strict=True)), core.ADAPTERS: list(vllm_lora_adapters)})
-    )
+    # The names that the default engine has for them; another engine's role hands over what it has under these.
+    said = {"vllm_model": model, "vllm_tokenizer": vllm_tokenizer, "vllm_speculative_model": vllm_speculative_model}
+    return list(core.needed_models({**said, "vllm_lora_adapters": list(vllm_lora_adapters)}))
 
 
 class FilterModule:

@@ -36,8 +36,8 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm import engine_log as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import engine_log as core
 
 parse_engine_log = refusing(core.parse_engine_log)
 

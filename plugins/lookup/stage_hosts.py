@@ -16,9 +16,13 @@ description:
   - For V(gateway_former) and V(web_ui_former) the hosts of deployments that are no gateway any more and have a record of the gateway or the web page.
   - Where replicas of a model take turns, the hosts of the stage C(serve) come in that order (C(llm_rolling) of C(localhost)).
   - A machine that serves several deployments under a name for each is prepared under one of them.
+  - For the name of a group its hosts, for V(watcher) the first of those of C(llm_monitoring), and no pattern where there is none. For V(new) the
+    hosts that this run takes into their deployments, each machine under one name. For V(leaving) those that it takes out of them, and that answer.
+  - Hosts that do not take part in their deployment (M(baremetal.llm.deployment_members)) are in none of these.
 options:
   _terms:
-    description: The stage, such as V(prepare), V(serve), V(gateway), V(gateway_former), V(monitoring), V(web_ui) or V(web_ui_former), or V(lock).
+    description: The stage, such as V(prepare), V(serve), V(gateway), V(gateway_former), V(monitoring), V(web_ui) or V(web_ui_former), V(lock),
+      V(watcher), V(new), V(leaving), or a group.
     type: list
     elements: str
     required: true
@@ -47,9 +51,16 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes i
     former_hosts,
     service_hosts,
     stage_hosts,
+    without,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import alias_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP, SERVICE_GROUPS
 
 # What looks for hosts that a service has left, and the service. A web page is on a gateway only.
+WATCHERS, WATCHER = "llm_monitoring", "watcher"
+# Hosts that this run takes into their deployments, and out of them.
+NEW, LEAVING = "new", "leaving"
+GROUPS = (ROOT_GROUP, *SERVICE_GROUPS)
 FORMER = {"gateway_former": "gateway", "web_ui_former": "web_ui"}
 
 
@@ -69,10 +80,13 @@ class LookupModule(LookupBase):
             "web_ui": {host: each["web_ui"] for host, each in gateways.items() if each["web_ui"]},
             "monitoring": (decided.get("_monitoring_decided") or {}).get("hosts") or {},
         }
-        names = (decided.get("llm_inventory") or {}).get("names") or {}
+        inventory = decided.get("llm_inventory") or {}
+        names = inventory.get("names") or {}
         sharing = list((names.get(node) or {}).get("sharing") or [])
         batches = (decided.get("llm_rolling") or {}).get("hosts", "")
         groups = variables.get("groups") or {}
+        away = inventory.get("out") or ()
+        out = without(away, ())
 
         def pattern(stage: str) -> str:
             if stage in FORMER:
@@ -89,4 +103,20 @@ class LookupModule(LookupBase):
                 )
             return stage_hosts(stage, left_out, str(node), sharing, str(batches))
 
-        return [pattern(str(stage)) for stage in terms]
+        def of_new() -> str:
+            asked = (self._templar.template(decided.get("llm_members_asked") or {})).get("back") or []
+            second = alias_hosts(asked, names)
+            return ":".join(host for host in asked if host not in second)
+
+        def of_group(name: str) -> str:
+            if name == NEW:
+                return of_new()
+            if name == LEAVING:
+                return ":".join(inventory.get("leaving") or ())
+            there = [host for host in groups.get(WATCHERS if name == WATCHER else name) or () if host not in away]
+            return "" if not there else there[0] if name == WATCHER else name
+
+        patterns = [
+            of_group(term) if term in (*GROUPS, WATCHER, NEW, LEAVING) else pattern(term) for term in map(str, terms)
+        ]
+        return [each if term == LEAVING else each + out for term, each in zip(terms, patterns, strict=True) if each]

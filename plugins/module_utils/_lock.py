@@ -14,6 +14,8 @@ import json
 import os
 from typing import Any, Iterator, Mapping, TextIO
 
+from ansible_collections.baremetal.llm.plugins.module_utils import _journal
+
 FORMAT = 1
 FREE: dict[str, Any] = {"format": FORMAT, "given_back": 0, "holder": None}
 
@@ -95,6 +97,8 @@ def take(
         if content is None:
             return {"taken": False, "holder": found["holder"]}
         write(stream, content)
+        if (found["holder"] or {}).get("run") != mine["run"]:
+            _journal.begun(_journal.path_beside(path), mine)
         return {"taken": True, "holder": None}
 
 
@@ -106,5 +110,6 @@ def give_back(path: str, mine: Mapping[str, Any]) -> bool:
         content = given_back(understood(stream.read()), mine)
         if content is None:
             return False
+        _journal.ended(_journal.path_beside(path), mine)
         write(stream, content)
         return True

@@ -18,6 +18,13 @@ import zipfile
 from typing import Any, BinaryIO, Callable, Container, Iterable, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
+from ansible_collections.baremetal.llm.plugins.module_utils._gguf import (
+    GgufError,
+    Header,
+    file_problem,
+    read_header,
+    set_problems,
+)
 
 WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt", ".pth")
 # One of these says what the weights are; the last one that of an adapter.
@@ -86,6 +93,7 @@ def model_problems(
     for name in on_disk:
         wrong = _file_problem(os.path.join(folder, name), name)
         found += [wrong] if wrong else []
+    found += [] if found else _gguf_problems(folder, on_disk)
     if weights and not any(name.endswith(WEIGHTS) for name in there):
         found.append(coded("model_no_weights", path=folder))
     elif weights and there.isdisjoint(CONFIGS) and not any(name.endswith(".gguf") for name in there):
@@ -283,102 +291,32 @@ def _torch_problem(stream: BinaryIO, name: str, size: int) -> dict[str, Any] | N
     return coded("model_no_end", path=name, found=size)
 
 
-# The bytes of a block and how many weights it holds, by number of the type: ggml's enum ggml_type and its table of traits.
-_GGML_BLOCKS = {
-    0: (4, 1),
-    1: (2, 1),
-    2: (18, 32),
-    3: (20, 32),
-    6: (22, 32),
-    7: (24, 32),
-    8: (34, 32),
-    10: (84, 256),
-    11: (110, 256),
-    12: (144, 256),
-    13: (176, 256),
-    14: (210, 256),
-    15: (292, 256),
-    24: (1, 1),
-    25: (2, 1),
-    26: (4, 1),
-    28: (8, 1),
-    30: (2, 1),
-}
-_GGUF_SIZES = (1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8)
-_GGUF_STRING, _GGUF_ARRAY = 8, 9
-_GGUF_MOST = 1 << 24
+def _gguf_problems(folder: str, names: Iterable[str]) -> list[dict[str, Any]]:
+    """What is wrong between GGUF files that are parts of one model, each of which is whole."""
+    models: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
+    for name in names:
+        match = _NUMBERED.fullmatch(name)
+        if match and match.group(4) == ".gguf":
+            prefix, number, count, _ending = match.groups()
+            models.setdefault((prefix, count), {})[name] = (int(number), int(count))
+    found = []
+    for numbers in models.values():
+        try:
+            found += set_problems({name: _gguf_header(folder, name) for name in numbers}, numbers)
+        except (OSError, GgufError):
+            continue  # changed since it was looked at a moment ago
+    return found
 
 
-class _Gguf:
-    """Reads a GGUF file forward. ValueError, struct.error where it is none or ends."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self.stream = stream
-
-    def number(self, form: str) -> int:
-        return int(struct.unpack("<" + form, self.stream.read(struct.calcsize("<" + form)))[0])
-
-    def text(self) -> bytes:
-        length = self.number("Q")
-        data = self.stream.read(length) if length <= _GGUF_MOST else b""
-        if len(data) != length:
-            raise ValueError(length)
-        return data
-
-    def value(self, kind: int) -> int:
-        """Pass over a value; a whole number is returned."""
-        if kind == _GGUF_STRING:
-            self.text()
-        elif kind == _GGUF_ARRAY:
-            inner, count = self.number("I"), self.number("Q")
-            if count > _GGUF_MOST:
-                raise ValueError(count)
-            if inner in (_GGUF_STRING, _GGUF_ARRAY):
-                for _dummy in range(count):
-                    self.value(inner)
-            else:
-                self.stream.seek(_GGUF_SIZES[inner] * count, os.SEEK_CUR)
-        elif kind == 4:
-            return self.number("I")
-        else:
-            self.stream.seek(_GGUF_SIZES[kind], os.SEEK_CUR)
-        return 0
-
-    def end(self) -> int:
-        """How long the file has to be at least."""
-        version, tensors, values = self.number("I"), self.number("Q"), self.number("Q")
-        if version < 2 or max(tensors, values) > _GGUF_MOST:
-            raise ValueError(version)
-        alignment, end = 32, 0
-        for _dummy in range(values):
-            key, kind = self.text(), self.number("I")
-            found = self.value(kind)
-            alignment = found if key == b"general.alignment" and found else alignment
-        for _dummy in range(tensors):
-            self.text()
-            count = 1
-            for _dimension in range(self.number("I")):
-                count *= self.number("Q")
-            kind, offset = self.number("I"), self.number("Q")
-            size, weights = _GGML_BLOCKS.get(kind, (0, 1))
-            end = max(end, offset + count // weights * size)
-        start = -(-self.stream.tell() // alignment) * alignment
-        return start + end
-
-
-def _gguf_problem(stream: BinaryIO, name: str, size: int) -> dict[str, Any] | None:
-    if stream.read(4) != b"GGUF":
-        return coded("model_no_gguf", path=name)
-    try:
-        wanted = _Gguf(stream).end()
-    except (ValueError, IndexError, OverflowError, struct.error, OSError, RecursionError):
-        return coded("model_no_end", path=name, found=size)
-    return None if size >= wanted else coded("model_cut_off", path=name, found=size, wanted=wanted)
+def _gguf_header(folder: str, name: str) -> Header:
+    full = os.path.join(folder, name)
+    with open(full, "rb") as stream:
+        return read_header(stream, os.path.getsize(full), name)
 
 
 _CHECKS: tuple[tuple[str, Callable[[BinaryIO, str, int], dict[str, Any] | None]], ...] = (
     (".safetensors", _safetensors_problem),
-    (".gguf", _gguf_problem),
+    (".gguf", file_problem),
     (".json", _json_problem),
     (".bin", _torch_problem),
     (".pt", _torch_problem),

@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import hmac
 import os
 
-# What the roles write into the folder of secrets.
-FILES = ("ray_token", "vllm_api_key")
+# What the roles write into the folder of secrets, by pattern: each engine has a key of its own name.
+FILES = ("ray_token", "*_api_key")
 
 
 def seal(challenge: str, value: str) -> str:
@@ -23,10 +24,12 @@ def sealed_secrets(folder: str, challenge: str) -> dict[str, str]:
     Raises OSError where a file is there and the disk does not give it: a secret that cannot be read is not one that is missing.
     """
     found = {}
-    for name in FILES:
+    paths = [path for pattern in FILES for path in sorted(glob.glob(os.path.join(glob.escape(folder), pattern)))]
+    for path in paths:
+        name = os.path.basename(path)
         try:
             # Bytes that are no text match no other secret, so the controller refuses them with a message.
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as stream:
+            with open(path, encoding="utf-8", errors="replace") as stream:
                 value = stream.read().strip()
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue

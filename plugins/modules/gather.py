@@ -21,6 +21,10 @@ options:
   state_file:
     description: A file on the host with JSON, in which earlier runs noted what they decided about the network.
     type: path
+  may_be_silent:
+    description: Whether a host that does not answer is no failure; C(said) is why, then, and M(baremetal.llm.deployment_members) judges it.
+    type: bool
+    default: false
   records_dir:
     description: Where roles keep records of what they left on the host. Left out, none is looked at.
     type: path
@@ -51,6 +55,11 @@ options:
   docker_root:
     description: The engine's data root. Left out or empty, the host's C(daemon.json) says it, else it is C(/var/lib/docker).
     type: path
+  engines:
+    description: The engines whose units are looked for. The action plugin fills in all that there are.
+    type: list
+    elements: str
+    default: [vllm]
   vllm_python:
     description: The interpreter of a Python environment from which the host serves. Left out or empty, none is looked at.
     type: path
@@ -367,6 +376,13 @@ ansible_facts:
       type: dict
       sample:
         docker: {"digest": "3a7b…", "collection": "91be…", "differs": ["paths /etc/systemd/system/docker.service"]}
+    llm_journal:
+      description:
+        - The last runs that took the host, the newest first - C(who), C(playbook), version of the C(collection), C(limit) and C(tags), C(begun) and
+          C(ended) in seconds since 1970 by the host's clock (null where a run did not give the host back), and C(roles) whose records it wrote. Only
+          returned with O(live) and O(lock_file).
+      type: list
+      elements: dict
     llm_lock:
       description:
         - Which run holds the host (M(baremetal.llm.host_lock)), or null, and how many runs have given it back. Only returned with O(lock_file).
@@ -429,11 +445,11 @@ ansible_facts:
       type: dict
       sample: {"states": [], "returned": null, "begun": null, "pins": {"images": [], "models": [], "environments": []}}
     llm_server_units:
-      description: The names of the units that run vLLM or Ray without a container.
+      description: The names of the units that run an engine or Ray without a container.
       type: list
       elements: str
       sample: [llm-ray, llm-vllm]
-    llm_engine:
+    llm_container_engine:
       description:
         - The engine's C(containers), each with C(id), C(name), C(image) and C(state), and C(images), each with C(id) and C(tags).
           V(null) where no engine answers.
@@ -445,12 +461,14 @@ import json
 import os
 import re
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.facts import default_collectors
 from ansible.module_utils.facts.ansible_collector import get_ansible_collector
 from ansible.module_utils.facts.namespace import PrefixFactNamespace
+from ansible_collections.baremetal.llm.plugins.module_utils import _journal
 from ansible_collections.baremetal.llm.plugins.module_utils._discover import disks, reached, versions, weights
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
@@ -591,10 +609,10 @@ def base_python(python: str, programs: Programs) -> dict[str, str]:
 MADE = "# Made by baremetal.llm: changes are overwritten."
 
 
-def server_units(folder: str = "/etc/systemd/system") -> list[str]:
-    """Those of the collection that run vLLM or Ray without a container, without their .service. Others may have such names, too."""
+def server_units(folder: str = "/etc/systemd/system", engines: Sequence[str] = ("vllm",)) -> list[str]:
+    """Those of the collection that run an engine or Ray without a container, without their .service. Others may have such names, too."""
     found = [
-        path for kind in ("vllm", "ray") for path in glob.glob(os.path.join(folder, "llm-{0}*.service".format(kind)))
+        path for kind in (*engines, "ray") for path in glob.glob(os.path.join(folder, "llm-{0}*.service".format(kind)))
     ]
     return sorted(os.path.basename(path)[: -len(".service")] for path in found if first_line(path) == MADE)
 
@@ -633,8 +651,8 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_disks": measure_disks(options["needs"], image_root(host["engine"], docker_root)),
         "llm_firewall": firewalls,
         "llm_network_state": network_state(options["state_file"] or ""),
-        "llm_engine": engine,
-        "llm_server_units": server_units(),
+        "llm_container_engine": engine,
+        "llm_server_units": server_units(engines=options["engines"]),
         "llm_probe": probe_state(options["probe_state"]),
         **discovered(options, programs),
         **living(options, programs, docker_root),
@@ -656,7 +674,14 @@ def living(options: dict[str, Any], programs: Programs, docker_root: str) -> dic
     asked = options["live"]
     if not asked:
         return {}
-    return {"llm_live": look({**asked, "places": [docker_root, options["host_dir"], *asked["places"]]}, programs)}
+    # Of a deployment without some of its hosts, another one may be the head.
+    remembered = network_state(options["state_file"] or "").get("absent") or {}
+    head = asked["head"] or bool(isinstance(remembered, dict) and remembered.get("hosts"))
+    return {
+        "llm_live": look(
+            {**asked, "head": head, "places": [docker_root, options["host_dir"], *asked["places"]]}, programs
+        )
+    }
 
 
 def of_environments(options: dict[str, Any], programs: Programs) -> dict[str, Any]:
@@ -674,6 +699,8 @@ def of_earlier_runs(options: dict[str, Any], host: Host) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if options["lock_file"]:
         found["llm_lock"] = read_lock(options["lock_file"])
+    if options["lock_file"] and options["live"]:
+        found["llm_journal"] = _journal.read(_journal.path_beside(options["lock_file"]))
     if options["records_dir"]:
         found["llm_records"] = records(options, host)
         found["llm_recorded"] = recorded_names(options["host_dir"])
@@ -702,6 +729,7 @@ def main() -> None:
             "gpu_sysfs_root": {"type": "path"},
             "sysfs_root": {"type": "path", "default": "/sys"},
             "state_file": {"type": "path"},
+            "may_be_silent": {"type": "bool", "default": False},
             "records_dir": {"type": "path"},
             "lock_file": {"type": "path"},
             "bundle": {"type": "path"},
@@ -727,6 +755,7 @@ def main() -> None:
                 },
             },
             "reach": {"type": "list", "elements": "str", "default": []},
+            "engines": {"type": "list", "elements": "str", "default": ["vllm"]},
             "vllm_python": {"type": "path"},
             "base_python": {"type": "path"},
             "secrets_dir": {"type": "path"},

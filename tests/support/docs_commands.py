@@ -106,6 +106,9 @@ def main() -> int:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="values")
     parser.add_argument("--packages", metavar="FOLDER", help="with packages for the programs in Python")
     parser.add_argument("--blocks", type=int, metavar="N", help="only the first N of them")
+    parser.add_argument(
+        "--from", type=int, default=2, metavar="N", dest="first", help="the first of them, and those from the Nth on"
+    )
     parser.add_argument("--without", type=int, metavar="N", help="all of them but the Nth")
     parser.add_argument("--show", action="store_true", help="print the script instead of running it")
     arguments = parser.parse_args()
@@ -115,7 +118,11 @@ def main() -> int:
         environment["PYTHONPATH"] = arguments.packages
     for page in arguments.page:
         wanted = [block for block in blocks(ROOT / page) if (block.kind, block.argument) == ("run", arguments.scenario)]
-        picked = [block for number, block in enumerate(wanted[: arguments.blocks], 1) if number != arguments.without]
+        picked = [
+            block
+            for number, block in enumerate(wanted[: arguments.blocks], 1)
+            if number != arguments.without and (number == 1 or number >= arguments.first)
+        ]
         try:
             commands = script(picked, values)
         except ValueError as error:

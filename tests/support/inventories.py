@@ -12,6 +12,7 @@ KNOWN: dict[str, dict[str, Any]] = {
     "llm_bundle_dir": {"type": "path"},
     "llm_offline": {"type": "bool", "default": False},
     "llm_cluster_network": {"type": "str"},
+    "llm_engine": {"type": "str", "default": "vllm"},
     "llm_container_uid": {"type": "int"},
     "llm_firewall_api_sources": {"type": "list", "elements": "str"},
     "llm_gpus": {"type": "list", "elements": "dict"},

@@ -98,3 +98,29 @@ def test_what_a_host_needs_of_the_bundle(there: bool, language: str, said: tuple
         bundle_copy.ActionModule(task, connection, None, None, None).run(task_vars={})
     for part in said:
         assert part in str(refusal.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["add_nodes", "remove_nodes"])
+def test_a_run_about_nobody(name: str) -> None:
+    text = refused(name, "-e", "preflight_bundle_required=false")
+    assert "It is not said which hosts this run is about" in text
+    text = refused(name, "-e", "preflight_bundle_required=false", "-e", "llm_target=nosuch")
+    for part in ("nosuch", "one or more of all, qwen25_14b, gpu01"):
+        assert part in text
+
+
+@pytest.mark.slow
+def test_a_host_that_is_in_no_deployment_is_not_added(tmp_path: Path) -> None:
+    (tmp_path / "more.yml").write_text("all: {hosts: {desk: }}\n")
+    words = (
+        "--inventory",
+        str(tmp_path / "more.yml"),
+        "-e",
+        "llm_target=desk",
+        "-e",
+        "preflight_bundle_required=false",
+    )
+    text = refused("add_nodes", *words)
+    for part in ("These hosts are in no deployment", "desk", "put into the group of its deployment"):
+        assert part in text

@@ -23,7 +23,7 @@ EXCEPTIONS = (
     # How a filter is called is the business of whoever writes the playbook.
     ("plugins/filter/*.py", r"^\w+ wants |^\w+: the catalogue has no "),
     # What engines and drivers print, and tables of facts.
-    ("plugins/plugin_utils/planner/engine_log.py", r""),
+    ("plugins/plugin_utils/engines/vllm/engine_log.py", r""),
     ("plugins/plugin_utils/planner/data/failures.py", r""),
     ("plugins/plugin_utils/planner/log_text.py", r""),
     ("plugins/plugin_utils/planner/diagnose.py", r"^\\bhf_"),
@@ -38,6 +38,10 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/planner/data/flavours.py", r"^\n1cat-"),
     ("plugins/plugin_utils/planner/data/registry.py", r"^\n[A-Z]\w+ "),
     ("plugins/plugin_utils/planner/data/remote_code.py", r"^\naquila -"),
+    # Names of options and architectures, in rows.
+    ("plugins/plugin_utils/engines/counterparts.py", r"^\nmodel "),
+    ("plugins/plugin_utils/engines/llama_cpp/data/options.py", r"^\n[a-z_]+ "),
+    ("plugins/plugin_utils/engines/llama_cpp/data/architectures.py", r"^\nafmoe "),
     ("plugins/module_utils/_gpu.py", r"^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
     ("plugins/module_utils/_gpu.py", r"^GPU is lost$|^Unable to determine|^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
     ("plugins/module_utils/_gpu_generations.py", r"^Ampere or Ada$"),
@@ -48,7 +52,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/bundle/signature.py", r"^\(ssh-"),
     ("plugins/plugin_utils/deployment/container_user.py", r"^import "),
     ("plugins/plugin_utils/deployment/unit.py", r"^NoNewPrivileges=|^# Made by |^RestrictAddress|^After=|^Wants="),
-    ("plugins/plugin_utils/deployment/collective.py", r"^while IFS="),
+    ("plugins/plugin_utils/engines/vllm/collective.py", r"^while IFS="),
     ("plugins/modules/gather.py", r"^import "),
     ("plugins/plugin_utils/deployment/runtime.py", r"^exec |^systemctl "),
     # Expressions of Prometheus and of its templates, and HTML around texts of the catalogue.

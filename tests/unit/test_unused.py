@@ -223,6 +223,7 @@ def test_every_message_is_said() -> None:
 # For whoever writes a playbook; roles have the decision.
 PUBLIC_FILTERS = {
     "plan_deployment",
+    "plan_gguf",
     "plan_report",
     "predict_start",
     "recommended_release",

@@ -12,7 +12,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Recor
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_compress import COMPRESSIONS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import check_images
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import Wishes, wanted
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import ray_images
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names, name_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, render
 
 Deployments = Mapping[str, Mapping[str, Any]]
@@ -34,7 +34,7 @@ def decide(
     paths = {name: f"images/images{form.suffix}" for name, form in COMPRESSIONS.items()}
     return {
         **found,
-        "ray_images": ray_images(deployments, hostvars),
+        "ray_images": _ray_images(deployments, hostvars),
         "archive": paths.pop(found["compression"]),
         "other_archives": list(paths.values()),
         "known_images": held_images(records),
@@ -103,3 +103,12 @@ def compatibility_error(
 def drivers_of(records: Sequence[Record]) -> list[str]:
     """The versions of the drivers that a manifest lists."""
     return [str(record["version"]) for record in select(records, "driver") if record.get("version")]
+
+
+def _ray_images(deployments: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The images that have to have Ray, of the engines that run with it."""
+    found: list[str] = []
+    for each in engine_names():
+        mine = {name: entry for name, entry in deployments.items() if name_of(hostvars[entry["head"]]) == each}
+        found += engine(each).images_with_ray(mine, hostvars)
+    return list(dict.fromkeys(found))

@@ -20,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import wheels
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS, system_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models, needed_parts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install import driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import for_bundle
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import (
@@ -155,7 +156,9 @@ def image_items(
     for head in heads:
         reference = image_reference(head)
         if reference and reference not in [image["reference"] for image in found]:
-            found.append({"reference": reference, "vllm_version": str(head.get("vllm_version") or "")})
+            release = engine_of(head).release_in_image
+            said = {release: str(setting(head, "version") or "")} if release else {}
+            found.append({"reference": reference, **said})
     there = [image["reference"] for image in found]
     return [*found, *({"reference": reference} for reference in beside if reference not in there)]
 
@@ -377,7 +380,7 @@ def model_items(
 ) -> list[Item]:
     there = [(artefact.get("fields") or {}).get("model") for artefact in artefacts if artefact["kind"] == "model"]
     heads, found = list(heads), {}
-    patterns = {str(head.get("vllm_model")): list(head.get("models_files") or ()) for head in heads}
+    patterns = {str(setting(head, "model")): list(head.get("models_files") or ()) for head in heads}
     needs: dict[str, dict[str, bool]] = {}
     for head in heads:
         for model in needed_models(head):

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import alias_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, engine, engine_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # The roles of each stage, and the stages after which it has to be run as well: on the same host, or for stages that concern a
@@ -25,7 +26,8 @@ STAGES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "images": (("images",), ("prepare",)),
     "models": (("models",), ()),
     "network": (("network",), ("prepare",)),
-    "serve": (("ray", "vllm"), ("prepare", "images", "models", "network")),
+    # The roles of the engines (roles_of).
+    "serve": ((), ("prepare", "images", "models", "network")),
 }
 OF_A_DEPLOYMENT = ("network", "serve")
 # The others concern a machine, under whichever of its names.
@@ -48,13 +50,8 @@ OF_AN_ENGINE = ("docker", "nvidia_container_toolkit")
 CODE = "collection"
 # Roles whose variables say all that they are asked for. The others are asked by the decision.
 BY_VARIABLES = ("nvidia_driver", "docker", "nvidia_container_toolkit", "images", "models")
-BY_DECISION = ("network", "ray", "vllm")
 # Known before anything is decided.
-EARLY_STAGES = tuple(stage for stage, (roles, _after) in STAGES.items() if set(roles) <= set(BY_VARIABLES))
-# Roles that write secrets of the controller to the hosts.
-OF_SECRETS = ("ray", "vllm")
-# What their programs read of these may be secrets, and is in no decision.
-ENVIRONMENTS = ("vllm_environment", "ray_environment")
+EARLY_STAGES = tuple(stage for stage, (roles, _after) in STAGES.items() if roles and set(roles) <= set(BY_VARIABLES))
 
 # Molecule skips these tags in all of its runs (molecule/provisioner/ansible.py), and no task of the collection has them.
 MOLECULE_TAGS = {"molecule-notest", "notest"}
@@ -82,6 +79,16 @@ BUNDLE_KINDS = {
 NETWORK_KEYS = ("enabled", "backend", "table", "rules", "state")
 
 COLLECTION = Path(__file__).resolve().parents[3]
+
+
+def serving_roles() -> tuple[str, ...]:
+    """The roles of all engines. They write secrets of the controller to the hosts."""
+    return tuple(dict.fromkeys(role for name in engine_names() for role in engine(name).roles))
+
+
+def roles_of(stage: str) -> tuple[str, ...]:
+    """The roles of a stage."""
+    return serving_roles() if stage == "serve" else STAGES[stage][0]
 
 
 def digest(content: Any) -> str:
@@ -165,30 +172,36 @@ def asked_by_decision(
     variables: Mapping[str, Any],
     options: Mapping[str, Iterable[str]],
 ) -> dict[str, str]:
-    """The digest of what each role of ``BY_DECISION`` is asked for on one host; ``section`` is the host's of the decision."""
+    """The digest of what the network and each role of the engine is asked for on one host; ``section`` is the host's of the decision.
+
+    The roles of other engines have nothing to do there.
+    """
     shared = {key: section.get(key) for key in ("deployment", "head", "planned", "is_head", "image", "address")}
+    mine = engine(str(section.get("engine") or DEFAULT))
     parts = {
         "network": {key: section["network"][key] for key in NETWORK_KEYS},
-        "ray": section.get("ray"),
-        "vllm": without_report(section.get("vllm") or {}),
+        **{role: section.get(role) for role in mine.before},
+        mine.name: without_report(section.get(mine.name) or {}),
     }
-    return {
+    # What their programs read of these may be secrets, and is in no decision.
+    environments = {f"{role}_environment" for role in mine.roles}
+    return {role: UNUSED for role in serving_roles() if role not in mine.roles} | {
         role: digest(
             [
                 shared,
-                variables_of(variables, {*options[role], *(ENVIRONMENTS if role in OF_SECRETS else ())}),
-                parts[role],
+                variables_of(variables, {*options[role], *(environments if role in mine.roles else ())}),
+                part,
             ]
         )
-        for role in BY_DECISION
-        if parts[role]
+        for role, part in parts.items()
+        if part
     }
 
 
 def with_secrets(asked: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
     """The same with the secrets that the roles write. They are agreed on before this is asked."""
     return {
-        role: digest([found, secrets]) if role in OF_SECRETS and found != UNUSED else found
+        role: digest([found, secrets]) if role in serving_roles() and found != UNUSED else found
         for role, found in asked.items()
     }
 
@@ -202,7 +215,7 @@ def without_report(section: Mapping[str, Any]) -> dict[str, Any]:
 
 def differs(asked: Mapping[str, str], records: Mapping[str, Mapping[str, Any]], stage: str) -> list[dict[str, str]]:
     """Why the roles of a stage have something to do on a host, as ``role``, ``code`` and ``what``; nothing where all their records hold."""
-    return [reason for role in STAGES[stage][0] for reason in role_differs(role, asked, records)]
+    return [reason for role in roles_of(stage) for reason in role_differs(role, asked, records)]
 
 
 def role_differs(role: str, asked: Mapping[str, str], records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
@@ -254,7 +267,7 @@ def to_do(
 
 def used(asked: Mapping[str, str], stage: str) -> bool:
     """Whether a stage has a role that may have something to do on a host."""
-    return any(asked.get(role) != UNUSED for role in STAGES[stage][0])
+    return any(asked.get(role) != UNUSED for role in roles_of(stage))
 
 
 def left_out(

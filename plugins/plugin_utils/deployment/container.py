@@ -10,7 +10,6 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import device_files
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import (
-    CACHES,
     environment_place,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of
@@ -33,7 +32,7 @@ def container(
     command: list[str],
     volumes: list[str],
 ) -> Container:
-    """What differs between hosts and the containers of ``ray`` and ``vllm``; the rest stands in the tasks."""
+    """What differs between hosts and the containers of a deployment; the rest stands in the tasks."""
     place = environment_place(member, kind)
     return {
         "image": member.deployment.image,
@@ -41,7 +40,11 @@ def container(
         "user": member.deployment.user,
         "entrypoint": entrypoint,
         "command": command,
-        "environment": {**CACHES, **environment, **({"LLM_ENVIRONMENT_FILE": place} if place else {})},
+        "environment": {
+            **member.deployment.engine.caches,
+            **environment,
+            **({"LLM_ENVIRONMENT_FILE": place} if place else {}),
+        },
         "volumes": volumes,
         "etc_hosts": member.deployment.etc_hosts,
         "devices": [*devices(environment), *gpu_devices(member)],

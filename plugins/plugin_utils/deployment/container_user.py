@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import read_gpu
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
 
 VARIABLE = "llm_container_uid"
 ROOT = 0
@@ -51,14 +50,15 @@ for name in ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm"):
     for path in sorted(glob.glob(os.path.join("DEVICES", name))):
         if not usable(path):
             sys.exit("/dev/{0}: Permission denied".format(os.path.basename(path)))
-if importlib.util.find_spec("vllm") is None:
-    sys.exit("its Python finds no vllm")
+if importlib.util.find_spec("MODULE") is None:
+    sys.exit("its Python finds no MODULE")
 """
 
 
-def program(devices: str) -> str:
-    """The same for a program that sees the host's devices in this folder."""
-    return PROGRAM.replace("DEVICES", devices)
+def program(devices: str, module: str) -> str:
+    """The same for a program that sees the host's devices in this folder, and whose Python has to have this module, where it is one's."""
+    checks = PROGRAM.replace("DEVICES", devices)
+    return checks.replace("MODULE", module) if module else checks.partition("if importlib.util.find_spec")[0]
 
 
 def container_uid(head: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]) -> int:
@@ -66,16 +66,16 @@ def container_uid(head: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]) -
     said = head.get(VARIABLE)
     if said is not None:
         return int(said)
-    prepared = release_key(str(head["vllm_version"])) >= release_key(changes.OTHER_USERS_SINCE)
     gpus = [read_gpu(gpu, "gpus") for variables in hosts for gpu in gpus_of(variables)]
-    suits = all(gpu.capability < changes.OTHER_USERS_BELOW_CAPABILITY for gpu in gpus)
-    return UID if prepared and suits and not any(reasons_for_root(head, hosts)) else ROOT
+    prepared = engine_of(head).unprivileged(head, gpus)
+    return UID if prepared and not any(reasons_for_root(head, hosts)) else ROOT
 
 
 def reasons_for_root(head: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """The variables that only root can do, each with its value."""
-    if int(head["vllm_port"]) < FIRST_FREE_PORT:
-        yield "vllm_port", str(head["vllm_port"])
+    port = setting(head, "port")
+    if int(port) < FIRST_FREE_PORT:
+        yield variable_of(head, "port"), str(port)
     asked = {str(name).upper().removeprefix("CAP_") for variables in hosts for name in variables["ray_capabilities"]}
     if asked - DISPENSABLE:
         yield "ray_capabilities", ", ".join(sorted(asked - DISPENSABLE))
@@ -102,7 +102,7 @@ def user_problems(
     ]
 
 
-def check_command(uid: int, image: str, folders: Sequence[str]) -> list[str]:
+def check_command(uid: int, image: str, folders: Sequence[str], module: str) -> list[str]:
     """A command that fails where this user cannot run the image's Python, read the models or use the GPUs; empty for root."""
     if uid == ROOT:
         return []
@@ -111,5 +111,5 @@ def check_command(uid: int, image: str, folders: Sequence[str]) -> list[str]:
         *("--cap-drop=ALL", "--security-opt=no-new-privileges"),
         *(f"--volume={folder}:{folder}:ro" for folder in folders),
         f"--volume=/dev:{DEVICES}:ro",
-        *("--entrypoint=python3", image, "-c", program(DEVICES), *folders),
+        *("--entrypoint=python3", image, "-c", program(DEVICES, module), *folders),
     ]

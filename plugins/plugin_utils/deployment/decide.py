@@ -25,8 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
     gpus_of,
     gpus_of_machine,
     image_to_run,
-    plan_inputs,
-    ray_without_token,
+    is_reduced,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
@@ -36,13 +35,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.model_con
     find_config,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import foreign, former, names_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names as names_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import FILES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import (
     candidates,
     environment_section,
     held,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
-    PYTHON,
     is_made,
     is_venv,
     scripts_folder,
@@ -53,13 +53,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served im
     version_of,
     weights_of,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FOLDER, Serving, answers_with
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, name_of, setting, variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Served
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import NFTABLES, Network, backend_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import ranked_hosts
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import STARTS, UNSURE, UNVERIFIED
 
 
@@ -104,7 +105,8 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
     """``{plans, networks, hosts, problems}``; ``problems`` are those of every plan that cannot start."""
     concerned = [host for name in _of_run(question) for host in question.deployments[name]["hosts"]]
     added, errors = own_gpus(concerned, question.variables, question.names, gpus_of_machine, question.language)
-    question = replace(question, variables=with_own_gpus(question.variables, added))
+    alone = {host: names_of(sharing=[host], engine=name_of(question.variables[host])) for host in concerned}
+    question = replace(question, variables=with_own_gpus(question.variables, added), names={**alone, **question.names})
     decided: dict[str, Any] = {"plans": {}, "networks": {}, "hosts": {}, "problems": errors}
     for name in _of_run(question):
         asked = question.deployments[name]
@@ -117,7 +119,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
             continue
         bundle = manifest_folder(variables[head])
         records = list(sources.records(bundle)) if bundle else []
-        serving = _serving(question, sources, name, asked, records, bundle)
+        engine, serving = engine_of(variables[head]), _serving(question, sources, name, asked, records, bundle)
         problems = list(serving.problems())
         if problems:
             errors += problems
@@ -125,8 +127,10 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
         if name in question.plans:
             plan = dict(question.plans[name])
         else:
-            inputs = plan_inputs(asked, variables, {"files": records})
-            found = find_config(inputs["config"], variables[head], bundle, sources.config, sources.search)
+            inputs = engine.inputs(asked, variables, {"files": records})
+            found = Found({})
+            if engine.reads_config:
+                found = find_config(inputs["config"], variables[head], bundle, sources.config, sources.search)
             if found.config is None:
                 errors.append(config_problem(name, variables[head], found, question.language))
                 continue
@@ -134,10 +138,10 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
         if not plan["ok"]:
             errors.append(_refused(name, plan, question.language))
         elif head not in ranked_hosts(plan["nodes"]):
-            errors.append(_head_idle(name, head, plan, question.language))
+            errors.append(_head_idle(name, head, plan, variables[head], question.language))
         else:
             errors += _narrow(name, plan, variables[head], question.language)
-            errors += _ray_open(name, asked, plan, variables, records, question.language)
+            errors += engine.plan_problems(name, asked, plan, variables, records, question.language)
             if not is_venv(variables[head]):
                 errors += user_problems(
                     name, variables[head], {host: variables[host] for host in asked["hosts"]}, question.language
@@ -165,6 +169,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
             question.turns,
             question.language,
             _beside(question, asked["hosts"]),
+            asked.get(ABSENT) or {},
         )
         if network.connectivity:
             decided["networks"][name] = network.connectivity
@@ -174,7 +179,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
                 {
                     "llm_interface": network.interfaces.get(host),
                     # The rest asks which one, and not whose.
-                    PYTHON: environments[host].get("python"),
+                    variable_of(variables[host], "python"): environments[host].get("python"),
                     **_part_of_gpus(plan, host, variables[host]),
                 },
                 cast(Any, variables[host]),
@@ -191,7 +196,13 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
         sections = network.sections()
         version = "" if unknown else _version(deployment, models, records)
         for host in members:
-            section = {"deployment": name, "head": head, "planned": deployment.planned, "unknown": unknown}
+            section = {
+                "deployment": name,
+                "engine": engine.name,
+                "head": head,
+                "planned": deployment.planned,
+                "unknown": unknown,
+            }
             section |= {**_named(question, host), "environment": environments[host]}
             roles = {} if unknown else host_sections(deployment.of(host)) | {"models": models, "version": version}
             decided["hosts"][host] = cast(HostSection, {**section, "network": sections[host], **roles})
@@ -225,7 +236,7 @@ def _named(question: DecisionInput, host: str) -> dict[str, Any]:
     host_dir = str(question.variables[host]["llm_host_dir"])
     facts = question.variables[host].get("ansible_facts") or {}
     units = [{"name": name, "ours": True} for name in facts.get("llm_server_units") or ()]
-    containers = [*((facts.get("llm_engine") or {}).get("containers") or []), *units]
+    containers = [*((facts.get("llm_container_engine") or {}).get("containers") or []), *units]
     current = [names_on(each, question.names) for each in mine["sharing"]]
     return {
         "names": {**mine, "folder": host_dir + mine["folder"]},
@@ -261,7 +272,7 @@ def _foreign(question: DecisionInput, hosts: Sequence[str]) -> list[dict[str, st
     """Containers of others under the names of a deployment."""
     found = []
     for host in hosts:
-        engine = (question.variables[host].get("ansible_facts") or {}).get("llm_engine") or {}
+        engine = (question.variables[host].get("ansible_facts") or {}).get("llm_container_engine") or {}
         for name in foreign(engine.get("containers") or [], names_on(host, question.names)):
             where = message("where_host", question.language, host=host)
             found.append(
@@ -276,34 +287,41 @@ def _plan(
     inputs: Mapping[str, Any],
     found: Found,
     records: Sequence[Mapping[str, Any]],
-    serving: Serving,
+    serving: Served,
 ) -> dict[str, Any]:
     config = dict(found.config or {})
-    folder = scripts_folder(question.variables[str(asked["head"])])
-    request = {**inputs["request"], **serving.settings(f"{folder}/{FOLDER}")}
+    head = question.variables[str(asked["head"])]
+    engine = engine_of(head)
+    request = {**inputs["request"], **serving.settings(f"{scripts_folder(head)}/{FILES}")}
     if question.observations:
         request["observations"] = list(question.observations)
-    plan = {**plan_deployment(config, inputs["nodes"], request, question.language), "model": config}
+    plan = engine.plan(config, inputs["nodes"], request, question.language)
+    if not plan["ok"] and is_reduced(asked) and engine.context in request:
+        # Fewer hosts hold less: rather a shorter context than no answers.
+        without = {name: said for name, said in request.items() if name != engine.context}
+        shorter = engine.plan(config, inputs["nodes"], without, question.language)
+        if shorter["ok"]:
+            lengths = {"asked": request[engine.context], "context": shorter["settings"].get(engine.context)}
+            said = message("plan_shorter_context", question.language, **lengths)
+            plan = {**shorter, "reasons": [said, *shorter["reasons"]]}
+    plan = {**plan, "model": config}
     if found.origin:
         plan["reasons"] = [*plan["reasons"], found.origin.say(question.language)]
     warnings = list(serving.warnings())
-    extra = question.variables[str(asked["head"])].get("vllm_extra_arguments") or []
+    extra = setting(head, "extra_arguments") or []
     if extra:
         warnings.append(message("extra_arguments_warning", question.language, words=shlex.join(map(str, extra))))
-    version = ray_without_token(question.variables[str(asked["head"])], records)
-    if plan["ok"] and plan["executor"] == "ray" and version:
-        warnings.append(message("ray_without_token_warning", question.language, version=version))
+    warnings += engine.plan_warnings(plan, head, records, question.language)
     plan["predicted"] = {**plan["predicted"], "warnings": [*plan["predicted"]["warnings"], *warnings]}
-    head = question.variables[str(asked["head"])]
-    plan["model_name"] = str(head.get("vllm_model") or "")
+    plan["engine"], plan["model_name"] = engine.name, str(setting(head, "model") or "")
     plan["fleet"] = [
         {"host": node["host"], "gpus": [str(gpu["name"]) for gpu in node["gpus"]]} for node in inputs["nodes"]
     ]
-    plan["kind"] = _kind(answers_with(head.get("vllm_options") or {}, config), serving)
+    plan["kind"] = _kind(engine.answers_with(setting(head, "options") or {}, config), serving)
     return plan
 
 
-def _kind(answer: str, serving: Serving) -> str:
+def _kind(answer: str, serving: Served) -> str:
     """What a client asks of the server: ``chat``, ``completions`` without a chat template, ``embeddings``; empty for other answers."""
     if answer == "token":
         return "completions" if serving.lacks_template() else "chat"
@@ -317,11 +335,12 @@ def _serving(
     asked: Mapping[str, Any],
     records: Sequence[Mapping[str, Any]],
     bundle: str,
-) -> Serving:
+) -> Served:
     def read(path: str) -> Mapping[str, Any]:
         return sources.config(f"{bundle}/{path}")
 
-    return Serving(name, question.variables[str(asked["head"])], records, read, sources.text, question.language)
+    head = question.variables[str(asked["head"])]
+    return engine_of(head).served(name, head, records, read, sources.text, question.language)
 
 
 def _no_environment(
@@ -330,50 +349,19 @@ def _no_environment(
     """A host is to make its environment, and the bundle holds no wheels of the release."""
     if not is_made(head) or candidates(head, records):
         return []
-    where, version = message("where_group", language, group=name), str(head["vllm_version"])
+    where, version = message("where_group", language, group=name), str(setting(head, "version"))
     releases = names(sorted({each.vllm_version for each in held(records)}), language)
     values = {"deployment": name, "path": bundle, "releases": releases}
     return [problem("bundle_without_environment", language, value=version, where=where, **values)]
 
 
-def _ray_open(
-    name: str,
-    asked: Mapping[str, Any],
-    plan: Mapping[str, Any],
-    variables: Mapping[str, Mapping[str, Any]],
-    records: Sequence[Mapping[str, Any]],
-    language: str,
-) -> list[dict[str, str]]:
-    """A token was asked for that Ray does not know, and no firewall stands in for it."""
-    version = ray_without_token(variables[str(asked["head"])], records)
-    exposed = [
-        host
-        for host in asked["hosts"]
-        if is_true(variables[host].get("ray_token_enabled", True))
-        and not is_true(variables[host].get("llm_firewall_enabled", True))
-    ]
-    if plan["executor"] != "ray" or not version or not exposed:
-        return []
-    return [
-        problem(
-            "ray_without_token",
-            language,
-            value="llm_firewall_enabled: false",
-            where=message("where_group", language, group=name),
-            deployment=name,
-            version=version,
-            hosts=names(exposed, language),
-        )
-    ]
-
-
 def _narrow(name: str, plan: Mapping[str, Any], variables: Mapping[str, Any], language: str) -> list[dict[str, str]]:
     """A start that the prediction cannot promise is tried only where that is asked for."""
-    if plan["predicted"]["verdict"] not in UNSURE or is_true(variables.get("vllm_accept_narrow", False)):
+    if plan["predicted"]["verdict"] not in UNSURE or is_true(setting(variables, "accept_narrow", False)):
         return []
-    margin = plan["predicted"]["margin"]
+    margin, accept = plan["predicted"]["margin"], variable_of(variables, "accept_narrow")
     if plan["predicted"]["verdict"] == UNVERIFIED:
-        where, value = message("where_group", language, group=name), "vllm_accept_narrow: false"
+        where, value = message("where_group", language, group=name), f"{accept}: false"
         return [
             problem("plan_unverified", language, value=value, where=where, deployment=name, reason=margin["reason"])
         ]
@@ -382,7 +370,7 @@ def _narrow(name: str, plan: Mapping[str, Any], variables: Mapping[str, Any], la
         problem(
             "plan_narrow",
             language,
-            value="vllm_accept_narrow: false",
+            value=f"{accept}: false",
             where=message("where_group", language, group=name),
             deployment=name,
             spare=f"{margin['spare_gib']:.2f}",
@@ -406,11 +394,13 @@ def _unseen(name: str, unseen: Sequence[str], language: str) -> dict[str, str]:
     )
 
 
-def _head_idle(name: str, head: str, plan: Mapping[str, Any], language: str) -> dict[str, str]:
+def _head_idle(
+    name: str, head: str, plan: Mapping[str, Any], variables: Mapping[str, Any], language: str
+) -> dict[str, str]:
     return problem(
         "plan_head_idle",
         language,
-        value=f"vllm_tensor_parallel_size: {plan['settings'].get('tensor_parallel_size')}",
+        value=f"{variable_of(variables, 'tensor_parallel_size')}: {plan['settings'].get('tensor_parallel_size')}",
         where=message("where_group", language, group=name),
         deployment=name,
         head=head,

@@ -1,14 +1,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is started on each host of a deployment: Ray's node, vLLM, its probe, the all-reduce, the benchmark. Plain data for the roles."""
+"""What is started on each host of a deployment. Plain data for the roles of its engine."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user, unit
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.benchmark import benchmark_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.collective import collective_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import container_environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import (
@@ -17,8 +15,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts im
     tmp_folder,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.ray import ray_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
     CONTAINER,
     PYTHON,
@@ -28,36 +24,29 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     runtime_section,
     secrets_section,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server import server_section
 
 
 def host_sections(member: Member) -> dict[str, Any]:
-    """What the roles ray and vllm read."""
+    """What the roles of the engine read."""
     environment = container_environment(member)
-    ray, server = ray_section(member, environment), server_section(member, environment)
+    sections = member.deployment.engine.sections(member, environment)
     interface = member.variables.get("llm_interface") or {}
     return {
         "is_head": member.is_head,
         "image": member.deployment.image,
         # Prints something where the server of the head runs, which may be outside of this run.
-        "serves": runtime_section(member.variables, names_on(member.deployment.head, member.deployment.names)["vllm"])[
-            "running"
-        ],
+        "serves": runtime_section(
+            member.variables, names_on(member.deployment.head, member.deployment.names)["server"]
+        )["running"],
         "interface": interface.get("interface"),
         "address": member.address,
         **_for_user(member),
         "runtime": VENV if is_venv(member.variables) else CONTAINER,
         # The units that belong on this host, as those of gather are called.
-        "units": [member.names[kind] for kind, part in (("ray", ray), ("vllm", server)) if part["unit"]],
+        "units": [member.names[role] for role, part in sections.items() if part["unit"]],
         "secrets": secrets_section(member.variables),
         "hosts_file": unit.hosts_file(member),
-        "ray": ray,
-        "vllm": {
-            **server,
-            "probe": probe_section(member, ray["cluster"]),
-            "collective": collective_section(member, environment),
-            "benchmark": benchmark_section(member),
-        },
+        **sections,
     }
 
 
@@ -81,7 +70,10 @@ def _for_user(member: Member) -> dict[str, Any]:
         "cache": cache_folder(member),
         "user": {
             "check": container_user.check_command(
-                member.deployment.uid, member.deployment.image, model_folders(member)
+                member.deployment.uid,
+                member.deployment.image,
+                model_folders(member),
+                member.deployment.engine.module,
             ),
             "refusal": "container_user_refused",
             "variable": container_user.VARIABLE,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import socket
 import time
 from collections.abc import Mapping
@@ -14,8 +15,21 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 
+ROOT = Path(__file__).resolve().parents[3]
 # Of /proc/PID/stat, counted behind the name: proc(5).
 START = 19
+
+
+def collection_version(root: Path = ROOT) -> str:
+    """The version of this collection, as an installed one or a checkout says; empty where neither does."""
+    for name, pattern in (("MANIFEST.json", r'"version": *"([^"]+)"'), ("galaxy.yml", r"(?m)^version: *(\S+)")):
+        try:
+            found = re.search(pattern, (root / name).read_text(encoding="utf-8"))
+        except OSError:
+            continue
+        if found:
+            return found.group(1)
+    return ""
 
 
 def started(pid: int, proc: Path = Path("/proc")) -> str:
@@ -33,14 +47,26 @@ def machine(proc: Path = Path("/proc")) -> str:
     return f"{boot} {os.readlink(proc / 'self/ns/pid')}"
 
 
-def this_run(pid: int) -> dict[str, Any]:
-    """Who this run is: of the process ``pid``, which is ansible-playbook itself."""
+def this_run(pid: int, asked: Mapping[str, Any] | None = None, collection: str = "") -> dict[str, Any]:
+    """Who this run is: of the process ``pid``, which is ansible-playbook itself, with the options ``asked`` and this version of the ``collection``."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = str(os.getuid())
     run = {"machine": machine(), "pid": pid, "started": started(pid)}
-    return {"run": run, "who": f"{user}@{socket.gethostname()}", "since": int(time.time())}
+    asked = asked or {}
+    # Who became root to run Ansible is still who did it.
+    behind = os.environ.get("SUDO_USER") or user
+    who = user if behind == user else f"{behind} ({user})"
+    return {
+        "run": run,
+        "who": f"{who}@{socket.gethostname()}",
+        "since": int(time.time()),
+        "playbook": " ".join(Path(str(each)).name for each in asked.get("args") or ()),
+        "collection": collection,
+        "limit": str(asked.get("subset") or ""),
+        "tags": ",".join(each for each in asked.get("tags") or () if each != "all"),
+    }
 
 
 def is_over(holder: Mapping[str, Any]) -> bool:

@@ -5,23 +5,17 @@
 from __future__ import annotations
 
 import functools
-import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CONFIG_FILE
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import scripts_folder
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import answers_with
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import hosts_of, p2p_missing
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import joins_hosts, launch, ranked_hosts
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import unknown_option
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, resolve_release
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import hosts_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import joins_hosts, ranked_hosts
 
 
 @dataclass(frozen=True)
@@ -74,45 +68,23 @@ class Deployment:
         return hosts_of(self.hosts, self.variables)
 
     @functools.cached_property
-    def etc_hosts(self) -> dict[str, str]:
-        """A name for the address of each rank's host, which is of no other use.
-
-        torch asks who each address of another rank is, in the form that a socket for both kinds of IP shows it, which no usual entry of
-        a hosts file has (torch/csrc/distributed/c10d/socket.cpp). A name server that does not answer costs 10 s each time.
-        """
-        if len(self.planned) < 2:
-            return {}
-        names = {f"{host}.rank": _mapped(self.address(host)) for host in self.planned}
-        if release_key(self.vllm_version) < release_key(changes.HOST_IP_SINCE):
-            # The route to that name is how these releases learn their own address.
-            names[changes.ADDRESS_NAME] = self.address(self.head)
-        return names
+    def engine(self) -> Engine:
+        return engine_of(self.variables[self.head])
 
     @property
-    def vllm_version(self) -> str:
-        return str(self.variables[self.head]["vllm_version"])
+    def version(self) -> str:
+        """The release of the engine."""
+        return str(setting(self.variables[self.head], "version"))
+
+    @functools.cached_property
+    def etc_hosts(self) -> dict[str, str]:
+        """The addresses of names that the programs look up, besides those that the hosts know."""
+        return self.engine.etc_hosts(self)
 
     @functools.cached_property
     def launch(self) -> dict[str, dict[str, Any]]:
-        """vLLM's command line and environment on each host that runs it."""
-        mine = self.variables[self.head]
-        settings = dict(self.plan["settings"])
-        facts = [self.variables[host].get("ansible_facts") or {} for host in self.hosts]
-        if p2p_missing(each.get("llm_gpu_p2p") for each in facts):
-            if unknown_option("disable_custom_all_reduce", resolve_release(mine["vllm_version"])) is None:
-                settings.setdefault("disable_custom_all_reduce", True)
-        service = {
-            "head": self.head,
-            "model": model_path(mine),
-            "served_model_name": mine.get("vllm_served_model_name") or mine["vllm_model"],
-            "port": mine["vllm_port"],
-            "master_port": mine["vllm_master_port"],
-            "addresses": {host: self.address(host) for host in self.planned},
-            "ray_address": self.ray_address,
-            "config_file": f"{scripts_folder(mine)}/{CONFIG_FILE}",
-            "extra_arguments": mine.get("vllm_extra_arguments") or [],
-        }
-        return launch(settings, mine["vllm_version"], self.plan["executor"], self.plan["nodes"], service)
+        """The engine's command line and environment on each host that runs it."""
+        return self.engine.launch(self)
 
     @functools.cached_property
     def uid(self) -> int:
@@ -156,17 +128,25 @@ class Member:
     def enabled(self, variable: str) -> bool:
         return is_true(self.variables[variable])
 
+    def setting(self, name: str) -> Any:
+        """A setting of the engine: ``port`` is vllm_port."""
+        return setting(self.variables, name)
+
+    def enables(self, name: str) -> bool:
+        """Whether a setting of the engine says yes."""
+        return is_true(self.setting(name))
+
     @property
     def url(self) -> str:
-        return f"http://{self.address}:{self.variables['vllm_port']}"
+        return f"http://{self.address}:{self.setting('port')}"
 
     @property
     def served_model_name(self) -> str:
-        return str(self.variables.get("vllm_served_model_name") or self.variables["vllm_model"])
+        return str(self.setting("served_model_name") or self.setting("model"))
 
     @property
     def key_file(self) -> str:
-        return f"{self.folder}/secrets/vllm_api_key"
+        return f"{self.folder}/secrets/{variable_of(self.variables, 'api_key')}"
 
     @property
     def ray_token_file(self) -> str:
@@ -175,11 +155,6 @@ class Member:
     @functools.cached_property
     def kind(self) -> str:
         """What the server shows that it works with."""
-        return answers_with(self.variables.get("vllm_options") or {}, self.deployment.plan.get("model") or {})
-
-
-def _mapped(address: str) -> str:
-    try:
-        return f"::ffff:{address}" if ipaddress.ip_address(address).version == 4 else address
-    except ValueError:
-        return address
+        return self.deployment.engine.answers_with(
+            self.setting("options") or {}, self.deployment.plan.get("model") or {}
+        )

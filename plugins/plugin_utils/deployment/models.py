@@ -12,14 +12,18 @@ import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 
-# The variables that name one model each.
-BY_NAME = ("vllm_model", "vllm_tokenizer", "vllm_speculative_model")
-ADAPTERS = "vllm_lora_adapters"
 # Where models come from, if neither from the bundle nor from a hub.
 SOURCE = "models_source"
 SOURCES = ("host", "controller", "rsync", "rclone")
+
+
+def model_variables(engine: Engine) -> list[str]:
+    """The variables that name the models of a deployment with this engine."""
+    return [f"{engine.name}_{setting}" for setting in (*engine.models, engine.adapters) if setting]
 
 
 def needed_models(variables: Mapping[str, Any]) -> dict[str, str]:
@@ -27,8 +31,10 @@ def needed_models(variables: Mapping[str, Any]) -> dict[str, str]:
 
     What is no text is somebody else's to refuse.
     """
-    named = [(variables.get(name), name) for name in BY_NAME]
-    named += [(adapter.get("model"), ADAPTERS) for adapter in mappings(variables.get(ADAPTERS))]
+    mine = engine_of(variables)
+    named = [(setting(variables, name), variable_of(variables, name)) for name in mine.models]
+    adapters = mappings(setting(variables, mine.adapters)) if mine.adapters else []
+    named += [(adapter.get("model"), variable_of(variables, mine.adapters)) for adapter in adapters]
     found: dict[str, str] = {}
     for model, variable in named:
         if isinstance(model, str) and model:
@@ -51,7 +57,7 @@ def source_of(variables: Mapping[str, Any], model: str) -> Source:
     said = variables.get(SOURCE)
     if isinstance(said, Mapping):
         said = said.get(model)
-    elif model != variables.get("vllm_model"):
+    elif model != setting(variables, "model"):
         said = None
     scheme, _colon, rest = str(said or "").partition(":")
     return Source(scheme, str(said) if scheme == "rsync" else rest) if scheme in SOURCES else Source("", "")
@@ -68,11 +74,11 @@ def folder_of(variables: Mapping[str, Any], model: str) -> str:
 def needed_parts(variables: Mapping[str, Any], model: str) -> dict[str, bool]:
     """``{weights, tokenizer}``: what a model has to have for its deployment. A folder that is only the tokenizer has no weights, and only the model that
     is served needs a tokenizer, unless that comes from elsewhere or there is none."""
-    options = variables.get("vllm_options")
+    options = setting(variables, "options")
     without = isinstance(options, Mapping) and options.get("skip_tokenizer_init")
-    own = model == variables.get("vllm_model") and not variables.get("vllm_tokenizer") and not without
+    own = model == setting(variables, "model") and not setting(variables, "tokenizer") and not without
     return {
-        "weights": model != variables.get("vllm_tokenizer") or model == variables.get("vllm_model"),
+        "weights": model != setting(variables, "tokenizer") or model == setting(variables, "model"),
         "tokenizer": own,
     }
 
@@ -102,7 +108,7 @@ def origins(
 
 def model_path(variables: Mapping[str, Any]) -> str:
     """Where the served model lies on its hosts."""
-    return folder_of(variables, str(variables["vllm_model"]))
+    return folder_of(variables, str(setting(variables, "model")))
 
 
 def folders_outside(variables: Mapping[str, Any]) -> list[str]:

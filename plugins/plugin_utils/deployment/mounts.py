@@ -32,8 +32,8 @@ def ray_volumes(member: Member) -> list[str]:
 
 
 def server_volumes(member: Member) -> list[str]:
-    secrets = [*_ray_token(member), *_environment(member, "vllm")]
-    if member.enabled("vllm_api_key_enabled") and member.is_head:
+    secrets = [*_ray_token(member), *_environment(member, member.deployment.engine.name)]
+    if member.enables("api_key_enabled") and member.is_head:
         # The folder: a container would not see another file of the same name, and keys change while the server runs.
         secrets = [secrets_volume(member)]
     verdict = [f"{member.names['state']}:{PROBE}:ro"] if member.is_head else []
@@ -42,7 +42,7 @@ def server_volumes(member: Member) -> list[str]:
 
 def _common(member: Member) -> list[str]:
     """The two containers of a head see the same /tmp: Ray's session and vLLM's sockets lie there."""
-    extra = [f"{volume.removesuffix(':ro')}:ro" for volume in map(str, member.variables["vllm_extra_volumes"])]
+    extra = [f"{volume.removesuffix(':ro')}:ro" for volume in map(str, member.setting("extra_volumes") or ())]
     own = [f"{member.folder}/scripts:{SCRIPTS}:ro", f"{tmp_folder(member)}:/tmp", f"{cache_folder(member)}:{CACHE}"]
     return [*own, *model_volumes(member), *extra]
 

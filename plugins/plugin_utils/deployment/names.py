@@ -16,6 +16,8 @@ import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, engine_names
+
 # Of an inventory name, in characters: no name of a file that is made from it is too long.
 MOST = 128
 # As a label of DNS, with underscores (RFC 1035, 2.3.1): all programs that read names take these letters, Ansible reads no pattern in them.
@@ -34,7 +36,7 @@ GATEWAY, JOURNAL = "gateway", "journal"
 # Of the group: what Docker, systemd and nftables all take in a name.
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 # Containers and units of a deployment that run all the time, whichever names they had.
-_SERVING = re.compile(r"llm-(?:vllm|ray)(?:-([A-Za-z0-9_]+))?")
+_SERVING = re.compile(rf"llm-(ray|{'|'.join(engine_names())})(?:-([A-Za-z0-9_]+))?")
 
 
 def is_name(text: str) -> bool:
@@ -94,15 +96,18 @@ def part_of_names(deployment: str) -> str:
     return f"{re.sub('[^A-Za-z0-9_]+', '_', deployment)}_{hashlib.sha256(deployment.encode()).hexdigest()[:6]}"
 
 
-def names(part: str = "", sharing: Sequence[str] = ()) -> dict[str, Any]:
+def names(part: str = "", sharing: Sequence[str] = (), engine: str = DEFAULT) -> dict[str, Any]:
     """All names of one deployment on one machine; ``part`` is empty where the machine has one deployment.
+
+    The server is named after its ``engine``, and found under ``server`` and under the name of the engine.
 
     ``sharing`` are the inventory names of the machine. ``folder`` is below llm_host_dir.
     """
     suffix = f"-{part}" if part else ""
     return {
         "suffix": suffix,
-        "vllm": f"llm-vllm{suffix}",
+        "server": f"llm-{engine}{suffix}",
+        engine: f"llm-{engine}{suffix}",
         "ray": f"llm-ray{suffix}",
         "probe": f"llm-probe{suffix}",
         "state": f"/run/llm-probe{suffix}",
@@ -130,15 +135,19 @@ def machines(hosts: Sequence[str], machine: Callable[[str], Hashable | None]) ->
 
 
 def names_of_all(
-    deployments: Mapping[str, Sequence[str]], machine: Callable[[str], Hashable | None]
+    deployments: Mapping[str, Sequence[str]],
+    machine: Callable[[str], Hashable | None],
+    engine: Callable[[str], str] = lambda host: DEFAULT,
 ) -> dict[str, dict[str, Any]]:
-    """The names on each host of the deployments."""
+    """The names on each host of the deployments; ``engine`` says what serves there."""
     of_host = {host: deployment for deployment, members in deployments.items() for host in members}
     found: dict[str, dict[str, Any]] = {}
     for sharing in machines(list(of_host), machine):
         several = len({of_host[host] for host in sharing}) > 1
         for host in sharing:
-            found[host] = names(part_of_names(of_host[host]) if several else "", sharing if several else [host])
+            found[host] = names(
+                part_of_names(of_host[host]) if several else "", sharing if several else [host], engine(host)
+            )
     return found
 
 
@@ -165,29 +174,38 @@ def former(
     """
     kept = {each["suffix"] for each in current}
     parts = {
-        found.group(1) or ""
+        (found.group(1), found.group(2) or "")
         for each in containers
         if each.get("ours") and each["name"] in recorded and (found := _SERVING.fullmatch(str(each["name"])))
     }
-    gone = [names(part) for part in sorted(parts) if names(part)["suffix"] not in kept]
+    # Ray belongs to the default engine.
+    served = {(part, engine if engine != "ray" else DEFAULT) for engine, part in parts}
+    gone = [names(part, engine=engine) for part, engine in sorted(served) if names(part)["suffix"] not in kept]
     return [{**each, "paths": _paths(each, host_dir)} for each in gone]
+
+
+def removal(mine: Mapping[str, Any], host_dir: str) -> dict[str, Any]:
+    """The names of a deployment that a host leaves for good, as ``former`` has them, with what the host remembers and has recorded of it."""
+    folder = f"{host_dir}{mine['folder']}"
+    records = [f"{folder}/records/{role}.json" for role in ("network", "ray", "vllm")]
+    return {**mine, "paths": [*_paths(mine, host_dir), f"{folder}/network.json", *records]}
 
 
 def foreign(containers: Sequence[Mapping[str, Any]], mine: Mapping[str, Any]) -> list[str]:
     """The containers that have one of a deployment's names and are somebody else's: they are neither replaced nor removed."""
-    wanted = {mine[kind] for kind in ("vllm", "ray", "collective", "benchmark")}
+    wanted = {mine[kind] for kind in ("server", "ray", "collective", "benchmark")}
     return sorted(str(each["name"]) for each in containers if each["name"] in wanted and not each.get("ours", True))
 
 
 def _paths(mine: Mapping[str, Any], host_dir: str) -> list[str]:
     probe, firewall = mine["probe"], mine["firewall"]
     units = [
-        f"{mine['vllm']}.service",
+        f"{mine['server']}.service",
         f"{mine['ray']}.service",
         f"{probe}.service",
         f"{probe}.timer",
         f"{firewall}.service",
     ]
-    drop_ins = [f"{unit}.service.d/{firewall}.conf" for unit in ("docker", "nftables", mine["vllm"], mine["ray"])]
+    drop_ins = [f"{unit}.service.d/{firewall}.conf" for unit in ("docker", "nftables", mine["server"], mine["ray"])]
     systemd = [f"/etc/systemd/system/{name}" for name in (*units, *drop_ins)]
     return [*systemd, f"/etc/{firewall}.nft", f"{host_dir}{mine['folder']}/secrets"]

@@ -10,5 +10,5 @@ ENVIRONMENT = ".environment"
 CACHE = "/var/cache/llm"
 # The last word of the probe, which the server hands on to gateways.
 PROBE = "/run/llm-probe"
-# vLLM's options, where the release reads them from a file. It lies in the folder of the scripts.
-CONFIG_FILE = "vllm.yaml"
+# The small files that a server reads, in the folder of the scripts.
+FILES = "files"

@@ -12,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import tmp_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Probe
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT
 
 
 def probe_section(member: Member, cluster: Sequence[str]) -> Probe:
@@ -22,18 +23,20 @@ def probe_section(member: Member, cluster: Sequence[str]) -> Probe:
     folder, head, by_ray = f"{member.folder}/probe", member.is_head, member.deployment.by_ray
     start = ["/usr/bin/env", "python3", f"{folder}/llm-probe.py", "--weights", model_path(member.variables)]
     start += ["--measured", f"{folder}/measured.json"]
-    command = [*start, "--failures", str(member.variables["vllm_probe_failures"])]
-    command += ["--interval", str(member.variables["vllm_probe_interval_seconds"])]
+    command = [*start, "--failures", str(member.setting("probe_failures"))]
+    command += ["--interval", str(member.setting("probe_interval_seconds"))]
     # Where a machine has several, each deployment has a probe of its own, with names of its own.
     if member.names["suffix"]:
         command += [f"--suffix={member.names['suffix']}", "--state", f"{member.names['state']}/state.json"]
+    if member.deployment.engine.name != DEFAULT:
+        command += [f"--server=llm-{member.deployment.engine.name}"]
     if is_venv(member.variables):
         command += ["--units"]
     # What a member that freezes would never tell: Ray's own processes, or the program that follows the head.
     if by_ray:
         command += ["--watch", "llm-ray:raylet,gcs_server"]
     elif not head:
-        command += ["--watch", "llm-vllm"]
+        command += ["--watch", f"llm-{member.deployment.engine.name}"]
     if head:
         command += _of_server(member, cluster)
     return {
@@ -47,20 +50,27 @@ def probe_section(member: Member, cluster: Sequence[str]) -> Probe:
 def _of_server(member: Member, cluster: Sequence[str]) -> list[str]:
     command = ["--url", member.url, "--model", member.served_model_name]
     # The folder that the server has as its /tmp, or of a unit its RuntimeDirectory.
-    command += ["--inner", f"/run/{member.names['vllm']}" if is_venv(member.variables) else tmp_folder(member)]
+    command += ["--inner", f"/run/{member.names['server']}" if is_venv(member.variables) else tmp_folder(member)]
     if member.kind != "token":
         command += ["--kind", member.kind]
-    if member.enabled("vllm_api_key_enabled"):
+    if member.enables("api_key_enabled"):
         command += ["--key", member.key_file]
     if member.deployment.joins_hosts:
         command += [
             "--followers",
             str(len(member.deployment.planned) - 1),
             "--meeting-port",
-            str(member.variables["vllm_master_port"]),
+            str(member.setting("master_port")),
         ]
     if member.deployment.by_ray:
-        command += ["--cluster", shlex.join(cluster), "--below", "llm-ray", "--above", "llm-vllm"]
-    if member.variables.get("vllm_start_seconds") is not None:
-        command += ["--start-seconds", str(member.variables["vllm_start_seconds"])]
+        command += [
+            "--cluster",
+            shlex.join(cluster),
+            "--below",
+            "llm-ray",
+            "--above",
+            f"llm-{member.deployment.engine.name}",
+        ]
+    if member.setting("start_seconds") is not None:
+        command += ["--start-seconds", str(member.setting("start_seconds"))]
     return command

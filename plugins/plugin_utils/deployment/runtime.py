@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SCRIPTS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Runtime, Secrets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 
 RUNTIME, PYTHON = "vllm_runtime", "vllm_python"
 # On which interpreter a host makes an environment, where nobody has made one for it.
@@ -26,7 +27,7 @@ echo "$(systemctl show --property=ActiveState --value -- "$0"), restarted $(syst
 
 
 def is_venv(variables: Mapping[str, Any]) -> bool:
-    return variables.get(RUNTIME) == VENV
+    return bool(setting(variables, "runtime") == VENV)
 
 
 def is_made(variables: Mapping[str, Any]) -> bool:

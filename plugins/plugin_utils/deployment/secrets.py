@@ -20,14 +20,14 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.module_utils._secrets import seal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import secret_file
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message, names, problem
 
-# The secrets of a deployment, as llm_secrets_dir and llm_rotate_secrets name them: the file on a host, which is called as the
-# variable that sets the secret.
+# The secrets of a deployment, as llm_secrets_dir and llm_rotate_secrets name them. The file on a host is called as the variable that sets it.
 # A key that somebody thought of: whoever reaches the port may try as many as they like. Those that are made have 40 characters and more.
 LEAST_CHARACTERS = 16
-SECRETS = {"ray_token": "ray_token", "api_key": "vllm_api_key"}
+SECRETS = ("ray_token", "api_key")
 # What people call them.
 CALLED = {"ray_token": "secret_ray_token", "api_key": "secret_api_key"}
 # What a host's secret is to the controller: the one that it has, another one, that of another deployment (the host has moved), or
@@ -36,6 +36,11 @@ SAME, DIFFERS, ELSEWHERE, UNKNOWN = "same", "differs", "elsewhere", "unknown"
 LENGTH, LETTERS = 40, string.ascii_letters + string.digits
 # What can stand in a header, and in one line of a file. An empty key would be none: vLLM and Ray then ask nobody for one.
 _USABLE = re.compile(r"[!-~]+")
+
+
+def secret_of(file: str) -> str:
+    """Which secret of a deployment a file on a host holds, by its name; empty for none."""
+    return next((name for name in SECRETS if file == name or file.endswith(f"_{name}")), "")
 
 
 def kept_file(folder: str | Path, deployment: str, name: str) -> Path:
@@ -85,6 +90,8 @@ class Secret:
 
     deployment: str
     name: str
+    # What sets it in the inventory.
+    variable: str
     # The file on the controller.
     path: str
     # The file on each host of this run.
@@ -103,10 +110,6 @@ class Secret:
     rotate: bool = False
     # What is wrong with the value that counts here: the code of a problem.
     wrong: str = ""
-
-    @property
-    def variable(self) -> str:
-        return SECRETS[self.name]
 
     @property
     def path_or_variable(self) -> str:
@@ -191,11 +194,12 @@ def secrets_of_run(
     found = []
     for deployment, asked in deployments.items():
         members = [host for host in asked["hosts"] if host in sections]
-        for name, variable in SECRETS.items():
+        for name in SECRETS:
             needed_by = [host for host in members if _needs(name, sections[host], variables[host])]
             if not needed_by:
                 continue
             mine = variables[needed_by[0]]
+            variable = variable_of(mine, name) if name == "api_key" else name
             own = kept(folder(mine), deployment, name)
             said = [variables[host].get(variable) for host in needed_by]
             held = {host: (variables[host].get("ansible_facts") or {}).get("llm_secrets") or {} for host in members}
@@ -203,6 +207,7 @@ def secrets_of_run(
                 Secret(
                     deployment=deployment,
                     name=name,
+                    variable=variable,
                     path=str(kept_file(folder(mine), deployment, name)),
                     files={host: f"{sections[host]['names']['folder']}/secrets/{variable}" for host in members},
                     held={host: each[variable] for host, each in held.items() if variable in each},
@@ -233,8 +238,8 @@ def _wrong(said: Sequence[Any], kept_here: str) -> str:
 def _needs(name: str, section: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
     if name == "ray_token":
         return bool((section.get("ray") or {}).get("needed")) and is_true(variables["ray_token_enabled"])
-    serves = bool((section.get("vllm") or {}).get("needed")) and bool(section.get("is_head"))
-    return serves and is_true(variables["vllm_api_key_enabled"])
+    server = section.get(str(section.get("engine") or DEFAULT)) or {}
+    return bool(server.get("needed") and section.get("is_head")) and is_true(setting(variables, "api_key_enabled"))
 
 
 def _read(variables: Mapping[str, Any], file: str) -> str:

@@ -16,7 +16,9 @@ class Names(TypedDict):
     """What things of the deployment are called on the machine; with several deployments on it each name ends with that of its own."""
 
     suffix: str
-    vllm: str
+    # The server's, also under the name of its engine.
+    server: str
+    vllm: NotRequired[str]
     ray: str
     probe: str
     # The folder of the probe's state, below /run.
@@ -262,6 +264,8 @@ class HostSection(TypedDict):
     """All that is decided for a host. Until it is known where every planned host is, what begins with ``is_head`` is missing."""
 
     deployment: str
+    # The name of what serves: vllm. Its roles read what begins with their names.
+    engine: str
     head: str
     # The hosts with ranks, in their order, and those of them whose address is not known.
     planned: list[str]

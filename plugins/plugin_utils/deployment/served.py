@@ -20,10 +20,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes i
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of, needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import CONTAINER
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
-
-# Of the section of a host: what the roles ray and vllm do with it.
-PARTS = ("ray", "vllm")
 
 
 class Back(NamedTuple):
@@ -55,7 +53,7 @@ def weights_of(models: Sequence[Mapping[str, str]]) -> list[str]:
 def version_of(section: Mapping[str, Any], launch: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> str:
     """A digest of what a deployment serves with, the same for all of its hosts; ``section`` is that of its head."""
     image = str(section.get("image") or "")
-    parts = [section.get("ray"), without_report(section.get("vllm") or {})]
+    parts = [without_report(section.get(role) or {}) for role in engine(section["engine"]).roles]
     held = [record for record in records if record.get("kind") == "image"]
     return digest([image, bundled("images", held, (), [image]), weights_of(section["models"]), launch, parts])
 
@@ -63,7 +61,8 @@ def version_of(section: Mapping[str, Any], launch: Mapping[str, Any], records: S
 def serves_with(section: Mapping[str, Any], plan: Mapping[str, Any], vllm_version: str) -> dict[str, Any]:
     """What a host keeps of the version that it serves with, by its ``section`` of the decision; the ``plan`` lies on the head."""
     in_containers = section["runtime"] == CONTAINER
-    program = next((kind for kind in reversed(PARTS) if section[kind]["needed"]), "")
+    roles = engine(section["engine"]).roles
+    program = next((role for role in reversed(roles) if section[role]["needed"]), "")
     environment = section["environment"]
     return {
         "version": section["version"],
@@ -79,7 +78,7 @@ def serves_with(section: Mapping[str, Any], plan: Mapping[str, Any], vllm_versio
 
 def closed_names(section: Mapping[str, Any]) -> list[str]:
     """The variables of a host's programs that may be secrets: their values are in no section."""
-    parts = [section[kind] for kind in PARTS]
+    parts = [section[role] for role in engine(section["engine"]).roles]
     files = [name for part in parts for name in (part.get("environment_file") or {}).get("names") or ()]
     units = [name for part in parts for name in (part.get("unit") or {}).get("closed") or ()]
     return sorted({*files, *units})

@@ -11,15 +11,13 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import devices, memory, ulimits
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import DEVICES, PLACES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import CACHES, closed_names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import closed_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of, gpus_of_machine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import model_folders
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, USER, is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostsFile, Nothing, Unit
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, within
 
 # Of containers: what the container toolkit reads. Of Ray: what nobody reads without it.
 _OF_CONTAINERS = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
@@ -76,7 +74,7 @@ _CHECK_SECONDS = 300
 def cache_folder(member: Member) -> str:
     """A folder for each release and kind of GPU, as containers have it for each image."""
     kinds = sorted({str(gpu["compute_capability"]) for gpu in gpus_of(member.variables)})
-    return f"{member.folder}/cache/venv-{member.deployment.vllm_version}-{'-'.join(kinds)}"
+    return f"{member.folder}/cache/venv-{member.deployment.version}-{'-'.join(kinds)}"
 
 
 def hosts_file(member: Member) -> HostsFile | Nothing:
@@ -87,7 +85,7 @@ def hosts_file(member: Member) -> HostsFile | Nothing:
 
 
 def unit_section(member: Member, kind: str, environment: Mapping[str, str], command: Sequence[str], reads: str) -> Unit:
-    """The unit of ``ray`` or ``vllm`` with its environment, which may hold secrets and is therefore no part of the unit's text.
+    """The unit of one of the engine's roles with its environment, which may hold secrets and is therefore no part of the unit's text.
 
     ``reads`` is a digest of what the program reads when it starts: another content is another unit, which is started anew.
     """
@@ -106,7 +104,7 @@ def unit_section(member: Member, kind: str, environment: Mapping[str, str], comm
 
 def unit_environment(member: Member, environment: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, str]:
     """That of a container, with the places of the host, and with ``more`` of this program."""
-    cache, by_ray, asked = cache_folder(member), member.deployment.by_ray, member.variables["vllm_environment"]
+    cache, by_ray, asked = cache_folder(member), member.deployment.by_ray, member.setting("environment") or {}
     kept = {
         name: value
         for name, value in environment.items()
@@ -117,7 +115,7 @@ def unit_environment(member: Member, environment: Mapping[str, Any], more: Mappi
         "LLM_PYTHON": str(member.variables[PYTHON]),
         **container_user.ENVIRONMENT,
         **({"TMPDIR": _TMP} if by_ray else {}),
-        **{variable: path.replace(CACHE, cache, 1) for variable, path in CACHES.items()},
+        **{variable: path.replace(CACHE, cache, 1) for variable, path in member.deployment.engine.caches.items()},
         **kept,
         **more,
     }
@@ -130,7 +128,7 @@ def unit_environment(member: Member, environment: Mapping[str, Any], more: Mappi
 
 def _visible_devices(member: Member) -> dict[str, str]:
     """By UUID, or for a release that reads numbers by nvidia-smi's index, which counts in the order of the bus. CUDA's own order is another."""
-    if within(release_key(member.deployment.vllm_version), *changes.DEVICES_BY_INDEX):
+    if member.deployment.engine.devices_by_index(member.deployment.version):
         return {"CUDA_VISIBLE_DEVICES": str(member.variables[PLACES]), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     return {"CUDA_VISIBLE_DEVICES": str(member.variables[DEVICES])}
 
@@ -153,7 +151,7 @@ def run_limits(member: Member) -> list[str]:
 
 def user_check(member: Member) -> list[str]:
     """A command that fails where the user of the units cannot run the environment's Python, read the models or use the GPUs."""
-    program = container_user.program("/dev")
+    program = container_user.program("/dev", member.deployment.engine.module)
     return [*run_once(_CHECK_SECONDS), str(member.variables[PYTHON]), "-I", "-c", program, *model_folders(member)]
 
 
@@ -166,12 +164,13 @@ def _text(
     reads: str,
 ) -> str:
     name, mine, by_ray = member.names[kind], member.variables, member.deployment.by_ray
-    low = kind == "vllm" and int(mine["vllm_port"]) < container_user.FIRST_FREE_PORT
+    engine = member.deployment.engine
+    low = kind == engine.name and int(member.setting("port")) < container_user.FIRST_FREE_PORT
     capabilities = [f"CapabilityBoundingSet={_LISTEN_LOW if low else ''}"]
     capabilities += [f"AmbientCapabilities={_LISTEN_LOW}"] if low else []
     nodes = [*_DEVICES, *(f"/dev/nvidia{index}" for index in range(len(gpus_of_machine(mine))))]
     found = [*(f"char-{group}" for group in _DEVICE_GROUPS), *nodes, *(_RDMA_DEVICES if devices(environment) else ())]
-    title = {"ray": "Ray", "vllm": "vLLM"}[kind]
+    title = engine.title if kind == engine.name else kind.capitalize()
     lines = [
         "# Made by baremetal.llm: changes are overwritten.",
         f"# {reads}",
@@ -179,7 +178,7 @@ def _text(
         f"Description={title}, {member.deployment.name}".replace("%", "%%"),
         "Wants=network-online.target",
         "After=network-online.target nvidia-persistenced.service",
-        *(_above(member) if kind == "vllm" and by_ray else ()),
+        *(_above(member) if kind == engine.name and by_ray else ()),
         # start-vllm.sh makes the pauses between starts longer by itself, and start-ray.sh waits for the head.
         "StartLimitIntervalSec=0",
         "",
@@ -213,7 +212,7 @@ def _text(
 
 
 def _above(member: Member) -> list[str]:
-    """vLLM's ranks are processes of Ray's unit, and its head connects to that Ray alone: where Ray ends, so does vLLM."""
+    """The server's ranks are processes of Ray's unit, and its head connects to that Ray alone: where Ray ends, so does the server."""
     below = f"{member.names['ray']}.service"
     return [f"Wants={below}", f"After={below}", f"PartOf={below}"]
 

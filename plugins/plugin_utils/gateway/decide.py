@@ -15,9 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import KEY_NAME, MODEL_NAME, WEB_UI_KEY
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import answers_with
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
+    VARIABLE,
+    engine_of,
+    name_of,
+    setting,
+    variable_of,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.answers import answers, model_list
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.paths import paths_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual import (
     ANY,
     virtual_address,
@@ -67,12 +73,6 @@ CIPHERS = (
     *("ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305"),
 )
 SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
-# What replicas have to have in common, with the message that says why. Settings are those of the plan, options are vLLM's own.
-ALIKE_SETTINGS = {"max_model_len": "gateway_differs_length", "quantization": "gateway_differs_answers"}
-ALIKE_OPTIONS = {
-    **dict.fromkeys(("chat_template", "generation_config", "override_generation_config"), "gateway_differs_answers"),
-    **dict.fromkeys(("enable_auto_tool_choice", "tool_call_parser", "reasoning_parser"), "gateway_differs_tools"),
-}
 # Which answer stands for a status that HAProxy finds by itself.
 ERROR_PAGES = {
     400: "bad_request",
@@ -82,8 +82,6 @@ ERROR_PAGES = {
     503: "no_replica",
     504: "too_long",
 }
-# Where the answer of vLLM's own server to /ready comes from: roles/vllm/files/middleware. Without a probe only the server itself is asked.
-READY, ALIVE = "/ready", "/health"
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,7 @@ def lost_problems(asked: Gateways, secrets: Secrets) -> list[dict[str, str]]:
 
 def served_name(variables: Mapping[str, Any]) -> str:
     """The name by which clients ask for a deployment's model."""
-    return str(variables.get("vllm_served_model_name") or variables["vllm_model"])
+    return str(setting(variables, "served_model_name") or setting(variables, "model"))
 
 
 def models_of(asked: Gateways) -> list[dict[str, Any]]:
@@ -172,23 +170,26 @@ def models_of(asked: Gateways) -> list[dict[str, Any]]:
     found: dict[str, list[dict[str, Any]]] = {}
     release: dict[str, list[str]] = {}
     kinds: dict[str, str] = {}
+    engines: dict[str, Engine] = {}
     for deployment, entry in asked.deployments.items():
         head = str(entry["head"])
         mine = asked.variables[head]
         name = served_name(mine)
-        release.setdefault(name, []).append(str(mine["vllm_version"]))
+        # Replicas of several engines are refused elsewhere.
+        if engines.setdefault(name, engine_of(mine)) == engine_of(mine):
+            release.setdefault(name, []).append(str(setting(mine, "version")))
         config = (asked.plans.get(deployment) or {}).get("model") or {}
-        kinds.setdefault(name, answers_with(mine.get("vllm_options") or {}, config))
+        kinds.setdefault(name, engines[name].answers_with(setting(mine, "options") or {}, config))
         address = str(asked.addresses.get(head) or "")
-        replica = {"name": deployment, "host": head, "address": address, "port": int(mine["vllm_port"])}
-        found.setdefault(name, []).append({**replica, "probed": is_true(mine["vllm_probe_enabled"])})
+        replica = {"name": deployment, "host": head, "address": address, "port": int(setting(mine, "port"))}
+        found.setdefault(name, []).append({**replica, "probed": is_true(setting(mine, "probe_enabled"))})
     return [
         {
             "name": name,
             "backend": f"model{number}",
             # A word for all replicas of a model: where one has no probe, none of them is asked for its verdict.
-            "check": READY if all(one["probed"] for one in found[name]) else ALIVE,
-            "paths": paths_of(release[name]),
+            "check": engines[name].ready if all(one["probed"] for one in found[name]) else engines[name].alive,
+            "paths": engines[name].paths(release[name]),
             "kind": kinds[name],
             "replicas": [{key: one[key] for key in ("name", "host", "address", "port")} for one in found[name]],
         }
@@ -388,15 +389,21 @@ def _differences(asked: Gateways, deployments: Sequence[str]) -> list[tuple[str,
     """What replicas have to have in common: variable, why, and the value of each deployment."""
     heads = {name: asked.variables[str(asked.deployments[name]["head"])] for name in deployments}
     settings = {name: (asked.plans.get(name) or {}).get("settings") or {} for name in deployments}
+    first = heads[deployments[0]]
     said: list[tuple[str, str, dict[str, Any]]] = [
-        ("vllm_model", "gateway_differs_model", {name: mine["vllm_model"] for name, mine in heads.items()})
+        (VARIABLE, "gateway_differs_answers", {name: name_of(mine) for name, mine in heads.items()}),
+        (
+            variable_of(first, "model"),
+            "gateway_differs_model",
+            {name: setting(mine, "model") for name, mine in heads.items()},
+        ),
     ]
-    for setting, code in ALIKE_SETTINGS.items():
-        values = {name: settings[name].get(setting, heads[name].get(f"vllm_{setting}")) for name in deployments}
-        said.append((f"vllm_{setting}", code, values))
-    for option, code in ALIKE_OPTIONS.items():
-        values = {name: (mine.get("vllm_options") or {}).get(option) for name, mine in heads.items()}
-        said.append((f"vllm_options.{option}", code, values))
+    for alike, code in engine_of(first).alike_settings.items():
+        values = {name: settings[name].get(alike, setting(heads[name], alike)) for name in deployments}
+        said.append((variable_of(first, alike), code, values))
+    for option, code in engine_of(first).alike_options.items():
+        values = {name: (setting(mine, "options") or {}).get(option) for name, mine in heads.items()}
+        said.append((f"{variable_of(first, 'options')}.{option}", code, values))
     lang = asked.language
     return [(what, code, {name: shown(value, lang) for name, value in values.items()}) for what, code, values in said]
 
@@ -417,7 +424,7 @@ def key_problems(
     uncounted = [
         deployment
         for deployment, entry in asked.deployments.items()
-        if not is_true(asked.variables[str(entry["head"])].get("vllm_api_key_enabled", True))
+        if not is_true(setting(asked.variables[str(entry["head"])], "api_key_enabled", True))
     ]
     for key in keys:
         name = key["name"]
@@ -472,11 +479,12 @@ def host_problems(asked: Gateways, host: str) -> list[dict[str, str]]:
     def machine_of(name: Any) -> str:
         return str(asked.variables[str(name)].get("ansible_host") or name)
 
-    taken = {
-        int(asked.variables[str(entry["head"])]["vllm_port"]): f"{deployment}, vllm_port"
+    here = {
+        deployment: asked.variables[str(entry["head"])]
         for deployment, entry in asked.deployments.items()
         if machine_of(entry["head"]) == machine_of(host)
     }
+    taken = {int(setting(each, "port")): f"{name}, {variable_of(each, 'port')}" for name, each in here.items()}
     if ports["gateway_https_port"] == ports["gateway_http_port"]:
         taken[ports["gateway_http_port"]] = "gateway_http_port"
     if host in asked.web_ui:

@@ -14,13 +14,13 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIF
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems, planned_driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import stands_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import (
-    ADAPTERS,
-    BY_NAME,
     SOURCE,
+    model_variables,
     needed_models,
     source_of,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, RUNTIME, VENV
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, VENV
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import VARIABLE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP as PAGE_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import IMAGE, WISH
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
@@ -102,7 +102,7 @@ def bundle_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any
         if not useless:
             held = _Held(directory, mappings(bundle["manifest"].get("files")))
             yield from _model_problems(inventory, deployment, head, held)
-            if inventory.get(head, RUNTIME) == VENV:
+            if inventory.setting(head, "runtime") == VENV:
                 yield from _environment_problems(inventory, deployment, head, held)
             else:
                 yield from _image_problems(inventory, deployment, head, held)
@@ -177,7 +177,8 @@ def _manifest_fault(bundle: Mapping[str, Any], lang: str) -> str:
 
 
 def _model_problems(inventory: Inventory, deployment: str, head: str, held: _Held) -> Problems:
-    said = {name: inventory.get(head, name) for name in (*BY_NAME, ADAPTERS, SOURCE)}
+    mine = inventory.engine(head)
+    said = {name: inventory.get(head, name) for name in (*model_variables(mine), SOURCE)} | {VARIABLE: mine.name}
     for model, variable in needed_models(said).items():
         if model.startswith("/") or "://" in model or model in held.models or source_of(said, model).scheme:
             continue
@@ -208,20 +209,25 @@ def _environment_problems(inventory: Inventory, deployment: str, head: str, held
 
 
 def _image_problems(inventory: Inventory, deployment: str, head: str, held: _Held) -> Problems:
-    version = inventory.get(head, "vllm_version")
-    version = version if isinstance(version, str) else ""
-    if inventory.get(head, "vllm_image"):
+    version, mine = inventory.setting(head, "version"), inventory.engine(head)
+    version, image = version if isinstance(version, str) else "", inventory.variable(head, "image")
+    if inventory.get(head, image):
         yield from _named_image_problems(inventory, deployment, head, held, version)
-    elif version and not inventory.is_open(head, "vllm_image"):
-        match = [image for image in held.images if same_release(version, str(image.get("vllm_version") or ""))]
+    elif version and not inventory.is_open(head, image):
+        release, official = mine.release_in_image, mine.image(version)
+        match = [
+            each
+            for each in held.images
+            if (same_release(version, str(each.get(release) or "")) if release else stands_for(each, official))
+        ]
         if match:
             yield from _compatibility_problems(inventory, deployment, head, match[0], held)
         else:
-            releases = [str(image["vllm_version"]) for image in held.images if image.get("vllm_version")]
+            releases = [str(each[release]) for each in held.images if each.get(release)] if release else held.references
             yield inventory.problem(
                 "bundle_without_version",
                 value=inventory.text(version),
-                where=inventory.where("vllm_version", head, deployment),
+                where=inventory.where(inventory.variable(head, "version"), head, deployment),
                 deployment=deployment,
                 path=held.directory,
                 images=inventory.names(releases),
@@ -229,16 +235,17 @@ def _image_problems(inventory: Inventory, deployment: str, head: str, held: _Hel
 
 
 def _named_image_problems(inventory: Inventory, deployment: str, head: str, held: _Held, version: str) -> Problems:
-    wanted = inventory.get(head, "vllm_image")
+    name = inventory.variable(head, "image")
+    wanted = inventory.get(head, name)
     image = next((image for image in held.images if stands_for(image, str(wanted))), None)
-    place = {"value": inventory.text(wanted), "where": inventory.where("vllm_image", head, deployment)}
+    place = {"value": inventory.text(wanted), "where": inventory.where(name, head, deployment)}
     if image is None:
         references = inventory.names([image.get("reference") for image in held.images])
         yield inventory.problem(
             "bundle_without_image", **place, deployment=deployment, path=held.directory, images=references
         )
         return
-    found = image.get("vllm_version")
+    found = image.get(inventory.engine(head).release_in_image)
     if version and found and not same_release(version, found):
         yield inventory.problem("image_of_other_version", **place, deployment=deployment, found=found, wanted=version)
     yield from _compatibility_problems(inventory, deployment, head, image, held)
@@ -255,7 +262,9 @@ def _compatibility_problems(
         image,
         declared,
         planned_driver(driver, held.drivers),
-        inventory.where("vllm_image" if inventory.get(head, "vllm_image") else "vllm_version", head, deployment),
+        inventory.where(
+            inventory.variable(head, "image" if inventory.setting(head, "image") else "version"), head, deployment
+        ),
         inventory.lang,
     )
 

@@ -30,7 +30,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.network im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.own_ports import own_port_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.receivers import receiver_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.runtime import runtime_problems
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import setting_problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import engine_problems, setting_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.sources import source_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.variables import variable_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.web_ui import web_ui_problems
@@ -38,6 +38,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.web_ui imp
 # In the order in which they are printed.
 RULES = (
     group_problems,
+    engine_problems,
     name_problems,
     sharing_problems,
     setting_problems,

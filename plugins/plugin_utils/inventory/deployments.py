@@ -59,10 +59,12 @@ def served_name_problems(inventory: Inventory) -> Problems:
     """Deployments that serve under one name have to serve one model."""
     served: dict[str, dict[str, list[str]]] = {}
     for deployment, members in inventory.deployments.items():
-        model = inventory.get(members[0], "vllm_model") if members else None
-        if not isinstance(model, str) or inventory.is_open(members[0], "vllm_served_model_name"):
+        model = inventory.setting(members[0], "model") if members else None
+        if not isinstance(model, str) or inventory.is_open(
+            members[0], inventory.variable(members[0], "served_model_name")
+        ):
             continue
-        name = inventory.get(members[0], "vllm_served_model_name") or model
+        name = inventory.setting(members[0], "served_model_name") or model
         for item in name if isinstance(name, list) else [name]:
             served.setdefault(str(item), {}).setdefault(model, []).append(deployment)
     for name, models in served.items():
@@ -78,5 +80,6 @@ def served_name_problems(inventory: Inventory) -> Problems:
 
 
 def _where_models_are_set(inventory: Inventory, groups: Sequence[str]) -> str:
-    where = [inventory.where("vllm_model", inventory.deployments[group][0], group) for group in groups]
+    heads = {group: inventory.deployments[group][0] for group in groups}
+    where = [inventory.where(inventory.variable(host, "model"), host, group) for group, host in heads.items()]
     return inventory.names(list(dict.fromkeys(where)))

@@ -63,12 +63,23 @@ class Fleet(Mapping[str, HostVariables]):
         self._known: dict[str, HostVariables] = {}
         self.playing: list[str] = [str(host) for host in task_vars.get("ansible_play_hosts") or []]
         self.selected: list[str] = [str(host) for host in task_vars.get("ansible_play_hosts_all") or []]
-        self.groups: dict[str, list[str]] = plain(task_vars.get("groups") or {})
+        self._groups = task_vars.get("groups") or {}
+
+    @functools.cached_property
+    def groups(self) -> dict[str, list[str]]:
+        """The hosts of each group that take part (plugin_utils/inventory/members.py): nothing is decided for the others."""
+        out = set(self._inventory.get("out") or ())
+        groups: dict[str, list[str]] = plain(self._groups)
+        return {name: [host for host in hosts if host not in out] for name, hosts in groups.items()}
+
+    @functools.cached_property
+    def _inventory(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._hostvars.raw_get("localhost").get("llm_inventory") or {}
+        return found
 
     @functools.cached_property
     def _one_line(self) -> dict[str, dict[str, Any]]:
-        inventory = self._hostvars.raw_get("localhost").get("llm_inventory") or {}
-        found: dict[str, dict[str, Any]] = plain(inventory.get("one_line") or {})
+        found: dict[str, dict[str, Any]] = plain(self._inventory.get("one_line") or {})
         return found
 
     @functools.cached_property

@@ -9,6 +9,14 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
+    DEFAULT,
+    VARIABLE,
+    engine,
+    engine_names,
+    name_of,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import Unresolved, is_unresolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import may_be_secret, without_secrets
@@ -57,6 +65,22 @@ class Inventory:
     def is_open(self, host: str, name: str) -> bool:
         return is_unresolved(self.hosts.get(host, {}).get(name))
 
+    def has_engine(self, host: str) -> bool:
+        """Whether the engine that a host names is there, or nothing says yet which it is."""
+        return name_of({VARIABLE: self.get(host, VARIABLE)}) in engine_names()
+
+    def engine(self, host: str) -> Engine:
+        """The engine of a host's deployment; the default where the inventory names one that there is not."""
+        return engine(name_of({VARIABLE: self.get(host, VARIABLE)}) if self.has_engine(host) else DEFAULT)
+
+    def variable(self, host: str, setting: str) -> str:
+        """What a setting of a host's engine is called: vllm_port."""
+        return f"{self.engine(host).name}_{setting}"
+
+    def setting(self, host: str, name: str) -> Any:
+        """The value of a setting of a host's engine."""
+        return self.get(host, self.variable(host, name))
+
     def head(self, members: Sequence[str]) -> str:
         wanted = (self.get(host, "ray_head_host") for host in members)
         return next((host for host in wanted if isinstance(host, str) and host in members), members[0])
@@ -70,7 +94,7 @@ class Inventory:
             deployment = next((group for group, members in self.deployments.items() if host in members), "")
         if name in ("llm_gpus", "llm_gpu_indices", "llm_gpu_count", "ansible_host"):
             return message("where_host", self.lang, host=host)
-        if name.startswith(("vllm_", "ray_")) and deployment:
+        if name.startswith((*(f"{each}_" for each in engine_names()), "ray_", VARIABLE)) and deployment:
             return message("where_group", self.lang, group=deployment)
         if name.startswith("llm_"):
             return message("where_group", self.lang, group="all")

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import devices
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import ADAPTERS, BY_NAME, needed_models
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_variables, needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import machines, names, names_of_all
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import RUNTIME, VENV
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import VENV
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import VARIABLE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import (
     SERVICE_GROUPS,
     Inventory,
@@ -22,7 +23,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory 
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import PORTS, Port, clashes, deployment_ports
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import (
+    Port,
+    clashes,
+    deployment_ports,
+    ports_of,
+)
 
 # What is set up once for a machine, by the beginning of the variables' names.
 _OF_A_MACHINE = (
@@ -51,7 +57,9 @@ def machine_of(inventory: Inventory, host: str) -> tuple[str, str] | None:
 
 def machine_names(inventory: Inventory) -> dict[str, dict[str, Any]]:
     """What things are called on each host, and the models that a machine with several deployments needs."""
-    found = names_of_all(inventory.deployments, lambda host: machine_of(inventory, host))
+    found = names_of_all(
+        inventory.deployments, lambda host: machine_of(inventory, host), lambda host: inventory.engine(host).name
+    )
     for host in inventory.checked_hosts:
         found.setdefault(host, names(sharing=[host]))
     for each in found.values():
@@ -66,14 +74,16 @@ def _needs_engine(inventory: Inventory, sharing: Sequence[str]) -> bool:
     services = {host for group in SERVICE_GROUPS for host in inventory.members(group)}
     return any(
         host in services
-        or inventory.get(host, RUNTIME) != VENV
+        or inventory.setting(host, "runtime") != VENV
         or inventory.get(host, "monitoring_gpu_exporter") == "dcgm"
         for host in sharing
     )
 
 
 def _models(inventory: Inventory, host: str) -> list[str]:
-    return list(needed_models({name: inventory.get(host, name) for name in (*BY_NAME, ADAPTERS)}))
+    mine = inventory.engine(host)
+    said = {name: inventory.get(host, name) for name in model_variables(mine)}
+    return list(needed_models({**said, VARIABLE: mine.name}))
 
 
 def sharing_problems(inventory: Inventory) -> Problems:
@@ -194,20 +204,26 @@ def _ports_twice(inventory: Inventory, one: str, other: str) -> list[str]:
 def ports_on(inventory: Inventory, host: str) -> list[Port]:
     """The ports on which a deployment listens on this host, as far as the inventory tells; what may be is counted."""
     members = next((hosts for hosts in inventory.deployments.values() if host in hosts), [host])
-    said = {name: inventory.get(host, name) for port in PORTS for name in (port.variable, port.last_variable) if name}
+    mine = inventory.engine(host).name
+    said = {
+        name: inventory.get(host, name)
+        for port in ports_of(mine)
+        for name in (port.variable, port.last_variable)
+        if name
+    }
     if any(value is not None and not has_type("int", value) for value in said.values()):
         return []
-    executor = str(inventory.get(host, "vllm_executor") or "auto").replace("auto", "")
+    executor = str(inventory.setting(host, "executor") or "auto").replace("auto", "")
     claim = devices.claim_of(host, {name: inventory.get(host, name) for name in _SAID})
     alone = len(members) == 1
     unused = set()
     if not is_true(inventory.get(host, "ray_dashboard_enabled")):
         unused.add("dashboard")
-    if not is_true(inventory.get(host, "vllm_collective_enabled")) or (
+    if not is_true(inventory.setting(host, "collective_enabled")) or (
         alone and (claim.count == 1 or len(claim.named) == 1)
     ):
         unused.add("collective")
-    ports = deployment_ports(said, "none" if alone and executor != "ray" else executor)
+    ports = deployment_ports({**said, VARIABLE: mine}, "none" if alone and executor != "ray" else executor)
     return [
         port for port in ports if port.name not in unused and (host == inventory.head(members) or not port.head_only)
     ]

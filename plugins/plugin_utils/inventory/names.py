@@ -91,13 +91,13 @@ def _models(inventory: Inventory) -> Problems:
             yield inventory.problem(
                 "gateway_model_name",
                 value=inventory.text(served),
-                where=inventory.where("vllm_served_model_name", members[0], deployment),
+                where=inventory.where(inventory.variable(members[0], "served_model_name"), members[0], deployment),
                 deployment=deployment,
             )
 
 
 def _served(inventory: Inventory, host: str) -> Any:
-    if inventory.is_open(host, "vllm_served_model_name"):
+    if inventory.is_open(host, inventory.variable(host, "served_model_name")):
         return None
-    said = inventory.get(host, "vllm_served_model_name") or inventory.get(host, "vllm_model")
+    said = inventory.setting(host, "served_model_name") or inventory.setting(host, "model")
     return None if isinstance(said, (Mapping, list)) else said

@@ -50,7 +50,7 @@ def runtime_problems(inventory: Inventory) -> Problems:
 def _of_host(inventory: Inventory, host: str) -> Iterator[tuple[str, str]]:
     """What is wrong on a host: the message, and the variable that it is about."""
     said = {name for name in (*_OF_CONTAINERS, *_OF_ENVIRONMENTS) if inventory.get(host, name) not in (None, "", [])}
-    if inventory.get(host, RUNTIME) != VENV:
+    if inventory.setting(host, "runtime") != VENV:
         if not inventory.is_open(host, RUNTIME):
             yield from (("venv_setting_unused", name) for name in _OF_ENVIRONMENTS if name in said)
         return
@@ -64,7 +64,7 @@ def _shared_machines(inventory: Inventory) -> Problems:
     """Units and their user have one name on each machine."""
     deployment_of = {host: name for name, members in inventory.deployments.items() for host in members}
     for sharing in machines(list(deployment_of), lambda host: machine_of(inventory, host)):
-        venv = [host for host in sharing if inventory.get(host, RUNTIME) == VENV]
+        venv = [host for host in sharing if inventory.setting(host, "runtime") == VENV]
         if len(sharing) > 1 and venv:
             yield inventory.problem(
                 "venv_shared_machine",

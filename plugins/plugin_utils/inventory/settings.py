@@ -6,34 +6,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
+    VARIABLE,
+    engine,
+    engine_names,
+    name_of,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, shown
 
-REQUIRED = ("vllm_model", "vllm_version")
-# What the hosts of a deployment must agree on.
-SHARED = (
-    "vllm_model",
-    "vllm_version",
-    "vllm_runtime",
-    "vllm_image",
-    "vllm_served_model_name",
-    "vllm_port",
-    "vllm_max_model_len",
-    "vllm_tensor_parallel_size",
-    "vllm_pipeline_parallel_size",
-    "vllm_executor",
-    "vllm_tokenizer",
-    "vllm_speculative_model",
-    "vllm_lora_adapters",
-    "vllm_chat_template",
-    "vllm_generation_config",
-    "vllm_tool_call_parser",
-    "vllm_tool_parser_plugin",
-    "vllm_reasoning_parser",
-    "ray_head_host",
-    "llm_cluster_network",
-    "llm_container_uid",
-)
+# Settings of every engine.
+REQUIRED = ("model", "version")
+# What the hosts of a deployment must agree on: which engine, these settings of each, those that it adds, and what is said for all engines.
+SHARED = ("model", "version", "runtime", "image", "served_model_name", "port")
+SHARED_BY_ALL = ("ray_head_host", "llm_cluster_network", "llm_container_uid")
+
+
+def engine_problems(inventory: Inventory) -> Problems:
+    """Engines that there are not, and deployments of several hosts with an engine that serves from one."""
+    for deployment, members in inventory.deployments.items():
+        found: dict[str, list[str]] = {}
+        for host in members:
+            found.setdefault(name_of({VARIABLE: inventory.get(host, VARIABLE)}), []).append(host)
+        for name, hosts in found.items():
+            where = inventory.where(VARIABLE, hosts[0], deployment)
+            if name not in engine_names():
+                values = {"deployment": deployment, "engines": ", ".join(engine_names())}
+                yield inventory.problem("unknown_engine", value=inventory.text(name), where=where, **values)
+            elif len(members) > 1 and not engine(name).spans_hosts:
+                several = [engine(each).title for each in engine_names() if engine(each).spans_hosts]
+                values = {"deployment": deployment, "engine": engine(name).title, "engines": ", ".join(several)}
+                yield inventory.problem("engine_of_one_host", value=inventory.names(members), where=where, **values)
 
 
 def setting_problems(inventory: Inventory) -> Problems:
@@ -49,7 +52,9 @@ def setting_problems(inventory: Inventory) -> Problems:
 
 
 def _missing(inventory: Inventory, deployment: str, members: Sequence[str]) -> Problems:
-    for name in REQUIRED:
+    mine = inventory.engine(members[0])
+    for setting in REQUIRED if inventory.has_engine(members[0]) else ():
+        name = f"{mine.name}_{setting}"
         lacking = [
             host for host in members if inventory.get(host, name) in (None, "") and not inventory.is_open(host, name)
         ]
@@ -59,19 +64,23 @@ def _missing(inventory: Inventory, deployment: str, members: Sequence[str]) -> P
                 where=inventory.where(name, lacking[0], deployment),
                 name=name,
                 deployment=deployment,
-                example=message("example_" + name, inventory.lang),
+                example=message("example_" + setting, inventory.lang, engine=mine.title, release=mine.example_release),
             )
 
 
 def _different(inventory: Inventory, deployment: str, members: Sequence[str]) -> Problems:
-    nothing = shown(None, inventory.lang)
-    for name in SHARED:
+    if not members:
+        return
+    nothing, mine = shown(None, inventory.lang), inventory.engine(members[0])
+    required = [f"{mine.name}_{setting}" for setting in REQUIRED]
+    own = [f"{mine.name}_{setting}" for setting in (*SHARED, *mine.shared)]
+    for name in (VARIABLE, *own, *SHARED_BY_ALL):
         if any(inventory.is_open(host, name) for host in members):
             continue
         values: dict[str, list[str]] = {}
         for host in members:
             values.setdefault(inventory.text(inventory.get(host, name)), []).append(host)
-        if len(values) < 2 or (name in REQUIRED and nothing in values):
+        if len(values) < 2 or (name in required and nothing in values):
             continue
         yield inventory.problem(
             "settings_differ",
@@ -96,13 +105,13 @@ def _head_elsewhere(inventory: Inventory, deployment: str, members: Sequence[str
 
 
 def _model_is_url(inventory: Inventory, deployment: str, host: str) -> Problems:
-    model = inventory.get(host, "vllm_model")
+    model = inventory.setting(host, "model")
     if isinstance(model, str) and "://" in model:
         path = [part for part in model.split("://", 1)[1].split("/")[1:] if part]
         yield inventory.problem(
             "model_is_url",
             value=inventory.text(model),
-            where=inventory.where("vllm_model", host, deployment),
+            where=inventory.where(inventory.variable(host, "model"), host, deployment),
             deployment=deployment,
             suggestion="/".join(path[:2]) or "Qwen/Qwen2.5-14B-Instruct",
         )

@@ -7,6 +7,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_names
+
+# Of the engines, which people give no other meaning.
+_ENGINES = tuple(f"{name}_" for name in engine_names())
 # The longest first: a name belongs to the longest prefix that it has.
 PREFIXES = (
     "nvidia_container_toolkit_",
@@ -20,13 +24,13 @@ PREFIXES = (
     "images_",
     "models_",
     "web_ui_",
-    "vllm_",
+    *_ENGINES,
     "ray_",
     "llm_",
 )
 # Prefixes that nobody else uses. Words such as docker_ are in other people's names too, so that a name which only looks
 # like one of those is left alone.
-_DISTINCT_PREFIXES = ("nvidia_container_toolkit_", "nvidia_driver_", "vllm_", "ray_", "llm_")
+_DISTINCT_PREFIXES = ("nvidia_container_toolkit_", "nvidia_driver_", *_ENGINES, "ray_", "llm_")
 _LOOKS_LIKE = 0.9
 _NEAR = 0.8
 # A common prefix says nothing; only what follows can be near or far.

@@ -74,7 +74,7 @@ def _name_code(inventory: Inventory, name: str) -> str:
         return "suspicious_variable" if looks_like(name, inventory.known) else ""
     if nearest_variable(name, inventory.known):
         return "unknown_variable"
-    return "unknown_vllm_variable" if prefix == "vllm_" else "unknown_variable_no_hint"
+    return "unknown_engine_variable" if f"{prefix}options" in inventory.known else "unknown_variable_no_hint"
 
 
 def _name_fault(inventory: Inventory, code: str, name: str, value: Any) -> Fault:
@@ -84,8 +84,8 @@ def _name_fault(inventory: Inventory, code: str, name: str, value: Any) -> Fault
         values["nearest"] = looks_like(name, inventory.known)
     elif code == "unknown_variable":
         values["nearest"] = nearest_variable(name, inventory.known)
-    elif code == "unknown_vllm_variable":
-        values["option"] = f"{name[len('vllm_') :]}: {text}"
+    elif code == "unknown_engine_variable":
+        values |= {"option": f"{name.removeprefix(prefix_of(name))}: {text}", "options": f"{prefix_of(name)}options"}
     else:
         values["prefix"] = prefix_of(name)
     if inventory.known.get(values.get("nearest", ""), {}).get("no_log"):

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import JOBS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import jobs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.timing import (
     GROUP_INTERVAL_SECONDS,
     GROUP_WAIT_SECONDS,
@@ -21,19 +22,19 @@ RELAY_PORT = 9096
 # blackbox_exporter's modules for a server that answers; with TLS it may show a certificate of a local authority.
 ANSWERS, ANSWERS_TLS = "http_answers", "https_answers"
 MODULES = {"api": ANSWERS, "gateway": ANSWERS_TLS}
-BUSY = ("vllm", "ray")
 
 
 def scrape_configs(folder: str, interval_seconds: int) -> list[dict[str, Any]]:
     """How each job is asked, and how often. ``folder`` holds targets/JOB.json on the host."""
-    jobs: list[dict[str, Any]] = []
-    for job in JOBS:
+    found: list[dict[str, Any]] = []
+    busy = (*engine_names(), "ray")
+    for job in jobs():
         seconds = min(interval_seconds, QUICK_SECONDS) if job in MODULES else interval_seconds
         entry: dict[str, Any] = {
             "job_name": job,
             "scrape_interval": f"{seconds}s",
-            # The pages of vLLM and Ray are long, and come late where there is much to do.
-            "scrape_timeout": f"{seconds if job in BUSY else min(seconds, TIMEOUT_SECONDS)}s",
+            # The pages of engines and of Ray are long, and come late where there is much to do.
+            "scrape_timeout": f"{seconds if job in busy else min(seconds, TIMEOUT_SECONDS)}s",
             "file_sd_configs": [{"files": [f"{folder}/targets/{job}.json"]}],
         }
         if job == "node":
@@ -49,8 +50,8 @@ def scrape_configs(folder: str, interval_seconds: int) -> list[dict[str, Any]]:
                     {"target_label": "__address__", "replacement": f"{LOOPBACK}:9115"},
                 ],
             }
-        jobs.append(entry)
-    return jobs
+        found.append(entry)
+    return found
 
 
 def prometheus(folder: str, interval_seconds: int, alertmanager: str, own: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rules of Prometheus: one set of names for vLLM's metrics of any release, and the alerts. Both are made from the data files beside this."""
+"""The rules of Prometheus: one set of names for the metrics of any engine and release, and the alerts. Both are made from data files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils._xid import ACTIONS, BAD
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.timing import QUICK_SECONDS
 
@@ -28,16 +29,19 @@ def table(name: str) -> Any:
     return yaml.load(Path(__file__).with_name(name).read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
-def vllm_metrics() -> Mapping[str, Mapping[str, Any]]:
-    """What vLLM calls what is of use, by our name of it."""
-    found: Mapping[str, Mapping[str, Any]] = table("vllm_metrics.yml")["metrics"]
+def engine_metrics() -> dict[str, dict[str, Any]]:
+    """What engines call what is of use, by our name of it. Each server has the names of its own engine."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in engine_names():
+        for ours, metric in engine(name).metrics().items():
+            found.setdefault(ours, {**metric, "names": []})["names"] += metric["names"]
     return found
 
 
 def recording_rules() -> list[dict[str, str]]:
     """A rule for each name that everything else builds on."""
     return [
-        {"record": name, "expr": expr} for ours, metric in vllm_metrics().items() for name, expr in _of(ours, metric)
+        {"record": name, "expr": expr} for ours, metric in engine_metrics().items() for name, expr in _of(ours, metric)
     ]
 
 

@@ -7,20 +7,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import ALIVE, READY
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_names, engine_of, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual import ANY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
 
-# node: each host's exporter. dcgm: NVIDIA's, where that measures GPUs. vllm: the server of each deployment. ray: each host of a Ray cluster.
-# api and gateway: what blackbox_exporter asks.
-JOBS = ("node", "dcgm", "vllm", "ray", "api", "gateway")
-
 Targets = dict[str, list[dict[str, Any]]]
 
 
 EXPORTER_PORT = 9100
+
+
+def jobs() -> tuple[str, ...]:
+    """node: each host's exporter. dcgm: NVIDIA's, where that measures GPUs. An engine's name: the servers of its deployments. ray: each host of a
+    Ray cluster. api and gateway: what blackbox_exporter asks."""
+    return ("node", "dcgm", *engine_names(), "ray", "api", "gateway")
 
 
 def endpoint(address: str, port: int) -> str:
@@ -53,7 +55,7 @@ def targets(
     exporter listens, by host. A machine with several names in
     the inventory is asked once.
     """
-    found: Targets = {job: [] for job in JOBS}
+    found: Targets = {job: [] for job in jobs()}
     of_host = {host: name for name, deployment in deployments.items() for host in deployment["hosts"]}
     seen: set[str] = set()
     for host in [*of_host, *collectors]:
@@ -67,10 +69,10 @@ def targets(
         head, executor = deployment["head"], (executors or {}).get(name, "")
         ports = {port.name: port.first for port in deployment_ports(variables[head], executor)}
         api = endpoint(address_of(head, variables[head]), ports["api"])
-        release = str(variables[head].get("vllm_version") or "")
-        found["vllm"].append(_target(api, head, name, release=release))
+        release, mine = str(setting(variables[head], "version") or ""), engine_of(variables[head])
+        found[mine.name].append(_target(api, head, name, release=release))
         # Ready is what generates tokens. Without a probe only the server itself is asked.
-        path = READY if is_true(variables[head].get("vllm_probe_enabled", True)) else ALIVE
+        path = mine.ready if is_true(setting(variables[head], "probe_enabled", True)) else mine.alive
         found["api"].append(_target(f"http://{api}{path}", head, name))
         if executor == "ray":
             found["ray"] += [

@@ -32,6 +32,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections imp
     Check,
     Commands,
     NetworkSection,
+    NetworkState,
     Rules,
 )
 
@@ -62,6 +63,8 @@ class Network:
     lang: str = "en"
     # By host the hosts of the other deployments on its machine.
     beside: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # What the hosts remember of those that do not take part; nothing where there never were any.
+    absent: Mapping[str, Any] = field(default_factory=dict)
 
     def facts(self, host: str) -> Mapping[str, Any]:
         return self.variables[host].get("ansible_facts") or {}
@@ -152,6 +155,15 @@ class Network:
         remembered = state.get("open_ports") or []
         if dynamic and rules["dynamic"]:
             remembered = rules["dynamic"]["open"]
+        kept: NetworkState = {
+            "network": network,
+            "members": rules["known"],
+            "ufw": commands["ufw"]["add"],
+            "firewalld": commands["firewalld"]["add"],
+            "open_ports": remembered,
+        }
+        if self.absent:
+            kept["absent"] = dict(self.absent)
         return {
             "enabled": enabled,
             "backend": backend,
@@ -160,13 +172,7 @@ class Network:
             "ufw": commands["ufw"],
             "firewalld": commands["firewalld"],
             "is_new": bool(network) and network != (state.get("network") or ""),
-            "state": {
-                "network": network,
-                "members": rules["known"],
-                "ufw": commands["ufw"]["add"],
-                "firewalld": commands["firewalld"]["add"],
-                "open_ports": remembered,
-            },
+            "state": kept,
             "problems": self.problems(host),
         }
 

@@ -12,6 +12,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, name_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # Who connects
@@ -69,12 +70,20 @@ PORTS = (
 )
 
 
+def ports_of(engine: str) -> list[Port]:
+    """The ports that a deployment with an engine may use: of the default one all; of another one that of its API, beside those of monitoring."""
+    if engine == DEFAULT:
+        return list(PORTS)
+    api = PORTS[0]._replace(variable=f"{engine}_port")
+    return [api, *(port for port in PORTS if port.watched)]
+
+
 def deployment_ports(variables: Mapping[str, Any], executor: str = "", watched: bool = False) -> list[Port]:
     """The ports as a deployment's variables set them, for one executor (``ray``, ``mp``) or for any.
 
     ``watched``: whether there is a host that collects metrics, so that the exporters are ours."""
     found: list[Port] = []
-    for port in PORTS:
+    for port in ports_of(name_of(variables)):
         if (executor and port.executor not in ("", executor)) or (port.watched and not watched):
             continue
         said = variables.get(port.asked_by) or ""

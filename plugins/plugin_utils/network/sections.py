@@ -58,6 +58,8 @@ class NetworkState(TypedDict):
     ufw: list[dict[str, str]]
     firewalld: list[dict[str, str]]
     open_ports: list[int]
+    # Hosts that do not take part in the deployment (plugin_utils/inventory/members.py).
+    absent: NotRequired[dict[str, Any]]
 
 
 class Check(TypedDict):

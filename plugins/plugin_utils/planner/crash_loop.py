@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failures import ROOT, SYMPTOM
@@ -16,20 +16,22 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose imp
 SAME_ENDS = 3
 # What these layers lack may come by itself: another host of the deployment, or the way to it.
 HEALING = ("network", "ray", "client")
-_BEGINNING = re.compile("|".join(pattern for name, pattern in PHASES if name in BEGINNINGS))
 
 
 class CrashLoop:
     """Reads a server's log again and again, and counts the starts that ended since the first look."""
 
-    def __init__(self) -> None:
+    def __init__(self, phases: Sequence[tuple[str, str]] = PHASES) -> None:
+        beginnings = [pattern for name, pattern in phases if name in BEGINNINGS]
+        # Without a pattern no line begins a start.
+        self.beginning = re.compile("|".join(beginnings) if beginnings else r"(?!)")
         # The causes of starts that ended, by the first lines of what followed. None: before the first look.
         self.ends: dict[str, str] | None = None
         self.before: set[str] = set()
 
     def cause(self, log: str) -> str:
         """The code of the root cause with which the last three starts ended; empty if there is none."""
-        ended = dict(_ended_starts(log))
+        ended = dict(_ended_starts(log, self.beginning))
         if self.ends is None:
             self.ends, self.before = {}, set(ended)
         self.ends.update((first, code) for first, code in ended.items() if first not in self.before)
@@ -37,11 +39,11 @@ class CrashLoop:
         return last[0] if len(last) == SAME_ENDS and len(set(last)) == 1 else ""
 
 
-def _ended_starts(log: Any) -> Iterator[tuple[str, str]]:
+def _ended_starts(log: Any, beginning: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """For each start that another one follows, and that said a root cause: the line with which the next begins, and the cause's code."""
     part: list[str] = []
     for line in str(log or "").splitlines():
-        if part and _BEGINNING.search(line):
+        if part and beginning.search(line):
             code = _root(part)
             if code is not None:
                 yield line, code

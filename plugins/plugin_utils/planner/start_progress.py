@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.start_phases import BAR, BEGINNINGS, PHASES
 
-NAMES = tuple(name for name, _pattern in PHASES)
-_PATTERNS = tuple((number, re.compile(pattern)) for number, (_name, pattern) in enumerate(PHASES))
 _BAR = re.compile(BAR)
 
 
@@ -23,20 +23,28 @@ class Start(NamedTuple):
     seconds_left: float | None = None
 
 
-def start_progress(text: Any, reading_seconds: float | None = None) -> Start:
+@functools.cache
+def _patterns(phases: tuple[tuple[str, str], ...]) -> tuple[tuple[int, re.Pattern[str]], ...]:
+    return tuple((number, re.compile(pattern)) for number, (_name, pattern) in enumerate(phases))
+
+
+def start_progress(
+    text: Any, reading_seconds: float | None = None, phases: Sequence[tuple[str, str]] = PHASES
+) -> Start:
     """Of the last start in a log. Ranks log side by side, so a line of a part that another rank has left takes nothing back.
 
+    ``phases`` are those of the engine, by default vLLM's (data/start_phases.py).
     ``reading_seconds`` is how long the host's disk needs for all weights, as far as it was measured: until the log counts, nothing else is known.
     """
-    reached, found = -1, Start()
+    reached, found, names = -1, Start(), [name for name, _pattern in phases]
     for line in re.split(r"[\r\n]+", str(text or "")):
-        for number, pattern in _PATTERNS:
+        for number, pattern in _patterns(tuple(phases)):
             match = pattern.search(line)
-            if not match or (number < reached and NAMES[number] not in BEGINNINGS):
+            if not match or (number < reached and names[number] not in BEGINNINGS):
                 continue
             count = match if "done" in pattern.groupindex else _BAR.search(line)
             if number != reached or count:
-                found = _start(NAMES[number], count, found if number == reached else Start())
+                found = _start(names[number], count, found if number == reached else Start())
             reached = number
             break
     if found.phase == "weights" and found.seconds_left is None and reading_seconds:

@@ -17,6 +17,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import 
 
 GIB = 1024**3
 STARTS, NARROWLY, UNVERIFIED, NOT = "starts", "starts_narrowly", "not_verified", "does_not_start"
+# Of an engine without a memory model.
+UNKNOWN = "unknown"
 # What is started only where somebody accepts it (vllm_accept_narrow).
 UNSURE = (NARROWLY, UNVERIFIED)
 

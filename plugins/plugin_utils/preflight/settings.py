@@ -9,17 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, own_gpus
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of_machine, image_to_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
+    gpus_of_machine,
+    image_to_run,
+    is_reduced,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import candidates
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.ray import object_store_gib
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
     BASE_PYTHON,
     PYTHON,
     is_made,
     is_venv,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import VARIABLE, engine_of, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online, manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
@@ -51,12 +55,9 @@ SHARED = {
     "gpus": "llm_gpus",
     "interface": "llm_cluster_interface",
     "network": "llm_cluster_network",
-    "tensor_parallel_size": "vllm_tensor_parallel_size",
-    "pipeline_parallel_size": "vllm_pipeline_parallel_size",
 }
 # What was found on a host, as facts with llm_ before their names.
 FOUND = ("disks", "gpu", "host", "environment", "base_python")
-_PORT = re.compile(r"(vllm|ray)_(.*_)?port")
 
 
 def check_arguments(
@@ -77,11 +78,14 @@ def check_arguments(
     concerned = {name: entry for name, entry in deployments.items() if not set(selected).isdisjoint(entry["hosts"])}
     hosts = [host for entry in concerned.values() for host in entry["hosts"]]
     facts = {host: _gathered(fleet[host]) for host in hosts}
+    reduced = {host for entry in concerned.values() if is_reduced(entry) for host in entry["hosts"]}
     settings: dict[str, dict[str, Any]] = {}
     chosen, _problems = own_gpus(hosts, fleet, names or {}, gpus_of_machine)
     for host in hosts:
         variables = fleet[host]
         settings[host] = {key: variables.get(name) for key, name in SHARED.items()}
+        if host not in reduced:
+            settings[host] |= {name: setting(variables, name) for name in engine_of(variables).of_all_hosts}
         sharing = names_on(host, names or {})["sharing"]
         if len(sharing) > 1:
             settings[host]["sharing"] = sharing
@@ -124,20 +128,21 @@ def _gathered(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
     """What a host is asked for, and what the bundle holds for it."""
-    options = variables.get("vllm_options") or {}
+    options = setting(variables, "options") or {}
+    port = re.compile(rf"(?:{'|'.join(engine_of(variables).roles)})_(.*_)?port")
     return {
-        "executor": variables["vllm_executor"],
+        "executor": setting(variables, "executor", "uni"),
         "python": variables.get(PYTHON) if is_venv(variables) else None,
-        "vllm_version": variables["vllm_version"],
+        "vllm_version": setting(variables, "version"),
         "cpu_offload_gib": options.get("cpu_offload_gb") or 0,
         "swap_space_gib": options.get("swap_space") or 0,
-        "object_store_gib": object_store_gib(variables),
+        "object_store_gib": engine_of(variables).shared_memory_gib(variables),
         "driver_method": variables["nvidia_driver_method"],
         "driver_version": variables["nvidia_driver_version"],
         "docker_method": variables["docker_method"],
         "docker_address_pools": variables["docker_address_pools"],
         "offline": is_true(variables["llm_offline"]),
-        "ports": {name: variables[name] for name in variables if _PORT.fullmatch(name)},
+        "ports": {name: variables[name] for name in variables if name == VARIABLE or port.fullmatch(name)},
         "model_bytes": sum(record["size"] for record in records if _is_of_model(record, variables)),
         "drivers": [record["version"] for record in records if record["kind"] == "driver" and "version" in record],
         "image": _image(variables, records),

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import SETTINGS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, VARIABLE, engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
@@ -98,18 +99,29 @@ def fleet_text(plan: Mapping[str, Any]) -> str:
 
 
 def inventory_text(plan: Mapping[str, Any]) -> str:
-    """The settings of a plan as YAML for the group_vars of its deployment: variables of their own, the other options in vllm_options."""
+    """The settings of a plan as YAML for the group_vars of its deployment: variables of their own, the other options in one of them."""
     settings = {name: value for name, value in (plan.get("settings") or {}).items() if value is not None}
-    own = {"vllm_model": plan.get("model_name"), "vllm_version": plan.get("vllm_version")}
-    own |= {f"vllm_{name}": settings.pop(name) for name in SETTINGS if name in settings}
+    mine = _engine(plan)
+    own: dict[str, Any] = {} if mine.name == DEFAULT else {VARIABLE: mine.name}
+    own |= {f"{mine.name}_model": plan.get("model_name"), f"{mine.name}_version": _release(plan)}
+    own |= {f"{mine.name}_{name}": settings.pop(name) for name in mine.settings if name in settings}
     said = {name: value for name, value in own.items() if value is not None}
     # The start itself names the model and who is served.
     options = {name: value for name, value in settings.items() if name not in NOT_COPIED}
     if options:
-        said["vllm_options"] = options
+        said[f"{mine.name}_options"] = options
     # Ansible's own kinds of text and number are no YAML.
     plain = json.loads(json.dumps(said, default=str))
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def _engine(plan: Mapping[str, Any]) -> Engine:
+    """What a plan is for. One that a filter made, or an older release of the collection, does not say it."""
+    return engine(str(plan.get("engine") or DEFAULT))
+
+
+def _release(plan: Mapping[str, Any]) -> Any:
+    return plan.get(f"{_engine(plan).name}_version")
 
 
 def _ranks(plan: Mapping[str, Any]) -> list[Rank]:
@@ -235,7 +247,7 @@ def plan_table(plans: Any, language: str = "en") -> str:
             block += [f"{command['host']}:"] if command["host"] else []
             block += [*command["environment"], command["line"], *command["file"]]
         lines.append(
-            f"{name}: vLLM {plan.get('vllm_version')}, {message('plan_executor', language)} {plan.get('executor')}"
+            f"{name}: {_engine(plan).title} {_release(plan)}, {message('plan_executor', language)} {plan.get('executor')}"
         )
         lines += [*(f"  {line}".rstrip() for line in block), ""]
     return "\n".join(lines).rstrip() + "\n"
@@ -320,7 +332,7 @@ def _past(plan: Mapping[str, Any], language: str) -> str:
 def _plan_view(name: str, plan: Mapping[str, Any], language: str) -> dict[str, Any]:
     predicted, settings = _predicted(plan), plan.get("settings") or {}
     summary = {
-        "vLLM": plan.get("vllm_version"),
+        _engine(plan).title: _release(plan),
         message("plan_executor", language): plan.get("executor"),
         "dtype": predicted.get("dtype"),
         "max_model_len": settings.get("max_model_len"),

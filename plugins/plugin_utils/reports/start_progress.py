@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import human_seconds
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.start_phases import PHASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import Start, start_progress
 
 # What is new is told at once, what is not once a minute.
@@ -25,12 +28,14 @@ class StartProgress:
         lang: str = "en",
     ) -> None:
         self.name, self.host, self.lang = name, host, lang
+        # Of the engine that starts.
+        self.phases: Sequence[tuple[str, str]] = PHASES
         self.reading_seconds, self.last_seconds = reading_seconds, last_seconds
         self.start, self.began, self.since, self.told = Start(), now, now, now
 
     def line(self, log: str, now: float) -> str | None:
         """What there is to say of this log now."""
-        start = start_progress(log, self.reading_seconds)
+        start = start_progress(log, self.reading_seconds, self.phases)
         is_new = start != self.start
         if is_new:
             self.start, self.since = start, now

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import CALLED
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
@@ -68,6 +69,8 @@ class Run:
     written: Sequence[str] = ()
     # Whether the hosts are those of the command line.
     one_line: bool = False
+    # What is said of hosts that do not take part in their deployments.
+    absent: Sequence[str] = ()
 
 
 def report_lines(run: Run, language: str = "en") -> list[str]:
@@ -75,6 +78,7 @@ def report_lines(run: Run, language: str = "en") -> list[str]:
     then the gateways, secrets that are new, what there was to do and why, the stages with their seconds, and how what answered is used."""
     follows = {**NEXT, "decide": NEXT_OF_ONE_LINE} if run.one_line else NEXT
     lines = _verdict(run, follows, language)
+    lines += [*run.absent, ""] if run.absent else []
     for name, deployment in sorted(run.deployments.items()):
         head, plan = deployment["head"], run.plans.get(name) or {}
         lines += _deployment_head(name, deployment, run.networks.get(name) or {}, language)
@@ -123,7 +127,7 @@ def _said_of(plan: Mapping[str, Any]) -> dict[str, Any]:
     """What a plan says in one line: model, release, fleet."""
     return {
         "model": plan.get("model_name") or "-",
-        "version": plan.get("vllm_version") or "-",
+        "version": plan.get(f"{plan.get('engine') or DEFAULT}_version") or "-",
         "fleet": fleet_text(plan),
     }
 

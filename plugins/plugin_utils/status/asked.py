@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import served_name
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import SERVICE_GROUPS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import with_memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Asked, Looked, looked_at
 
 # What the task that looks registers on each host.
@@ -58,18 +59,33 @@ def looked_of_run(
     fleet: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]], inventory: Mapping[str, Any]
 ) -> list[Looked]:
     """The hosts that this run looked at, in the order of the inventory. One that nobody names and that does not answer is nobody's business."""
+    inventory = remembered(fleet, inventory)
     found = []
     for host in fleet:
         registered = fleet[host].get(REGISTERED) if host != "localhost" else None
         if not isinstance(registered, Mapping) or registered.get("skipped"):
             continue
-        answered = "said" not in registered and not registered.get("failed")
+        answered = _answered(registered)
         facts = (fleet[host].get("ansible_facts") or {}) if answered else {}
         said = str(registered.get("said") or registered.get("msg") or "")
         looked = looked_at(asked_of(host, inventory, groups, fleet[host]), facts, "" if answered else short(said))
         if looked.answered or looked.asked.deployment or looked.asked.services:
             found.append(looked)
     return found
+
+
+def remembered(fleet: Mapping[str, Mapping[str, Any]], inventory: Mapping[str, Any]) -> dict[str, Any]:
+    """The inventory as the hosts remember it that answered this run's look: without those that do not take part."""
+    states = {}
+    for host in (each for entry in inventory["deployments"].values() for each in entry["hosts"]):
+        registered = fleet[host].get(REGISTERED)
+        if isinstance(registered, Mapping) and not registered.get("skipped") and _answered(registered):
+            states[host] = (fleet[host].get("ansible_facts") or {}).get("llm_network_state") or {}
+    return with_memory(inventory, states)
+
+
+def _answered(registered: Mapping[str, Any]) -> bool:
+    return "said" not in registered and not registered.get("failed")
 
 
 def short(said: str) -> str:

@@ -52,7 +52,7 @@ def _ecc(gpu: Mapping[str, Any]) -> str | None:
 
 def _interface(looked: Looked) -> Mapping[str, Any]:
     """The interface of the cluster, as the programs of the deployment were told; nothing where they were not."""
-    for name in (looked.asked.names.get("vllm"), looked.asked.names.get("ray")):
+    for name in (looked.asked.names.get("server"), looked.asked.names.get("ray")):
         told = (looked.container(str(name)) or {}).get("environment") or {}
         wanted = str(told.get("NCCL_SOCKET_IFNAME") or told.get("GLOO_SOCKET_IFNAME") or "").lstrip("=^")
         for nic in looked.facts.get("llm_nics_found") or ():

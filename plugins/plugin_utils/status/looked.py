@@ -90,7 +90,7 @@ class Looked:
     @property
     def program(self) -> tuple[str, Mapping[str, Any] | None]:
         """The program of the deployment by which this host is judged, with its name: the server, or what takes part in its cluster."""
-        kinds = ("vllm",) if self.asked.is_head else ("ray", "vllm")
+        kinds = ("server",) if self.asked.is_head else ("ray", "server")
         names = [str(self.asked.names[kind]) for kind in kinds]
         for name in names:
             found = self.container(name) or self.unit(f"{name}.service")
@@ -186,7 +186,7 @@ def ranks_of(looked: Looked) -> list[int] | None:
     """The ranks on a host where its program says them; None where only Ray knows."""
     if not looked.answered or not looked.asked.deployment:
         return None
-    server = looked.container(str(looked.asked.names["vllm"])) or {}
+    server = looked.container(str(looked.asked.names["server"])) or {}
     told = server.get("arguments") or {}
     if len(looked.asked.members) == 1:
         return list(range(len(looked.gpus))) if looked.program[1] else []

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import absent_line
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import aligned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import render_page
@@ -52,8 +53,11 @@ def status_document(
     now: float,
     former: Mapping[str, float] | None = None,
     series: Mapping[str, Any] | None = None,
+    absent: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
-    """All of it as plain data. ``now`` is the controller's clock; ``former`` hosts were there in earlier looks, and ``series`` is what Prometheus knows."""
+    """All of it as plain data. ``absent`` are hosts that do not take part (plugin_utils/inventory/members.py).
+
+    ``now`` is the controller's clock; ``former`` hosts were there in earlier looks, and ``series`` is what Prometheus knows."""
     rows = [row_of(looked) for looked in hosts if looked.asked.deployment or looked.asked.services]
     deployments = {}
     for looked in hosts:
@@ -73,8 +77,11 @@ def status_document(
         "time": _time(now),
         "rows": rows,
         "deployments": deployments,
+        "absent": [dict(each) for each in absent],
         "drift": drift(hosts),
         "leftovers": [asdict(each) for each in leftovers(hosts, days)],
+        "held": held(hosts),
+        "runs": last_runs(hosts),
         "series": {
             name: {kind: values for kind in SPARKS if (values := deployment_series(series, kind, name))}
             for name in deployments
@@ -116,8 +123,35 @@ def row_of(looked: Looked) -> dict[str, Any]:
         "waiting": figures.get("waiting") if head else None,
         "since_seconds": state.seconds,
         "changed": sorted(_changed(looked)),
-        "held_by": ((looked.facts.get("llm_lock") or {}).get("holder") or {}).get("since"),
     }
+
+
+def held(hosts: Iterable[Looked]) -> list[dict[str, Any]]:
+    """Hosts that a run holds, each with who that is, the playbook, and since when (seconds since 1970)."""
+    found = {}
+    for looked in hosts:
+        holder = (looked.facts.get("llm_lock") or {}).get("holder")
+        if holder:
+            about = {name: str(holder.get(name) or "") for name in ("who", "playbook")}
+            found[looked.asked.host] = {"host": looked.asked.host, **about, "since": holder["since"]}
+    return list(found.values())
+
+
+def last_runs(hosts: Iterable[Looked], most: int = 5) -> list[dict[str, Any]]:
+    """The last runs that took hosts, the newest first, each with its hosts and with what it changed there."""
+    runs: dict[str, dict[str, Any]] = {}
+    for looked in hosts:
+        for each in looked.facts.get("llm_journal") or ():
+            run = runs.setdefault(
+                repr(sorted(each["run"].items())), {**each, "hosts": [], "roles": [], "unfinished": []}
+            )
+            run["begun"] = min(run["begun"], each["begun"])
+            run["hosts"].append(looked.asked.host)
+            run["roles"] = sorted({*run["roles"], *each["roles"]})
+            if each["ended"] is None:
+                run["unfinished"].append(looked.asked.host)
+    newest = sorted(runs.values(), key=lambda run: int(run["begun"]), reverse=True)[:most]
+    return [{name: value for name, value in run.items() if name not in ("run", "ended")} for run in newest]
 
 
 def _changed(looked: Looked) -> list[str]:
@@ -253,8 +287,49 @@ def status_lines(document: Mapping[str, Any], lang: str = "en", page: str = "") 
         right = [place for place, name in enumerate(shown) if name in NUMBERS]
         lines += ["", *aligned([header, *([row[name] for name in shown] for row in rows)], right, ruled=True)]
     said = [f"{row['host']}: {row['said']}" for row in document["rows"] if row["said"] and row["grade"] != GOOD]
+    said += [absent_line(each, lang) for each in document["absent"]]
     lines += ["", *said] if said else []
-    return [*lines, *_drift_lines(document["drift"], lang), *_leftover_lines(document["leftovers"], lang)]
+    lines += [*_drift_lines(document["drift"], lang), *_leftover_lines(document["leftovers"], lang)]
+    for title, said in (("held", held_lines(document, lang)), ("runs", run_lines(document, lang))):
+        lines += ["", message("status_title_" + title, lang), *("  " + line for line in said)] if said else []
+    return lines
+
+
+def held_lines(document: Mapping[str, Any], lang: str = "en") -> list[str]:
+    """Which hosts a run holds."""
+    now = datetime.datetime.fromisoformat(document["time"]).timestamp()
+    return [
+        message(
+            "status_held_by",
+            lang,
+            host=each["host"],
+            who=each["who"],
+            playbook=each["playbook"] or "?",
+            ago=duration(max(now - each["since"], 0), lang),
+        )
+        for each in document["held"]
+    ]
+
+
+def run_lines(document: Mapping[str, Any], lang: str = "en") -> list[str]:
+    """Who changed the fleet last, and what."""
+    lines = []
+    for run in document["runs"]:
+        asked = [f"--{name} {run[name]}" for name in ("limit", "tags") if run.get(name)]
+        said = message(
+            "status_run",
+            lang,
+            at=_time(run["begun"]).replace("T", " "),
+            who=run.get("who") or "?",
+            playbook=" ".join([run.get("playbook") or "?", *asked]),
+            collection=run.get("collection") or "?",
+            hosts=names(run["hosts"], lang),
+            roles=names(run["roles"], lang) if run["roles"] else message("status_run_nothing", lang),
+        )
+        if run["unfinished"]:
+            said += message("status_run_unfinished", lang, hosts=names(run["unfinished"], lang))
+        lines.append(said)
+    return lines
 
 
 def fact_name(fact: str, lang: str = "en") -> str:
@@ -316,7 +391,9 @@ def status_page(document: Mapping[str, Any], lang: str = "en") -> str:
         ],
         deployments=[_deployment_view(name, each, document, lang) for name, each in document["deployments"].items()],
         groups=groups,
+        absent=[absent_line(each, lang) for each in document["absent"]],
         leftovers=[leftover_line(each, lang) for each in document["leftovers"]],
+        more=[("held", held_lines(document, lang)), ("runs", run_lines(document, lang))],
         spark_width=SPARK_WIDTH,
         spark_height=SPARK_HEIGHT,
     )

@@ -70,9 +70,16 @@ def is_drained(name, found, count=outstanding):
     return bool(mine) and quiet and not any(count(each["address"]) for each in mine)
 
 
-def is_back(name, found):
-    """Whether a replica gets requests again."""
+def bare(address):
+    """An address without the brackets of IPv6."""
+    return address.replace("[", "").replace("]", "")
+
+
+def is_back(name, found, at=""):
+    """Whether a replica gets requests again. With ``at``, where its server is, also one whose requests still go elsewhere: nothing is to come back there."""
     mine = [each for each in found if each["replica"] == name]
+    if at and mine and all(bare(each["address"]) != bare(at) for each in mine):
+        return True
     return bool(mine) and all(each["status"].split(" ")[0] == "UP" for each in mine)
 
 
@@ -133,7 +140,9 @@ def main():
     commands.add_parser("save", help="keep what is known of them over a reload").add_argument("path")
     commands.add_parser("drained", help="fail unless this replica is drained").add_argument("replica")
     commands.add_parser("others", help="print as JSON who answers in place of this replica").add_argument("replica")
-    commands.add_parser("back", help="fail unless this replica gets requests").add_argument("replica")
+    asking = commands.add_parser("back", help="fail unless this replica gets requests")
+    asking.add_argument("replica")
+    asking.add_argument("--at", default="", help="where its server is, as ADDRESS:PORT")
     commands.add_parser("alive", help="fail unless it answers on this host").add_argument("port", type=int)
     asking = commands.add_parser("ask", help="ask for a token")
     asking.add_argument("address", help="on which it listens")
@@ -166,7 +175,7 @@ def main():
     if options.command == "drained":
         return 0 if is_drained(options.replica, found) else 1
     if options.command == "back":
-        return 0 if is_back(options.replica, found) else 1
+        return 0 if is_back(options.replica, found, options.at) else 1
     return 0
 
 

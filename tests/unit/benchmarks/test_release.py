@@ -66,7 +66,7 @@ def test_a_new_release_is_rows_for_each_table(tmp_path: Path) -> None:
     assert "add:  int3_new|?|9.9.0|-|9.9.0:?|9.9.0:?" in found[f"{DATA}/quantization.py"]
     [release] = found[f"{DATA}/releases.py"]
     assert re.fullmatch(r"9\.9\.0\|\d{4}-\d\d-\d\d\|V1\|\?\|\?\|2\.99\.0\|-\|\? \(<3\.15\)\|\?\|\?\|\?\|serve", release)
-    [metrics] = [lines for file, lines in found.items() if file.endswith("vllm_metrics.yml")]
+    [metrics] = [lines for file, lines in found.items() if file.endswith("vllm/metrics.yml")]
     assert not [line for line in metrics if "requests_running" in line]
     assert [line for line in metrics if "requests_waiting" in line]
 

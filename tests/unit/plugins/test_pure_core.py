@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 UTILS = Path(__file__).parents[3] / "plugins/plugin_utils"
 # noxfile.py runs the tests of these with one release of Ansible only.
 PURE = ["../module_utils", "planner", "network", "preflight", "install", "deployment", "gateway", "monitoring"]
-PURE += ["status", "doctor"]
+PURE += ["status", "doctor", "engines", "engines/vllm", "engines/llama_cpp"]
 
 
 def imported(path: Path) -> set[str]:
@@ -52,3 +53,16 @@ def test_no_imports_go_round_in_a_circle() -> None:
     while leaves := {name for name, targets in arrows.items() if not targets & arrows.keys()}:
         arrows = {name: targets for name, targets in arrows.items() if name not in leaves}
     assert sorted(arrows) == []
+
+
+def test_only_an_engine_imports_what_it_is_made_of() -> None:
+    """All others ask for it by the name that the inventory has (engines/find.py). These speak of one engine by its name, or compare engines."""
+    rooms = {path for path in UTILS.parent.rglob("*.py") if UTILS / "engines" not in path.parents}
+    wrong = {
+        path.relative_to(UTILS.parent).as_posix()
+        for path in rooms
+        for name in imported(path)
+        if re.search(r"\.plugin_utils\.engines\.(?!find$|interface$)", name)
+    }
+    assert len(rooms) > 200
+    assert wrong == {"filter/parse_engine_log.py", "filter/plan_gguf.py", "plugin_utils/reports/engines.py"}

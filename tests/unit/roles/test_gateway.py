@@ -79,6 +79,16 @@ def test_others_are_those_that_answer_for_the_same_model(name: str, status: str,
     assert program().others("nosuch", found()) == []
 
 
+def test_a_server_that_gateways_do_not_know_yet_waits_for_nothing() -> None:
+    mine = next(each["address"] for each in found() if each["replica"] == "first")
+    assert program().is_back("first", found("UP"), mine)
+    assert not program().is_back("first", found("DOWN"), mine)
+    assert program().is_back("first", found("DOWN"), "192.0.2.9:8000")
+    assert not program().is_back(
+        "first", [{**each, "address": "fd00::1:8000"} for each in found("DOWN")], "[fd00::1]:8000"
+    )
+
+
 @pytest.mark.parametrize(("status", "expected"), [(200, True), (503, False), (None, False)])
 def test_alive_is_what_answers_through_tls(tmp_path: Path, status: int | None, expected: bool) -> None:
     now = datetime.datetime.now(datetime.UTC)

@@ -52,10 +52,11 @@ def run(folder: Path, restarting: list[str], others: str = '["second"]', **more:
         }
     }
     names = {name: {"state": str(folder / "state")} for name in ("a", "b")}
-    section = {"deployment": "pair", "head": "a", "planned": ["a", "b"], "runtime": "container"}
+    section = {"deployment": "pair", "head": "a", "planned": ["a", "b"], "runtime": "container", "address": "10.0.0.1"}
     variables = {
         "restarting": restarting,
         "again": False,
+        "vllm_port": 8000,
         "llm_language": "en",
         "llm_decision": {"hosts": dict.fromkeys(("a", "b"), section)},
         "gateway_drain_seconds": 2,
@@ -77,7 +78,7 @@ def run(folder: Path, restarting: list[str], others: str = '["second"]', **more:
     return done.returncode, done.stdout, (folder / "calls").read_text().splitlines()
 
 
-LEFT = ["others pair", "drained pair marked", "back pair"]
+LEFT = ["others pair", "drained pair marked", "back pair --at 10.0.0.1:8000"]
 
 
 @pytest.mark.slow

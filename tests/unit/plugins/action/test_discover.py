@@ -114,3 +114,14 @@ def test_one_host_that_does_not_answer_keeps_the_inventory_from_being_written(tm
     assert "192.0.2.3 does not answer" in said
     assert "Traceback" not in said
     assert not (tmp_path / "inventories").exists()
+
+
+@pytest.mark.slow
+def test_gpus_that_vllm_does_not_serve_are_told_which_engine_does(tmp_path: Path) -> None:
+    p40 = {"name": "Tesla P40", "memory_mib": 24576, "compute_capability": "6.1"}
+    status, said = play(tmp_path, {name: facts([p40], "22.04") for name in HOSTS})
+    assert status != 0
+    assert f"{MODEL} by engine and format, on hosts with 1 x Tesla P40 each (number of hosts: 4)" in said
+    assert "\nllama.cpp  Q8_0 " in said
+    assert "Traceback" not in said
+    assert not (tmp_path / "inventories").exists()

@@ -381,7 +381,7 @@ def test_an_encrypted_file_is_read_but_not_shown(workplace: Workplace, vault: Va
     workplace.write("inventory/group_vars/all/vault.yml", file)
     password = ("--vault-password-file", "password")
     for run in (workplace.bad(*password), workplace.play(*password)):
-        assert (run.rc, run.codes) == (2, ["unknown_vllm_variable"])
+        assert (run.rc, run.codes) == (2, ["unknown_engine_variable"])
         assert "hunter2" not in run.out
         assert "Traceback" not in run.out
 

@@ -21,6 +21,8 @@ def test_a_fleet_of_the_command_line() -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     assert "3 hosts with 2 x Tesla V100-PCIE-16GB each (gpu01, gpu02, gpu03), vLLM 0.8.5.post1" in run.stdout
     assert "Qwen/Qwen2.5-14B-Instruct  float16    27.6 GiB  6 on 3 hosts" in run.stdout
+    assert "Qwen/Qwen2.5-14B-Instruct by engine and format" in run.stdout
+    assert "\nllama.cpp             Q8_0 " in run.stdout
     assert "changed=0" in run.stdout
 
 

@@ -136,3 +136,43 @@ def test_a_host_that_is_no_gateway_any_more_is_found_by_its_record(tmp_path: Pat
     assert called.returncode == 0, called.stdout + called.stderr
     assert re.findall(r'"hosts ([^."]*)\."', called.stdout) == ["gpu1"]
     assert playbook("--syntax-check", *arguments).returncode == 0
+
+
+ABSENT = """
+- name: Settle
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Remember who takes part
+      ansible.builtin.set_fact:
+        llm_left_out: {prepare: ":!gpu3"}
+        llm_inventory: {out: [gpu1]}
+
+- name: Whoever takes part
+  hosts: "{{ query('baremetal.llm.stage_hosts', STAGES) }}"
+  gather_facts: false
+  tasks:
+    - name: Say who takes part
+      ansible.builtin.debug:
+        msg: "hosts {{ ansible_play_hosts | join(' ') }}."
+      run_once: true
+"""
+
+
+@pytest.mark.parametrize(
+    ("stages", "expected"),
+    [
+        ("'prepare'", ["gpu2"]),
+        ("'llm_deployments', 'llm_monitoring'", ["gpu2 gpu3 gpu4"]),
+        ("'watcher'", ["gpu4"]),
+        pytest.param("'llm_gateway'", [], marks=pytest.mark.slow),
+    ],
+)
+def test_hosts_that_do_not_take_part_are_in_no_play(tmp_path: Path, stages: str, expected: list[str]) -> None:
+    (tmp_path / "playbook.yml").write_text(ABSENT.replace("STAGES", stages))
+    (tmp_path / "hosts").write_text(
+        "[llm_deployments]\ngpu1\ngpu2\ngpu3\n[llm_monitoring]\ngpu1\ngpu4\n[llm_gateway]\ngpu1\n"
+    )
+    called = playbook("-i", tmp_path / "hosts", tmp_path / "playbook.yml")
+    assert called.returncode == 0, called.stdout + called.stderr
+    assert re.findall(r'"hosts ([^."]*)\."', called.stdout) == expected

@@ -59,7 +59,7 @@ def test_all_in_one_go(tmp_path: Path, check_mode: bool) -> None:
     assert found["llm_disks"] == []
     assert found["llm_firewall"]["firewalld"] == {"running": False, "default_zone": "", "zones": ""}
     assert found["llm_network_state"] == {}
-    assert found["llm_engine"] is None or set(found["llm_engine"]) == {"containers", "images"}
+    assert found["llm_container_engine"] is None or set(found["llm_container_engine"]) == {"containers", "images"}
 
 
 def test_this_machine_has_a_network() -> None:

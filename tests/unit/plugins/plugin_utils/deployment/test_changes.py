@@ -10,7 +10,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import ch
 from hypothesis import given
 from hypothesis import strategies as st
 
-ROLES = [role for roles, _after in changes.STAGES.values() for role in roles]
+ROLES = [role for stage in changes.STAGES for role in changes.roles_of(stage)]
 CODE = "c0de"
 DEPLOYMENTS = {"pair": ["gpu1", "gpu2"], "single": ["gpu3"]}
 HOSTS = ["gpu1", "gpu2", "gpu3"]
@@ -87,8 +87,8 @@ def test_no_stage_is_left_out_whose_role_has_anything_to_do(faults: dict[str, st
         else:
             mine[role] |= {"digest": "old"} if fault == "other" else {"differs": ["x y"]}
     found = to_do(mine)
-    for stage, (roles, after) in changes.STAGES.items():
-        has_work = any(role in faults for role in roles) or any(earlier in found for earlier in after)
+    for stage, (_roles, after) in changes.STAGES.items():
+        has_work = any(role in faults for role in changes.roles_of(stage)) or any(earlier in found for earlier in after)
         assert ("gpu1" in found.get(stage, [])) == has_work
 
 

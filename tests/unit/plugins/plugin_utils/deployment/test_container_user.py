@@ -68,11 +68,12 @@ def test_another_user_with_what_only_root_can_do_is_refused(asked: dict[str, Any
 
 
 def test_what_is_tried_has_the_rights_of_the_container() -> None:
-    assert check_command(0, "image:1", ["/models/a"]) == []
-    command = check_command(70000, "image:1", ["/models/a"])
+    assert check_command(0, "image:1", ["/models/a"], "vllm") == []
+    command = check_command(70000, "image:1", ["/models/a"], "vllm")
     assert {"--user=70000:0", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--network=none"} <= set(command)
     assert {"--volume=/models/a:/models/a:ro", "--volume=/dev:/llm/dev:ro"} <= set(command)
-    assert command[-4:] == ["image:1", "-c", program("/llm/dev"), "/models/a"]
+    assert command[-4:] == ["image:1", "-c", program("/llm/dev", "vllm"), "/models/a"]
+    assert "find_spec" not in program("/llm/dev", ""), "an engine that is no Python program"
 
 
 def tried(folder: Path, *models: Path) -> tuple[int, str]:
@@ -89,7 +90,7 @@ def tried(folder: Path, *models: Path) -> tuple[int, str]:
         os.setuid(70000)
         status = 0
         try:
-            exec(program(str(folder / "dev")), {})
+            exec(program(str(folder / "dev"), "vllm"), {})
         except SystemExit as ended:
             status = 1
             print(ended.code, file=sys.stderr)

@@ -34,7 +34,10 @@ PAIR: dict[str, Any] = {"pair": {"hosts": ["gpu1", "gpu2"], "head": "gpu1"}}
 
 
 def hosts(count: int = 2, **more: Any) -> dict[str, dict[str, Any]]:
-    return {f"gpu{n}": host(n, vllm_max_model_len=2048, llm_bundle_dir="/bundle", **more) for n in range(1, count + 1)}
+    return {
+        f"gpu{n}": host(n, **{"vllm_max_model_len": 2048, "llm_bundle_dir": "/bundle", **more})
+        for n in range(1, count + 1)
+    }
 
 
 def connected(variables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -532,14 +535,14 @@ def test_another_firewall_is_not_shared() -> None:
 
 def test_what_served_under_other_names_is_to_be_removed() -> None:
     engine = {"containers": [{"name": name, "ours": True} for name in ("llm-vllm", "llm-vllm-one")], "images": []}
-    found = {"llm_engine": engine, "llm_recorded": ["llm-vllm"]}
+    found = {"llm_container_engine": engine, "llm_recorded": ["llm-vllm"]}
     decided = sharing({"llm_gpu_indices": [0]}, {"llm_gpu_indices": [1]}, **found)
     assert [each["vllm"] for each in decided["hosts"]["gpu2"]["former"]] == ["llm-vllm"]
 
 
 def test_a_container_of_others_under_our_name_is_refused() -> None:
     engine = {"containers": [{"name": "llm-vllm-one", "ours": False}], "images": []}
-    decided = sharing({"llm_gpu_indices": [0]}, {"llm_gpu_indices": [1]}, llm_engine=engine)
+    decided = sharing({"llm_gpu_indices": [0]}, {"llm_gpu_indices": [1]}, llm_container_engine=engine)
     assert {each["code"] for each in decided["problems"]} == {"container_of_others"}
 
 
@@ -593,3 +596,42 @@ def test_without_wheels_of_the_release_there_is_none() -> None:
 
 def test_in_a_container_there_is_no_environment() -> None:
     assert [section["environment"] for section in answer(hosts())["hosts"].values()] == [{"made": False}] * 2
+
+
+def reduced(**more: Any) -> dict[str, Any]:
+    """What is decided for a pair whose second host does not take part."""
+    absent = {
+        "deployment": "pair",
+        "turn": 1,
+        "hosts": {"gpu2": {"since": "2026-11-28T03:12Z", "why": "left_out"}},
+        "former": {},
+    }
+    found = answer(connected(hosts(1, **more)), {"pair": {"hosts": ["gpu1"], "head": "gpu1", "absent": absent}})
+    if found["plans"]["pair"]["ok"]:
+        assert found["hosts"]["gpu1"]["network"]["state"]["absent"] == absent
+        assert found["hosts"]["gpu1"]["planned"] == ["gpu1"]
+    return found
+
+
+def test_without_a_host_the_model_is_spread_over_the_others() -> None:
+    whole = answer(connected(hosts(vllm_tensor_parallel_size=1, vllm_pipeline_parallel_size=2)))
+    assert whole["plans"]["pair"]["settings"]["pipeline_parallel_size"] == 2
+    assert "absent" not in whole["hosts"]["gpu1"]["network"]["state"]
+    left = reduced(vllm_tensor_parallel_size=1, vllm_pipeline_parallel_size=2)
+    assert left["problems"] == []
+    assert left["plans"]["pair"]["settings"].get("pipeline_parallel_size", 1) == 1
+
+
+def test_without_a_host_the_context_may_be_shorter_and_what_cannot_start_is_refused() -> None:
+    # What two cards hold, and one does not.
+    settings = {"vllm_gpu_memory_utilization": 0.15, "vllm_max_num_seqs": 4, "vllm_max_model_len": 32768}
+    left = reduced(**settings)
+    length = left["plans"]["pair"]["settings"]["max_model_len"]
+    assert left["plans"]["pair"]["ok"]
+    assert 0 < length < 32768
+    assert any(str(length) in reason and "32768" in reason for reason in left["plans"]["pair"]["reasons"])
+    assert answer(connected(hosts(2, **settings)))["plans"]["pair"]["ok"]
+    assert not answer(connected(hosts(1, **settings)), {"pair": {"hosts": ["gpu1"], "head": "gpu1"}})["plans"]["pair"][
+        "ok"
+    ]
+    assert "dtype_not_supported" in refused(reduced(vllm_dtype="bfloat16"))

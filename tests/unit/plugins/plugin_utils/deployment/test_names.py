@@ -14,12 +14,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names imp
     names,
     names_of_all,
     part_of_names,
+    removal,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 
 PLAIN = {
     "suffix": "",
+    "server": "llm-vllm",
     "vllm": "llm-vllm",
     "ray": "llm-ray",
     "probe": "llm-probe",
@@ -116,3 +118,11 @@ def test_what_they_left_is_named_with_them() -> None:
 def test_a_server_without_a_container_leaves_its_unit() -> None:
     paths = former(ours("llm-vllm"), [names("one"), names("two")], "/opt/llm", ["llm-vllm"])[0]["paths"]
     assert "/etc/systemd/system/llm-vllm.service" in paths
+
+
+def test_a_deployment_that_a_host_leaves_takes_its_own_records_along_and_no_others() -> None:
+    alone, shared = (removal(names(part), "/opt/llm")["paths"] for part in ("", "one"))
+    assert {"/opt/llm/network.json", "/opt/llm/records/vllm.json", "/opt/llm/secrets"} <= set(alone)
+    assert "/opt/llm/records/docker.json" not in alone
+    assert "/opt/llm/deployments/one/records/ray.json" in shared
+    assert not set(alone) & set(shared)

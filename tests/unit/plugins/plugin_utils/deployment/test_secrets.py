@@ -19,6 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets i
     UNKNOWN,
     Secret,
     agree,
+    secret_of,
     standing,
 )
 
@@ -26,6 +27,7 @@ FILE = "/opt/llm/secrets/vllm_api_key"
 NONE = Secret(
     deployment="pair",
     name="api_key",
+    variable="vllm_api_key",
     path="/home/me/.llm/secrets/pair_api_key",
     files={"gpu1": FILE, "gpu2": FILE},
     held={},
@@ -211,3 +213,16 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
         write_private(str(tmp_path / "other"), "\udcff")
     assert [path.name for path in tmp_path.iterdir()] == ["pair_api_key"]
+
+
+def test_each_engine_has_a_key_of_its_own_name() -> None:
+    said = {
+        file: secret_of(file) for file in ("ray_token", "vllm_api_key", "novel_api_key", "vllm.environment", "my_ray")
+    }
+    assert said == {
+        "ray_token": "ray_token",
+        "vllm_api_key": "api_key",
+        "novel_api_key": "api_key",
+        "vllm.environment": "",
+        "my_ray": "",
+    }

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.paths import SINCE, paths_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import (
     ITSELF,
     Gateways,
@@ -18,7 +19,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide impor
     decide_gateways,
     quoted,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.paths import SINCE, paths_of
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import REQUIRED, SHARED
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.settings import SHARED, SHARED_BY_ALL
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.spelling import prefix_of
 
 CHECKED_BY_NAME = {
@@ -44,6 +45,7 @@ def test_without_roles_nothing_is_known(tmp_path: Path) -> None:
 
 def test_the_roles_describe_every_variable_that_is_checked() -> None:
     known = known_variables()
-    assert sorted({*REQUIRED, *SHARED, *CHECKED_BY_NAME} - set(known)) == []
+    own = {f"{name}_{setting}" for name in engine_names() for setting in (*SHARED, *engine(name).shared)}
+    assert sorted({*own, *SHARED_BY_ALL, *CHECKED_BY_NAME} - set(known)) == []
     # What roles hand to the internal role is no variable of an inventory.
     assert [name for name in known if not name.startswith(("_", "common_")) and not prefix_of(name)] == []

@@ -203,6 +203,7 @@ QUOTED = {
 RULED = {
     *(
         "llm_cluster_network",
+        "llm_engine",
         "llm_firewall_api_sources[]",
         "llm_gpu_indices[]",
         "monitoring_receivers[].name",

@@ -39,3 +39,17 @@ def test_the_containers_of_a_deployment_have_one_user(inventory: Inventory) -> N
 
 def test_deployments_may_have_the_same_port(inventory: Inventory) -> None:
     assert inventory.set(vllm_port=8000).problems() == []
+
+
+def test_an_engine_that_there_is_not_is_refused_with_those_that_there_are(inventory: Inventory) -> None:
+    inventory.set("gpu01", "gpu02", llm_engine="novel")
+    found = [entry for entry in inventory.problems() if entry["code"] == "unknown_engine"]
+    assert [(entry["value"], entry["where"]) for entry in found] == [('"novel"', "group_vars/qwen.yml")]
+    assert found[0]["allowed"].startswith("one of vllm")
+    assert "missing_variable" not in inventory.codes(), "which variables it has is not known"
+
+
+def test_the_hosts_of_a_deployment_have_one_engine(inventory: Inventory) -> None:
+    assert inventory.set(llm_engine="vllm").codes() == []
+    inventory.set("gpu02", llm_engine="novel")
+    assert {"unknown_engine", "settings_differ"} <= set(inventory.codes())

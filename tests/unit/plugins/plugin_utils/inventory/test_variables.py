@@ -38,7 +38,7 @@ def test_an_unknown_variable_gets_the_nearest_name(inventory: Inventory, name: s
 
 def test_an_engine_option_is_sent_to_the_options(inventory: Inventory) -> None:
     entry = inventory.set("gpu03", vllm_enable_prefix_caching=True).only()
-    assert entry["code"] == "unknown_vllm_variable"
+    assert entry["code"] == "unknown_engine_variable"
     assert "'enable_prefix_caching: true'" in entry["allowed"]
 
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.start_phases import PHASES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import NAMES, Start, start_progress
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import Start, start_progress
 from hypothesis import given
 from hypothesis import strategies as st
+
+NAMES = tuple(name for name, _pattern in PHASES)
 
 RECORDED = sorted((Path(__file__).resolve().parents[4] / "data/vllm/starts").glob("*.log"))
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in RECORDED}

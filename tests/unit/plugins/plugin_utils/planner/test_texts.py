@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.engine_log import parse_engine_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import OPTIONS
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.engine_log import parse_engine_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import plan_inputs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.inputs import plan_inputs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import (
     valid_pp_sizes,
     valid_tp_sizes,

@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names
-from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import asked_of, looked_of_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import absentees
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import (
+    asked_of,
+    looked_of_run,
+    remembered,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.drift import drift
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.leftovers import leftovers
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import (
@@ -283,3 +288,57 @@ def test_every_state_has_words() -> None:
         document = status_document([look()], NOW)
         document["deployments"]["qwen"]["state"] = state
         assert all(verdict(document, lang) for lang in ("en", "zh"))
+
+
+def test_who_holds_hosts_and_who_changed_the_fleet_last() -> None:
+    run = {"run": {"pid": 7}, "begun": NOW - 600, "who": "mei@desk", "playbook": "site.yml", "collection": "1.0.0"}
+    first = {**run, "ended": NOW - 300, "roles": ["docker", "vllm"], "limit": "qwen"}
+    second = {**run, "begun": NOW - 598, "ended": None, "roles": [], "limit": "qwen"}
+    older = {**run, "run": {"pid": 3}, "begun": NOW - 90000, "ended": NOW - 89000, "roles": [], "who": "<b>jon"}
+    holder = {"run": {"pid": 7}, "who": "mei@desk", "since": NOW - 600, "playbook": "site.yml"}
+    document = status_document(
+        [
+            look("gpu01", {"llm_journal": [first, older]}),
+            look("gpu02", {"llm_journal": [second], "llm_lock": {"holder": holder}}),
+        ],
+        NOW,
+    )
+    text = "\n".join(status_lines(document))
+    assert "gpu02: mei@desk has held it for 10 min (site.yml)" in text
+    assert (
+        "mei@desk: site.yml --limit qwen, collection 1.0.0, on gpu01, gpu02; changed: docker, vllm; it did not give back gpu02"
+        in text
+    )
+    assert "on gpu01; changed: nothing" in text
+    assert text.index("mei@desk: site.yml") < text.index("<b>jon")
+    assert json.loads(json.dumps(document))["runs"][0]["unfinished"] == ["gpu02"]
+    page = status_page(document, "zh")
+    assert "此刻被某次运行占用" in page
+    assert "<b>jon" not in page
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_deployment_without_its_head_is_shown_with_another_and_says_who_is_missing(lang: str) -> None:
+    inventory = {"deployments": {"qwen": {"hosts": ["gpu01", "gpu02"], "head": "gpu01"}}, "names": {}}
+    absent = {
+        "deployment": "qwen",
+        "turn": 1,
+        "hosts": {"gpu01": {"since": "2026-11-28T03:12Z", "why": "left_out"}},
+        "former": {},
+    }
+    variables = {"vllm_model": "org/a", "models_dir": "/opt/llm/models"}
+    fleet: dict[str, Any] = {
+        "localhost": {},
+        "gpu01": {**variables, "__preflight_looked": {"said": "no route"}},
+        "gpu02": {
+            **variables,
+            "ansible_facts": {**facts(), "llm_network_state": {"absent": absent}},
+            "__preflight_looked": {"changed": False},
+        },
+    }
+    (head,) = looked_of_run(fleet, {}, inventory)
+    assert (head.asked.host, head.asked.is_head, head.asked.members) == ("gpu02", True, ("gpu02",))
+    document = status_document([head], NOW, absent=absentees(remembered(fleet, inventory)))
+    (line,) = [each for each in status_lines(document, lang) if "llm_node=gpu01" in each]
+    assert "2026-11-28 03:12 UTC" in line
+    assert "llm_node=gpu01" in status_page(document, lang)

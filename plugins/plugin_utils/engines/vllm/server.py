@@ -11,15 +11,13 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import capabilities, container
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import environment_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CONFIG_FILE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import FILES as FOLDER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
     PYTHON,
     is_venv,
-    runtime_section,
     scripts_folder,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import (
@@ -29,40 +27,30 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections 
     SmallFile,
     Unit,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import FILES, FOLDER
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import unit_environment, unit_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.launch import CONFIG_FILE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import FILES
 
 # What a server offers outside of /v1 that answers with this: its clients need it, as the probe does.
 KIND_PATHS = {"class": ("/classify",), "pooled": ("/pooling",)}
 
 
-def server_section(member: Member, environment: Mapping[str, Any]) -> ServerSection:
+def vllm_section(member: Member, environment: Mapping[str, Any]) -> ServerSection:
     started = member.deployment.launch.get(member.host)
     files = _files(member)
     # Of all that the server reads when it starts: where it is another one, the container or the unit is another one.
     venv = is_venv(member.variables)
     more = [*([member.deployment.etc_hosts] if venv else []), *member.deployment.weights]
     reads = digest([(started or {}).get("config"), files, *more])
-    return {
-        "needed": started is not None,
-        "runtime": runtime_section(member.variables, member.names["vllm"]),
-        "container": _container(member, environment, started) if started and not venv else {},
-        "unit": _unit(member, environment, started, reads) if started and venv else {},
-        "environment_file": environment_file(member, "vllm"),
-        "config": _config_file(member, started or {}),
-        "files": files,
-        "reads": reads,
-        "url": member.url,
-        "ask": [
-            *("/usr/bin/env", "python3", f"{member.folder}/scripts/ask.py"),
-            *([] if member.kind == "token" else [f"--kind={member.kind}"]),
-            *(member.url, member.served_model_name),
-        ],
-        "served_model_name": member.served_model_name,
-        "key_file": member.key_file,
-        # The host of each rank. Where Ray spreads them, it says itself where they are.
-        "ranks": [node["host"] for node in member.deployment.plan["nodes"] for dummy in node["ranks"]],
-    }
+    return server_section(
+        member,
+        _container(member, environment, started) if started and not venv else {},
+        _unit(member, environment, started, reads) if started and venv else {},
+        _config_file(member, started or {}),
+        files,
+        reads,
+    )
 
 
 def _container(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any]) -> Container:
@@ -89,8 +77,8 @@ def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, 
         "LLM_MODEL_DIR": model_path(member.variables),
         "LLM_API_KEY_FILE": member.key_file if member.enabled("vllm_api_key_enabled") else "",
         "LLM_SECRETS_DIR": posixpath.dirname(member.key_file),
-        "LLM_STARTS_FILE": f"/run/{member.names['vllm']}/starts",
-        "LLM_INNER_DIR": f"/run/{member.names['vllm']}",
+        "LLM_STARTS_FILE": f"/run/{member.names['server']}/starts",
+        "LLM_INNER_DIR": f"/run/{member.names['server']}",
     }
     more = {
         **started["environment"],

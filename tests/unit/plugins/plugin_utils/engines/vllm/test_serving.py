@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import DecisionInput, Readers, decide
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import (
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import (
     Serving,
     answers_with,
     parse_template,
@@ -18,7 +18,7 @@ from jinja2 import TemplateSyntaxError
 from tests.support.deployments import host, refused
 
 CONFIG = json.loads(
-    (Path(__file__).resolve().parents[5] / "tests/data/models/Qwen__Qwen2-0.5B.json").read_text(encoding="utf-8")
+    (Path(__file__).resolve().parents[6] / "tests/data/models/Qwen__Qwen2-0.5B.json").read_text(encoding="utf-8")
 )
 # As models bring them: loops that end early, a mark of transformers, an error of its own.
 TEMPLATE = """

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import ADAPTERS, folder_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
@@ -29,8 +29,7 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-# Where the server's container sees the small files, and what each is called there. They lie in the folder of the scripts.
-FOLDER = "files"
+# What each of the small files is called where the server sees them.
 FILES = {
     "vllm_chat_template": "chat_template.jinja",
     "vllm_generation_config": "generation_config.json",
@@ -151,7 +150,7 @@ class Serving:
         return found
 
     def _adapters(self) -> dict[str, Any]:
-        adapters = mappings(self.variables.get(ADAPTERS))
+        adapters = mappings(self.variables.get("vllm_lora_adapters"))
         if not adapters:
             return {}
         modules = [f"{adapter['name']}={folder_of(self.variables, str(adapter['model']))}" for adapter in adapters]
@@ -209,7 +208,7 @@ class Serving:
         for variable in FILES:
             if self.path_of(variable):
                 yield from self._file_problems(variable, self.path_of(variable))
-        for adapter in mappings(self.variables.get(ADAPTERS)):
+        for adapter in mappings(self.variables.get("vllm_lora_adapters")):
             yield from self._adapter_problems(adapter)
         chats = [name for name in ("vllm_tool_call_parser", "vllm_reasoning_parser") if self.variables.get(name)]
         if chats and self.lacks_template():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.ray import object_store_gib, ray_command
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.ray import object_store_gib, ray_command
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.version_changes import GIB
 
 from tests.support.deployments import deployment, member

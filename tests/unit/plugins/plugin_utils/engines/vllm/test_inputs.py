@@ -6,12 +6,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.filter import deployment_image
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
-    image_reference,
-    plan_inputs,
-    ray_images,
-    stands_for,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference, stands_for
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.inputs import plan_inputs, ray_images
 
 V100 = {"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}
 MANIFEST = {

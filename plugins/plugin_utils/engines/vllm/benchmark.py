@@ -13,8 +13,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SECRETS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Benchmark
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.serving import pools
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import run_once, unit_environment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import pools
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
@@ -79,7 +79,7 @@ def _run(member: Member) -> list[str]:
 
 def _problem(member: Member, tokens: int) -> str:
     """Why the benchmark cannot run, or nothing."""
-    lang, version = language(member.variables["llm_language"]), member.deployment.vllm_version
+    lang, version = language(member.variables["llm_language"]), member.deployment.version
     where = message("where_group", lang, group=member.deployment.name)
     if release_key(version) < release_key(changes.BENCHMARK_SINCE):
         return error_text("benchmark_release", lang, version, where, since=changes.BENCHMARK_SINCE)

@@ -1,0 +1,148 @@
+"""The head of a deployment loses its power: by the runbook the others serve, every run says so, and one command takes the host back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import testinfra
+import yaml
+
+from lab.config import CHECKOUT, STATE, load
+
+DATA = {name: node.data for name, node in load().nodes.items()}
+PAGE, REMOVE = "docs/runbooks/serve-on-the-rest.md", "docs/runbooks/add-and-remove-hosts.md"
+
+
+def connect(name: str) -> Any:
+    return testinfra.get_host(f"ssh://{name}", ssh_config=str(STATE / "ssh/config"))
+
+
+def run(*command: str, status: int = 0) -> str:
+    """What a program says; it has to end with this status."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
+    done = subprocess.run(command, cwd=CHECKOUT, env=kept, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == status, done.stdout[-6000:]
+    return done.stdout
+
+
+def play(name: str, *arguments: str, status: int = 0) -> str:
+    return run("ansible-playbook", "-i", "inventories/lab", f"playbooks/{name}.yml", *arguments, status=status)
+
+
+def page(path: str, first: int, last: int, **variables: str) -> str:
+    """What the blocks of a runbook say, word by word."""
+    sets = [word for name, value in variables.items() for word in ("--set", f"{name}={value}")]
+    command = [sys.executable, "tests/support/docs_commands.py", "operations", path, *sets]
+    return run(*command, "--blocks", str(last), "--from", str(first))
+
+
+def power(state: str, name: str) -> None:
+    run(sys.executable, "-m", "lab", "power", state, name)
+
+
+def token(name: str) -> int:
+    """How many tokens the server of a host generates."""
+    asked = f"docker exec llm-vllm python3 /llm/ask.py http://{DATA[name]}:8000 tiny Hello 4"
+    return int(json.loads(connect(name).check_output(asked))["tokens"])
+
+
+def sizes(name: str) -> tuple[int, int]:
+    command = json.loads(connect(name).check_output("docker inspect --format '{{json .Config.Cmd}}' llm-vllm"))
+    options = yaml.safe_load(
+        connect(name).check_output(f"docker exec llm-vllm cat {command[command.index('--config') + 1]}")
+    )
+    return options.get("tensor-parallel-size", 1), options.get("pipeline-parallel-size", 1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def client() -> Iterator[None]:
+    """Somebody asks the other replica all the time, and never waits for an answer in vain."""
+    node = connect("node3")
+    program = (CHECKOUT / "molecule/operations/drills/files/answers.py").read_bytes()
+    subprocess.run(
+        ["ssh", "-F", str(STATE / "ssh/config"), "node3", "cat > /root/answers.py"], input=program, check=True
+    )
+    node.check_output("rm -f /root/answers.stop")
+    asked = f"http://{DATA['node3']}:8000/v1/completions /opt/llm/secrets/vllm_api_key /root/answers.stop"
+    node.check_output(f"nohup python3 /root/answers.py {asked} > /root/answers.out 2>&1 &")
+    yield
+    node.check_output(
+        "touch /root/answers.stop; for n in $(seq 60); do test -s /root/answers.out && break; sleep 1; done"
+    )
+    assert json.loads(node.check_output("cat /root/answers.out")) == []
+
+
+def test_a_run_that_needs_the_dead_head_is_refused_and_says_what_to_do() -> None:
+    power("off", "node1")
+    said = play("site", status=2)
+    assert "No answer from node1" in said
+    assert "replace_node.yml -e llm_node=node1 -e llm_on_remaining=true" in said.replace("\n", " ")
+
+
+def test_the_runbook_lets_the_others_serve() -> None:
+    said = page(PAGE, 1, 3, NODE="node1")
+    assert "tiny_split is served without node1" in said
+    assert token("node2") > 0
+    assert sizes("node2") == (1, 1)
+
+
+def test_every_run_says_so_and_none_changes_anything() -> None:
+    said = play("site")
+    assert re.findall("(?:changed|unreachable|failed)=[1-9]", said) == []
+    assert "tiny_split is served without node1" in said
+    assert "tiny_split is served without node1" in (STATE / "reports/report.txt").read_text()
+    shown = play("status")
+    assert "All deployments serve (2)." in shown
+    assert "tiny_split is served without node1" in shown
+    assert token("node2") > 0
+
+
+def test_a_head_whose_power_comes_back_changes_nothing_by_itself() -> None:
+    power("on", "node1")
+    assert "node1 answers" in play("site")
+    assert token("node2") > 0
+    assert sizes("node2") == (1, 1)
+
+
+def test_one_command_takes_the_host_back() -> None:
+    said = page(PAGE, 5, 5, NODE="node1")
+    assert "is served without" not in said
+    assert token("node1") > 0
+    assert sizes("node1")[0] * sizes("node1")[1] == 2
+    ranks = json.loads(
+        connect("node1").check_output(f"docker exec llm-ray python3 /llm/cluster.py {DATA['node1']}:6379")
+    )
+    assert sorted(ranks["ranks"]) == ["node1", "node2"]
+    assert "llm-vllm" not in connect("node2").check_output("docker ps --format '{{.Names}}'")
+    # The GPUs of a host that comes back were judged before it served.
+    record = json.loads(connect("node1").file("/opt/llm/accept/accept.json").content_string)
+    assert all(gpu["verdict"] != "fail" for gpu in record["gpus"].values())
+
+
+def test_a_worker_is_removed_while_the_other_replica_answers() -> None:
+    page(REMOVE, 1, 2, TARGET="node2")
+    assert token("node1") > 0
+    assert sizes("node1") == (1, 1)
+    node = connect("node2")
+    assert [
+        name for name in node.check_output("docker ps --all --format '{{.Names}}' || true").split() if "llm-" in name
+    ] == []
+    # The others do not let it in any more.
+    assert f"{DATA['node2']}" not in connect("node1").check_output("nft list table inet baremetal_llm")
+    said = play("site")
+    assert re.findall("(?:changed|unreachable|failed)=[1-9]", said) == []
+    assert "node2 was removed from tiny_split" in said
+
+
+def test_a_removed_worker_comes_back() -> None:
+    said = page(REMOVE, 3, 3, TARGET="node2")
+    assert "was removed from" not in said
+    assert token("node1") > 0
+    assert sizes("node1")[0] * sizes("node1")[1] == 2

@@ -1,0 +1,110 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who changed this host, when and with what: a line for each run that took the host, and one when it gave the host back.
+
+The file is the host's own, so it is there for whoever comes next, from whatever controller. Times are the host's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import os
+import time
+from typing import Any, Mapping
+
+# When there are more lines than that, the older half goes.
+MOST_LINES = 1000
+MOST_BYTES = 1 << 20
+# What a run says of itself. Anything else in the file is left out, and so are texts that are longer.
+TEXTS = ("who", "playbook", "collection", "limit", "tags")
+MOST_TEXT = 200
+
+
+def path_beside(lock_file: str) -> str:
+    """The journal of a host lies beside its lock."""
+    return os.path.join(os.path.dirname(lock_file), "journal.jsonl")
+
+
+def begun(path: str, mine: Mapping[str, Any]) -> None:
+    """A run has taken the host. ``mine``: the ``run`` (machine, pid, started), and what it says of itself."""
+    _append(
+        path, {"run": mine["run"], "begun": int(time.time()), **{name: mine[name] for name in TEXTS if mine.get(name)}}
+    )
+
+
+def ended(path: str, mine: Mapping[str, Any]) -> None:
+    """A run gives the host back; the roles are those whose records it has written."""
+    earlier = next(
+        (each for each in read(path, MOST_LINES) if each["run"] == mine["run"] and each["ended"] is None), None
+    )
+    roles = written_since(os.path.dirname(path), earlier["begun"]) if earlier else []
+    _append(path, {"run": mine["run"], "ended": int(time.time()), "roles": roles})
+
+
+def written_since(folder: str, since: float) -> list[str]:
+    """The roles whose records of this host, or of one of its deployments, were written since then."""
+    found = set()
+    for place in ("records", "deployments/*/records"):
+        for path in glob.glob(os.path.join(glob.escape(folder), place, "*.json")):
+            with contextlib.suppress(OSError):
+                if os.path.getmtime(path) >= since:
+                    found.add(os.path.basename(path)[: -len(".json")])
+    return sorted(found)
+
+
+def read(path: str, most: int = 20) -> list[dict[str, Any]]:
+    """The last ``most`` runs, the newest first: run, begun, ended (None: not said), roles, and what the run said of itself."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(os.fstat(stream.fileno()).st_size - MOST_BYTES, 0))
+            lines = stream.read(MOST_BYTES).decode(errors="replace").splitlines()
+    except OSError:
+        return []
+    runs: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        entry = _understood(line)
+        if not entry:
+            continue
+        key = json.dumps(entry["run"], sort_keys=True)
+        if "begun" in entry:
+            runs.pop(key, None)
+            runs[key] = {"ended": None, "roles": [], **entry}
+        elif key in runs:
+            runs[key].update(ended=entry["ended"], roles=entry["roles"])
+    return list(runs.values())[: -most - 1 : -1]
+
+
+def _understood(line: str) -> dict[str, Any]:
+    """An entry with nothing in it but what is known; an empty one where the line is no entry."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict) or not isinstance(found.get("run"), dict):
+        return {}
+    if isinstance(found.get("begun"), int):
+        texts = {name: found[name][:MOST_TEXT] for name in TEXTS if isinstance(found.get(name), str)}
+        return {"run": found["run"], "begun": found["begun"], **texts}
+    if isinstance(found.get("ended"), int):
+        roles = found.get("roles")
+        known = [each[:MOST_TEXT] for each in roles if isinstance(each, str)] if isinstance(roles, list) else []
+        return {"run": found["run"], "ended": found["ended"], "roles": known}
+    return {}
+
+
+def _append(path: str, entry: Mapping[str, Any]) -> None:
+    """Add a line. Whoever calls it holds the lock's file, so nobody else writes."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace") as stream:
+        lines = stream.read().splitlines()
+        if lines and len(lines) >= MOST_LINES:
+            incoming = path + ".new"
+            with open(incoming, "w", encoding="utf-8") as other:
+                os.fchmod(other.fileno(), 0o600)
+                other.write("".join(line + "\n" for line in lines[-MOST_LINES // 2 :]))
+            os.replace(incoming, path)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(json.dumps(entry) + "\n")

@@ -1,0 +1,50 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is decided of a server, whichever engine it runs: all that does not depend on the engine, around what does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import environment_file
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import runtime_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import (
+    Container,
+    Nothing,
+    Options,
+    ServerSection,
+    SmallFile,
+    Unit,
+)
+
+
+def server_section(
+    member: Member,
+    container: Container | Nothing,
+    unit: Unit | Nothing,
+    config: Options,
+    files: Sequence[SmallFile] = (),
+    reads: str = "",
+) -> ServerSection:
+    """The server on a host: its container or its unit, and the files that it reads, of which ``reads`` is a digest."""
+    return {
+        "needed": member.host in member.deployment.launch,
+        "runtime": runtime_section(member.variables, member.names["server"]),
+        "container": container,
+        "unit": unit,
+        "environment_file": environment_file(member, member.deployment.engine.name),
+        "config": config,
+        "files": list(files),
+        "reads": reads,
+        "url": member.url,
+        "ask": [
+            *("/usr/bin/env", "python3", f"{member.folder}/scripts/ask.py"),
+            *([] if member.kind == "token" else [f"--kind={member.kind}"]),
+            *(member.url, member.served_model_name),
+        ],
+        "served_model_name": member.served_model_name,
+        "key_file": member.key_file,
+        # The host of each rank. Where Ray spreads them, it says itself where they are.
+        "ranks": [node["host"] for node in member.deployment.plan["nodes"] for dummy in node["ranks"]],
+    }

@@ -1,0 +1,162 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an engine is to the rest of the collection. docs/development/new-engine.md says how one is added."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+# A host's variables by name, defaults of the roles included, with ``ansible_facts``.
+Variables = Mapping[str, Any]
+
+
+class Served(Protocol):
+    """What a deployment is served with besides its model, as the inventory says it: a chat template, adapters, a draft model."""
+
+    def problems(self) -> Iterable[dict[str, str]]:
+        """All that would fail, or answer something else than meant, once the model is loaded."""
+
+    def warnings(self) -> Iterable[str]:
+        """What a plan says of it."""
+
+    def files(self) -> Mapping[str, str]:
+        """The content of the small files that the server reads, by name."""
+
+    def settings(self, folder: str) -> Mapping[str, Any]:
+        """The options of the engine that follow; ``folder`` is where the server sees the small files."""
+
+    def lacks_template(self) -> bool:
+        """Whether nobody brings a chat template, as far as is known."""
+
+
+class ModelAlone:
+    """A deployment that is served with nothing besides its model."""
+
+    def __init__(self, *known: Any) -> None:
+        """Of what is known nothing counts."""
+
+    def problems(self) -> Iterable[dict[str, str]]:
+        return ()
+
+    def warnings(self) -> Iterable[str]:
+        return ()
+
+    def files(self) -> Mapping[str, str]:
+        return {}
+
+    def settings(self, folder: str) -> Mapping[str, Any]:
+        return {}
+
+    def lacks_template(self) -> bool:
+        return False
+
+
+def _nothing(*_asked: Any) -> tuple[Any, ...]:
+    return ()
+
+
+def _none(*_asked: Any) -> dict[str, Any]:
+    return {}
+
+
+def _no(*_asked: Any) -> bool:
+    return False
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """All that the rest asks of an engine.
+
+    The variables of an engine begin with its name and are described in its role, ``roles/<name>``; find.py reads them. A *setting* is such a
+    variable without that beginning. A *deployment* is a ``Deployment`` of deployment/members.py, a *member* a ``Member`` of the same file.
+    """
+
+    # The folder, the role, the beginning of the variables: vllm.
+    name: str
+    # As people write it: vLLM.
+    title: str
+    # A release, as an example for whoever names none: 0.8.5.post1.
+    example_release: str
+
+    # -- what a deployment says -----------------------------------------------------------------------------------------
+    # The official image of a release, as a reference.
+    image: Callable[[str], str]
+    # What a plan is asked, of a deployment (``hosts``, ``head``), the variables of its hosts and the bundle's manifest: ``nodes`` and
+    # ``request`` for ``plan``, and ``config``, the path of the model's config.json, None where nothing names one. unplanned.py has one.
+    inputs: Callable[[Mapping[str, Any], Mapping[str, Variables], Mapping[str, Any]], dict[str, Any]]
+    # The plan, of a model's config.json, nodes, request and language. Without a memory model it is that of unplanned.py.
+    plan: Callable[[dict[str, Any], Any, dict[str, Any], str], dict[str, Any]]
+    # By host that runs the engine its ``argv`` and ``environment``, the head first, of a deployment; with ``config`` where options are in a file.
+    launch: Callable[[Any], dict[str, dict[str, Any]]]
+    # What the roles of the engine read on a host, by role, of a member and its environment (deployment/sections.py: a ServerSection at least).
+    sections: Callable[[Any, Mapping[str, Any]], dict[str, Any]]
+    # What a plan says besides, of the plan, the head's variables, the records and the language; and problems that stop it, of the deployment's
+    # name, the deployment, the plan, the variables of its hosts, the records and the language.
+    plan_warnings: Callable[..., Sequence[str]] = _nothing
+    plan_problems: Callable[..., Sequence[dict[str, str]]] = _nothing
+    # What is served besides the model: of the deployment's name, its head's variables, the bundle's records, how files of the bundle and of the
+    # controller are read, and the language.
+    served: Callable[..., Served] = ModelAlone
+    # Settings that a plan chooses, each a variable of its own; its other options are in the setting ``options``.
+    settings: tuple[str, ...] = ()
+    # What has to be the same on all hosts of a deployment, by setting, besides the model, the release, the port and the name in the API.
+    shared: tuple[str, ...] = ()
+    # Of these, those that say over how many GPUs of all hosts a model is spread: with fewer hosts a plan chooses them. And the one that is the context.
+    of_all_hosts: tuple[str, ...] = ()
+    context: str = ""
+    # Whether one model can lie on several hosts.
+    spans_hosts: bool = False
+    # Whether a plan needs the model's config.json.
+    reads_config: bool = True
+    # Where the bundle's record of an image says which release of the engine is in it; without such a word images are known by their references.
+    release_in_image: str = ""
+    # The images to which a bundle adds Ray, of deployments with this engine and the variables of all hosts.
+    images_with_ray: Callable[[Mapping[str, Mapping[str, Any]], Mapping[str, Variables]], Sequence[str]] = _nothing
+    # Settings that name a model each, the served one first, and the setting that lists adapters, each with its ``model``.
+    models: tuple[str, ...] = ("model",)
+    adapters: str = ""
+    # What a server shows that it works with, of its options and the model's config.json: token, embedding, score, class or pooled.
+    answers_with: Callable[[Mapping[str, Any], Mapping[str, Any]], str] = lambda options, config: "token"
+
+    # -- on a host ------------------------------------------------------------------------------------------------------
+    # The roles that run before its own.
+    before: tuple[str, ...] = ()
+    # Environment variables, besides those of the network: those that hold the host's address, by release; others, of a member; and those that
+    # name folders in which compiled code is kept, each with its folder below that of the cache.
+    address_variables: Callable[[str], tuple[str, ...]] = lambda release: ()
+    environment: Callable[[Any], dict[str, str]] = _none
+    caches: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # Names that programs of a host look up, with their addresses, of a deployment.
+    etc_hosts: Callable[[Any], dict[str, str]] = _none
+    # Whether containers can run as another user than root, of the head's variables and the GPUs (planner/gpus.py).
+    unprivileged: Callable[[Variables, Sequence[Any]], bool] = _no
+    # The Python module that an image or an environment has to have; none for an engine that is no Python program.
+    module: str = ""
+    # GiB of a host's memory that it takes for data that processes share, of the host's variables.
+    shared_memory_gib: Callable[[Variables], float] = lambda variables: 0.0
+    # Whether a release reads only numbers in CUDA_VISIBLE_DEVICES.
+    devices_by_index: Callable[[str], bool] = _no
+
+    # Which line of the engine's log begins which part of a start, as planner/data/start_phases.py has it: part and pattern.
+    start_phases: Sequence[tuple[str, str]] = ()
+
+    # -- to clients -----------------------------------------------------------------------------------------------------
+    # The path that answers once the probe has seen a token, and the one that answers as soon as the server listens.
+    ready: str = "/health"
+    alive: str = "/health"
+    # The paths that a gateway lets through: those that every one of these releases has.
+    paths: Callable[[Iterable[str]], list[str]] = lambda releases: ["/v1/chat/completions", "/v1/completions"]
+    # What replicas have to have in common, with the message that says why: settings of the plan, and options.
+    alike_settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    alike_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # What Prometheus is told of the engine's metrics, by the one name that rules, alerts and consoles use (docs/guides/monitoring.md): ``kind``
+    # is gauge (with ``fold``, sum or max over the engines of a server), counter or histogram, ``names`` are the engine's own, each as ``name``,
+    # with ``gauge`` for one of a counter that is a rate already.
+    metrics: Callable[[], Mapping[str, Mapping[str, Any]]] = _none
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that serve with the engine, in the order in which they run on a host."""
+        return (*self.before, self.name)

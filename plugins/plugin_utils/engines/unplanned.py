@@ -1,0 +1,64 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Inputs and plan of an engine without a memory model: it gets the GPUs of its head, and whether a start fits is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of, memory_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import UNKNOWN
+
+# Of an engine that serves from one host.
+EXECUTOR = "uni"
+
+
+def inputs(
+    deployment: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]], manifest: Mapping[str, Any]
+) -> dict[str, Any]:
+    """``{nodes, request, config}``: the head first, and the engine's options as the inventory has them."""
+    head = str(deployment["head"])
+    order = [head, *(host for host in deployment["hosts"] if host != head)]
+    mine = engine_of(hostvars[head])
+    said = {"title": mine.title, f"{mine.name}_version": str(setting(hostvars[head], "version"))}
+    return {
+        "nodes": [{"host": host, "gpus": gpus_of(hostvars[host]), **memory_of(hostvars[host])} for host in order],
+        "request": {**(setting(hostvars[head], "options") or {}), "engine": said},
+        "config": None,
+    }
+
+
+def plan(
+    config: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], request: Mapping[str, Any], language: str
+) -> dict[str, Any]:
+    """A plan with the fields of one that was computed; it says that nothing was. Without a GPU on the head there is no rank."""
+    said = dict(request["engine"])
+    title = said.pop("title")
+    gpus = list(nodes[0]["gpus"])
+    warning = message("plan_no_memory_model", language, engine=title)
+    return {
+        **said,
+        "ok": True,
+        "verdict": UNKNOWN,
+        "executor": EXECUTOR,
+        "nodes": [
+            {"host": node["host"], "ranks": list(range(len(gpus))) if node is nodes[0] else []} for node in nodes
+        ],
+        "gpus": [{"name": str(gpu["name"]), "memory_gib": round(float(gpu["memory_mib"]) / 1024, 2)} for gpu in gpus],
+        "settings": {name: value for name, value in request.items() if name != "engine"},
+        "reasons": [],
+        "alternatives": [],
+        "past": {},
+        "predicted": {
+            "ok": True,
+            "verdict": UNKNOWN,
+            "error": None,
+            "errors": [],
+            "warnings": [warning],
+            "ranks": [],
+            "margin": {},
+        },
+    }

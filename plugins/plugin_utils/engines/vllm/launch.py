@@ -1,0 +1,64 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is started of vLLM on each host of a deployment."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import scripts_folder
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import p2p_missing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import launch
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import unknown_option
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, resolve_release
+
+# The options, where the release reads them from a file. It lies in the folder of the scripts.
+CONFIG_FILE = "vllm.yaml"
+
+
+def launch_of(deployment: Deployment) -> dict[str, dict[str, Any]]:
+    """vLLM's command line and environment on each host that runs it."""
+    mine = deployment.variables[deployment.head]
+    settings = dict(deployment.plan["settings"])
+    facts = [deployment.variables[host].get("ansible_facts") or {} for host in deployment.hosts]
+    if p2p_missing(each.get("llm_gpu_p2p") for each in facts):
+        if unknown_option("disable_custom_all_reduce", resolve_release(mine["vllm_version"])) is None:
+            settings.setdefault("disable_custom_all_reduce", True)
+    service = {
+        "head": deployment.head,
+        "model": model_path(mine),
+        "served_model_name": mine.get("vllm_served_model_name") or mine["vllm_model"],
+        "port": mine["vllm_port"],
+        "master_port": mine["vllm_master_port"],
+        "addresses": {host: deployment.address(host) for host in deployment.planned},
+        "ray_address": deployment.ray_address,
+        "config_file": f"{scripts_folder(mine)}/{CONFIG_FILE}",
+        "extra_arguments": mine.get("vllm_extra_arguments") or [],
+    }
+    return launch(settings, mine["vllm_version"], deployment.plan["executor"], deployment.plan["nodes"], service)
+
+
+def rank_names(deployment: Deployment) -> dict[str, str]:
+    """A name for the address of each rank's host, which is of no other use.
+
+    torch asks who each address of another rank is, in the form that a socket for both kinds of IP shows it, which no usual entry of
+    a hosts file has (torch/csrc/distributed/c10d/socket.cpp). A name server that does not answer costs 10 s each time.
+    """
+    if len(deployment.planned) < 2:
+        return {}
+    names = {f"{host}.rank": _mapped(deployment.address(host)) for host in deployment.planned}
+    if release_key(deployment.version) < release_key(changes.HOST_IP_SINCE):
+        # The route to that name is how these releases learn their own address.
+        names[changes.ADDRESS_NAME] = deployment.address(deployment.head)
+    return names
+
+
+def _mapped(address: str) -> str:
+    try:
+        return f"::ffff:{address}" if ipaddress.ip_address(address).version == 4 else address
+    except ValueError:
+        return address
