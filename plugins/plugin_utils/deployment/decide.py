@@ -211,7 +211,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
 
 def _version(deployment: Deployment, models: list[dict[str, str]], records: Sequence[Mapping[str, Any]]) -> str:
     """What the deployment serves with, as its head is given it."""
-    section = {**host_sections(deployment.of(deployment.head)), "models": models}
+    section = {"engine": deployment.engine.name, **host_sections(deployment.of(deployment.head)), "models": models}
     return version_of(section, deployment.launch, records)
 
 

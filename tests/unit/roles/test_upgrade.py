@@ -32,9 +32,9 @@ FACTS = """
         ansible_facts: {llm_served: {states: [{version: before}]}}
         llm_decision:
           hosts:
-            a1: {deployment: a, is_head: true}
-            a2: {deployment: a, is_head: false}
-            b: {deployment: b, is_head: true}
+            a1: {deployment: a, engine: vllm, is_head: true}
+            a2: {deployment: a, engine: vllm, is_head: false}
+            b: {deployment: b, engine: vllm, is_head: true}
 """
 NOTE = """
 - ansible.builtin.lineinfile:

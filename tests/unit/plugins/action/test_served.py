@@ -33,7 +33,7 @@ PLAY = """
     _llm: "{{ llm_decision.hosts[inventory_hostname] }}"
     _llm_lost: []
     section:
-      {deployment: chat, runtime: container, is_head: "{{ inventory_hostname == 'gpu1' }}", image: "image:1", names: {vllm: llm-vllm, ray: llm-ray},
+      {deployment: chat, engine: vllm, runtime: container, is_head: "{{ inventory_hostname == 'gpu1' }}", image: "image:1", names: {vllm: llm-vllm, ray: llm-ray},
        environment: {made: false}, asked: {}, models: [{model: m, folder: "{{ llm_host_dir }}/models/m", revision: r1, files: ""}],
        ray: {needed: false, environment_file: {names: []}}, vllm: {needed: true, environment_file: {names: [HF_TOKEN]}}}
   tasks:
