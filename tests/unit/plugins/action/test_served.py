@@ -34,7 +34,8 @@ PLAY = """
     _llm_lost: []
     section:
       {deployment: chat, engine: vllm, runtime: container, is_head: "{{ inventory_hostname == 'gpu1' }}", image: "image:1",
-       names: {vllm: llm-vllm, ray: llm-ray}, environment: {made: false}, asked: {}, models: [{model: m, folder: "{{ llm_host_dir }}/models/m", revision: r1, files: ""}],
+       names: {vllm: llm-vllm, ray: llm-ray}, environment: {made: false}, asked: {},
+       models: [{model: m, folder: "{{ llm_host_dir }}/models/m", revision: r1, files: ""}],
        ray: {needed: false, environment_file: {names: []}}, vllm: {needed: true, environment_file: {names: [HF_TOKEN]}}}
   tasks:
     - ansible.builtin.set_fact:
