@@ -796,7 +796,9 @@ def main():
     )
     parser.add_argument("--kernel-log", default="/dev/kmsg", help="where the driver's faults are logged")
     parser.add_argument("--start-seconds", type=float, help="instead of the computed time")
-    parser.add_argument("--server", default="llm-vllm", help="its container, without the suffix; in the state it is llm-vllm")
+    parser.add_argument(
+        "--server", default="llm-vllm", help="its container, without the suffix; in the state it is llm-vllm"
+    )
     parser.add_argument("--suffix", default="", help="of the containers' names; the state has them without it")
     parser.add_argument("--units", action="store_true", help="of systemd take the place of containers")
     parser.add_argument("--state", default="/run/llm-probe/state.json", help="file, on a tmpfs")
