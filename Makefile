@@ -46,7 +46,7 @@ define lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo demo-down controller-kit test test-all lint format sanity unit unit-all unit-next molecule build bench-planner bench-verdicts bench-requests bench-diagnosis bench-inspect bench-gateway bench-scale bench-first-hour check-wheels changelog lock clean bench-status bench-hosts
+.PHONY: help env demo demo-down controller-kit test test-all lint format sanity unit unit-all unit-next molecule build bench-planner bench-verdicts bench-requests bench-diagnosis bench-inspect bench-gateway bench-scale bench-first-hour check-wheels changelog lock clean bench-status bench-hosts bench-fanout
 
 help:
 	@echo "baremetal.llm: from bare GPU hosts to a served language model"
@@ -121,6 +121,9 @@ bench-inspect: $(VENV)/.made ## how fast images are looked into, and in how much
 
 bench-gateway: $(VENV)/.made ## what the gateway costs: first byte, drained replica, idle streams (fetches HAProxy where there is none)
 	@$(RUN) python benchmarks/gateway.py $(ARGS)
+
+bench-fanout: $(VENV)/.made ## how long N hosts take to have a file, passed on or copied, over links that are shaped (as root, half an hour)
+	@$(RUN) python benchmarks/fanout.py $(ARGS)
 
 bench-scale: $(VENV)/.made ## what site.yml costs the controller on 1, 4, 16 and 32 light hosts (as root, an hour or more)
 	@$(RUN) PYTHONPATH=. python -m benchmarks.scale $(ARGS)

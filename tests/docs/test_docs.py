@@ -149,7 +149,11 @@ def test_a_translation_shows_the_same_commands() -> None:
     """But for comments, which are translated."""
 
     def commands(path: Path) -> list[tuple[str, str, str]]:
-        return [(block.kind, block.argument, re.sub(r" +#.*", "", block.text)) for block in blocks(path)]
+        texts = [re.sub(r" +#.*|(?<=:[?])[^}]+", "", block.text) for block in blocks(path)]
+        return [
+            (block.kind, f"{block.argument} {block.values}", text)
+            for block, text in zip(blocks(path), texts, strict=True)
+        ]
 
     def check(page: Path) -> None:
         assert commands(page) == commands(original(page))
@@ -293,6 +297,27 @@ def test_blocks_become_a_script(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("runbooks/*.md")), ids=name)
 def test_the_first_block_of_a_runbook_puts_the_programs_on_path(page: Path) -> None:
     assert [block.text.startswith("source .venv/bin/activate ") for block in blocks(page)[:1]] != [False]
+
+
+def test_what_a_reader_fills_in_has_a_value_in_tests_and_none_on_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- run: unit A=x/y B=2 -->\n```bash\nA=${A:?your own one} # a comment\nB=${B:?two}\necho $A\n```\n"
+    )
+    found = blocks(page)
+    assert script(found, {"B": "3"}) == "A=x/y # a comment\nB=3\necho $A\n"
+    done = subprocess.run(["bash", "-c", found[0].text], capture_output=True, text=True, env={"LC_ALL": "C"})
+    assert (done.returncode, done.stdout) == (127, "")
+    assert "A: your own one" in done.stderr
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("runbooks/*.md")), ids=name)
+def test_a_runbook_leaves_its_reader_no_value_of_the_lab(page: Path) -> None:
+    """Whoever pastes the first block as it is gets an error, not commands for hosts of somebody else."""
+    for block in blocks(page)[:1]:
+        assigned = re.findall(r"^([A-Z_]+)=(.*?)(?: +#.*)?$", block.text, re.MULTILINE)
+        assert [name for name, value in assigned if not re.fullmatch(rf"\$\{{{name}:\?[^}}]+\}}", value)] == []
+        assert {name for name, _value in assigned} == set(block.values)
 
 
 @pytest.mark.parametrize("values", [{"C": "1"}, {"a": "1"}])

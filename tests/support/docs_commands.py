@@ -4,14 +4,15 @@
 Before each block of shell commands, and before a program in Python that is run, stands a comment that says what runs it:
 
     <!-- run: SCENARIO -->        molecule/SCENARIO runs it through this program; `unit`: the unit tests do
+    <!-- run: SCENARIO A=x -->    with x for A, which the block leaves to its reader: A=${A:?what it is}
     <!-- example: reason -->      nothing can run it, and why
 
 All blocks of a file for one scenario are one script for bash, which stops at the first command that fails:
 
     docs_commands.py operations docs/runbooks/rebuild-a-node.md --set NODE=node1
 
---set changes an assignment in the first of these blocks, as the text tells its reader to do. Pages name the folder and the addresses of the
-first lab; on the second one (LLM_LAB=2) its own stand in their place. Nothing else is changed.
+--set changes an assignment in the first of these blocks, as the text tells its reader to do, and goes before what its comment says. Pages name
+the folder and the addresses of the first lab; on the second one (LLM_LAB=2) its own stand in their place. Nothing else is changed.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class Block:
     # "run" with the scenario's name, "example" with the reason, or two empty strings.
     kind: str
     argument: str
+    # What stands for the assignments that a reader fills in.
+    values: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def files() -> list[Path]:
@@ -62,9 +65,13 @@ def blocks(path: Path) -> list[Block]:
                 end += 1
             marker = MARKER.match(lines[number - 1].strip() if number else "")
             kind, argument = marker.groups() if marker else ("", "")
+            values = {}
+            if kind == "run":
+                argument, *said = argument.split()
+                values = dict(each.split("=", 1) for each in said)
             text = "\n".join(lines[number + 1 : end]) + "\n"
             if fence.group(2) in SHELLS:
-                found.append(Block(path, number + 1, text, kind, argument))
+                found.append(Block(path, number + 1, text, kind, argument, values))
             elif fence.group(2) == "python" and kind:
                 found.append(
                     Block(path, number + 1, f"python - <<'END_OF_PYTHON'\n{text}END_OF_PYTHON\n", kind, argument)
@@ -75,14 +82,15 @@ def blocks(path: Path) -> list[Block]:
 
 
 def script(found: Iterable[Block], values: Mapping[str, str]) -> str:
-    """The blocks as one script, with these values in the assignments of the first."""
-    texts = [block.text for block in found]
+    """The blocks as one script, with these values in the assignments of the first, besides those of its comment."""
+    picked = list(found)
+    texts = [block.text for block in picked]
     if not texts:
         raise ValueError("there is no such block")
-    for name, value in values.items():
+    for name, value in {**picked[0].values, **values}.items():
         # What follows the value, a comment, stays.
         new = f"{name}={value}".replace("\\", r"\\")
-        texts[0], count = re.subn(rf"^{re.escape(name)}=\S*", new, texts[0], flags=re.MULTILINE)
+        texts[0], count = re.subn(rf"^{re.escape(name)}=(\$\{{[^}}]*\}}|\S*)", new, texts[0], flags=re.MULTILINE)
         if count != 1:
             raise ValueError(f"the first block sets {name} {count} times, not once")
     return in_this_lab("\n".join(texts))

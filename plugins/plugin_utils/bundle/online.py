@@ -27,7 +27,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 from ansible_collections.baremetal.llm.plugins.module_utils._model_check import WEIGHTS
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import registry
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import fanout, registry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import remote_size
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import PARALLEL, Fetching
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import write_text
@@ -41,7 +41,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import (
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models, source_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, reason
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, reason
 
 # What the controller keeps of a model: what planning reads, and whatever has no published checksum.
 SMALL_BYTES = 16 << 20
@@ -61,7 +61,7 @@ def online_wanted(
     sources: Mapping[str, str],
     lang: str = "en",
 ) -> dict[str, Any]:
-    """``{images, models, problems}`` of the deployments that have no bundle: images as ``{reference}``, models as items of a bundle."""
+    """``{images, models, wheels, problems}`` of the deployments that have no bundle: images as ``{reference}``, the others as items of a bundle."""
     mine = {name: one for name, one in deployments.items() if is_online(hostvars[one["head"]])}
     heads = [hostvars[one["head"]] for one in mine.values()]
     hosts = {host: hostvars[host] for one in mine.values() for host in one["hosts"]}
@@ -75,7 +75,11 @@ def online_wanted(
     # Of an image of the site's own, what it serves is known from here until a host has read it.
     said = {str(image["reference"]): image for head in heads for image in head.get("bundle_images") or ()}
     images = [{**one, **said.get(one["reference"], {})} for one in images]
-    return {"images": images, "models": models, "problems": list(dict.fromkeys(problems))}
+    passed_on = len(hosts) > 1 and any(
+        one.get("llm_distribution", fanout.FANOUT) == fanout.FANOUT for one in hosts.values()
+    )
+    wheels = fanout.wheel_items() if passed_on and models else []
+    return {"images": images, "models": models, "wheels": wheels, "problems": list(dict.fromkeys(problems))}
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,7 @@ def learn(
         one["complete"] = True
     fetching.write_plan()
     records = [
+        *_wheels(folder, wanted.get("wheels", ()), settings, say, lang),
         *(_image_record(reference, image) for reference, image in images.items()),
         *(_model_record(one, file) for one in fetching.plan.values() for file in one["files"]),
         *local,
@@ -146,6 +151,30 @@ def learn(
     _write_images(folder, {**_read_images(folder), **images})
     write_text(os.path.join(folder, MANIFEST_NAME), _manifest(records))
     return records
+
+
+def _wheels(folder: str, items: Sequence[Mapping[str, Any]], settings: Settings, say: Say, lang: str) -> list[Record]:
+    """The records of what hosts pass files on with, fetched to this machine. Without an index of packages there are none, and hosts get copies."""
+    fetching = Fetching(folder, settings, {}, say, lang)
+    fetching.plan_path = os.path.join(folder, STATE_DIR, "wheels.json")
+    try:
+        fetching.ask(items, False)
+        fetching.bring()
+    except CodedError as error:
+        say(message("online_no_wheels", lang, reason=reason(error, lang)))
+        return []
+    fetching.write_plan()
+    return [
+        {
+            "path": file["path"],
+            "kind": "python",
+            "size": file["size"],
+            "sha256": file["sha256"],
+            **one["item"]["fields"],
+        }
+        for one in fetching.plan.values()
+        for file in one["files"]
+    ]
 
 
 def add_contents(folder: str, images: Iterable[Mapping[str, Any]]) -> None:

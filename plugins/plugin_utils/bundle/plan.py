@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_compress as bundle_compress
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import fanout
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import wheels as environments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS, system_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference
@@ -67,6 +68,7 @@ DEFAULTS: dict[str, Any] = {
     "nvidia_driver_package_names": [],
     "nvidia_container_toolkit_method": "auto",
     "nvidia_container_toolkit_version": "",
+    "llm_distribution": fanout.FANOUT,
     "monitoring_exporter_enabled": True,
     "monitoring_journal_central_enabled": False,
     "web_ui_image": "ghcr.io/open-webui/open-webui:v0.12.4-slim",
@@ -116,6 +118,8 @@ def wanted(
     items += _packages(hosts, wishes.artefacts, wishes.systems, wishes.kernels, problems, lang)
     if wishes.wheels:
         items += _wheels(wishes.systems, wishes.wheels)
+    if len(hosts) > 1 and any(_get(variables, "llm_distribution") == fanout.FANOUT for variables in hosts.values()):
+        items += fanout.wheel_items()
     items += environments.items(heads, wishes.venvs, wishes.systems, problems, lang)
     items += model_items(heads, wishes.artefacts, wishes.hub, wishes.model_sources, problems, lang)
     return {

@@ -187,7 +187,8 @@ def former(
 def removal(mine: Mapping[str, Any], host_dir: str) -> dict[str, Any]:
     """The names of a deployment that a host leaves for good, as ``former`` has them, with what the host remembers and has recorded of it."""
     folder = f"{host_dir}{mine['folder']}"
-    records = [f"{folder}/records/{role}.json" for role in ("network", "ray", "vllm")]
+    engine = str(mine["server"]).removeprefix("llm-").removesuffix(str(mine["suffix"]))
+    records = [f"{folder}/records/{role}.json" for role in ("network", "ray", engine)]
     return {**mine, "paths": [*_paths(mine, host_dir), f"{folder}/network.json", *records]}
 
 

@@ -96,7 +96,9 @@ HOST_PATHS = frozenset(
     )
 )
 # Folders of the controller in which runs write.
-WRITTEN_ON_CONTROLLER = frozenset(("llm_bundle_dir", "llm_report_dir", "llm_secrets_dir", "llm_sources_dir"))
+WRITTEN_ON_CONTROLLER = frozenset(
+    ("llm_backup_file", "llm_bundle_dir", "llm_report_dir", "llm_restore_dir", "llm_secrets_dir", "llm_sources_dir")
+)
 _HOST_PATH = re.compile(r"(?!.*/\.\.?(?:/|$))(?:/[\w.+@-]+)+/?")
 # Docker lies where it always did, a disk may be mounted there itself, and of the last one only facts are read.
 _NOT_TO_BE_TAKEN = SYSTEM - {"/var/lib/docker", "/mnt", "/media", "/sys"}

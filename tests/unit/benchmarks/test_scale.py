@@ -298,7 +298,7 @@ def test_a_container_runs_as_its_user_with_the_files_of_its_image(
     tmp_path.chmod(0o755)
     engine.load_image(io.BytesIO(artefacts.save_image("0.32.0")[0]))
     (image,) = engine.images()
-    words = container_user.check_command(container_user.UID, artefacts.IMAGE, [])
+    words = container_user.check_command(container_user.UID, artefacts.IMAGE, [], "vllm")
     assert words[:2] == ["docker", "run"]
     options, (_reference, *arguments) = engine.parsed(words[2:])
     assert options["user"] == f"{container_user.UID}:{container_user.GID}"

@@ -129,4 +129,6 @@ def _settings(wishes: Mapping[str, Any], model: GgufModel) -> Settings:
     )
     if not settings.flash and settings.value_type not in ("f32", "f16", "bf16"):
         raise InputError("request.value_type", "llama_needs_flash", found=settings.value_type)
+    if model.latent and settings.key_type != settings.value_type:
+        raise InputError("request.value_type", "llama_one_type", key=settings.key_type, value=settings.value_type)
     return settings

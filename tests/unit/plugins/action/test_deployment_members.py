@@ -82,7 +82,7 @@ def test_it_is_left_out_named_and_kept_on_the_controller(tmp_path: Path, capsys:
     assert again["deployments"] == {
         "pair": {key: value for key, value in found["deployments"]["pair"].items() if key != "leaving"}
     }
-    assert "gpu9 (10.0.0.9) has left the inventory" in capsys.readouterr().out
+    assert "gpu9 (10.0.0.9) is no host of gone in the inventory any more" in capsys.readouterr().out
     run(tmp_path / "b", {"left_out": ["gpu2"]}, check_mode=True)
     assert not (tmp_path / "b").exists()
 

@@ -73,6 +73,8 @@ def test_what_cannot_be_planned_is_refused_in_words(path: Path, tmp_path: Path) 
     cut = write_gguf(tmp_path / "cut.gguf", values(shape, has_words=False), tensors(shape))
     os.truncate(cut, cut.stat().st_size - 100)
     (tmp_path / "page.gguf").write_text("<html>")
+    latent = MODELS["deepseek2"]
+    together = write_gguf(tmp_path / "latent.gguf", values(latent, has_words=False), tensors(latent))
     cases: dict[str, tuple[tuple[Any, ...], str]] = {
         "no file": ((str(tmp_path / "none.gguf"), [V100]), "cannot be read"),
         "cut off": ((str(tmp_path / "cut.gguf"), [V100]), "its header says"),
@@ -81,6 +83,7 @@ def test_what_cannot_be_planned_is_refused_in_words(path: Path, tmp_path: Path) 
         "wishes": ((str(path), [V100], {"max_model_len": 1}), "there are context"),
         "a type": ((str(path), [V100], {"key_type": "fp8"}), "q8_0"),
         "no flash": ((str(path), [V100], {"value_type": "q8_0", "flash": False}), "flash attention"),
+        "two types of one": ((str(together), [V100], {"key_type": "q8_0"}), "have to be the same"),
         "a context": ((str(path), [V100], {"context": 10**8}), "absurd"),
         "a build": ((str(path), [V100], {}, "b1000"), "b6327"),
     }

@@ -29,6 +29,8 @@ HEAD: dict[str, Any] = {
     "vllm_model": MODEL,
     "vllm_version": "0.8.5",
     "models_dir": "/opt/llm/models",
+    # No index of packages is asked.
+    "llm_distribution": "copy",
 }
 DEPLOYMENTS = {"one": {"hosts": ["gpu01", "gpu02"], "head": "gpu01"}}
 
@@ -72,7 +74,9 @@ def test_only_deployments_without_a_bundle_are_asked_for() -> None:
     assert [image["reference"] for image in wanted()["images"]] == ["vllm/vllm-openai:v0.8.5"]
     assert [item["source"] for item in wanted()["models"]] == ["huggingface:lab/tiny"]
     for offline in ({"llm_bundle_dir": "/srv/bundle"}, {"llm_offline": True}):
-        assert wanted(**offline) == {"images": [], "models": [], "problems": []}
+        assert wanted(**offline) == {"images": [], "models": [], "wheels": [], "problems": []}
+    # Hosts pass models on with libtorrent.
+    assert [item["kind"] for item in wanted(llm_distribution="fanout")["wheels"]] == ["python"] * 6
     for source in ("host:/data/tiny", "rsync://store/models/tiny", "rclone:s3:models/tiny"):
         assert wanted(models_source=source)["models"] == []
 

@@ -117,6 +117,7 @@ ABOUT = json.dumps({"format": backup.FORMAT, "elsewhere": {}}).encode()
         archive(**{backup.ABOUT: ABOUT, "inventory/../../evil": b"x"}),
         archive(**{backup.ABOUT: ABOUT, "/etc/evil": b"x"}),
     ],
+    ids=["empty", "garbage", "no-word", "no-json", "no-mapping", "format", "upwards", "absolute"],
 )
 def test_what_is_no_backup_writes_nothing(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(backup.BackupError) as refused:

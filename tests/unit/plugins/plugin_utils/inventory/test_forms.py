@@ -22,7 +22,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets imp
 # Files of the controller, which only Ansible and Python open: any name that a file can have.
 CONTROLLER_PATHS = {
     *("bundle_ray_wheels_dir", "bundle_signing_key", "gateway_tls_certificate", "gateway_tls_key", "llm_bundle_dir"),
-    *("llm_inventory_dir", "llm_log", "llm_report_dir", "llm_secrets_dir", "llm_sources_dir"),
+    *("llm_backup_file", "llm_inventory_dir", "llm_log", "llm_report_dir", "llm_restore_dir"),
+    *("llm_secrets_dir", "llm_sources_dir"),
     *(
         "vllm_chat_template",
         "vllm_generation_config",

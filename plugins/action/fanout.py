@@ -1,0 +1,417 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's part of fanout: decides who takes part, and hands over what no host has."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible import constants as C
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, inside, select
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING
+from ansible_collections.baremetal.llm.plugins.module_utils._fanout import slice_name
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import fanout
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records, load_records
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.pieces import described
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import Progress, human_seconds
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, names, reason
+
+display = Display()
+PLAN, CLAIMS = "plan.json", "claims"
+TOLD_SECONDS = 60.0
+# What the host is asked once a few seconds takes it a while on a machine that is busy.
+POLL_SECONDS = 4.0
+LOOKED, STARTED, MET, BROUGHT = "__fanout_looked", "__fanout_started", "__fanout_met", "__fanout_brought"
+
+
+class ActionModule(ActionBase):
+    """One phase after the other, each for all hosts."""
+
+    TRANSFERS_FILES = True
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(
+            argument_spec={
+                "phase": {
+                    "type": "str",
+                    "required": True,
+                    "choices": ["look", "plan", "start", "meet", "bring", "end", "figures", "describe"],
+                },
+                "mode": {"type": "str", "choices": list(fanout.MODES), "default": fanout.FANOUT},
+                "bundle": {"type": "path"},
+                "kind": {"type": "str"},
+                "matches": {"type": "list", "elements": "dict", "default": []},
+                "strip": {"type": "int", "default": 0},
+                "given": {"type": "list", "elements": "dict"},
+                "dest": {"type": "path"},
+                "run": {"type": "path"},
+                "limit_mbps": {"type": "int", "default": 0},
+                "writers": {"type": "int", "default": 4},
+                "idle_seconds": {"type": "int", "default": 300},
+                "seconds": {"type": "int", "default": 86400},
+                "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
+            }
+        )
+        self.options, self.lang, self.task_vars = options, options["language"], task_vars
+        self.host = str(task_vars["inventory_hostname"])
+        try:
+            return {**result, **getattr(self, "_" + options["phase"])()}
+        except Refused as error:
+            raise AnsibleActionFail(reason(error, self.lang)) from None
+
+    # -- before anything moves
+
+    def _look(self) -> dict[str, Any]:
+        files = self._files()
+        answer = self._ask(
+            mode=self.options["mode"],
+            dest=self.options["dest"],
+            files=[{name: file[name] for name in ("path", "size", "sha256")} for file in files],
+            addresses=self._addresses(),
+        )
+        if answer.get("failed"):
+            return answer
+        wanted = [file["path"] for file in files]
+        if self.options["mode"] == fanout.EXISTS and answer["missing"]:
+            raise Refused(
+                "fanout_not_there",
+                host=self.host,
+                folder=self.options["dest"],
+                files=names(answer["missing"], self.lang),
+            )
+        if not answer["unfit"] and not self._wheels(answer["python"]):
+            answer["unfit"] = "fanout_no_wheel"
+        return {**answer, "changed": False, "wanted": wanted, "dest": self.options["dest"]}
+
+    def _describe(self) -> dict[str, Any]:
+        return self._ask(
+            dest=self.options["dest"], files=[file for file in self._files() if file["size"] >= fanout.SMALLEST_BYTES]
+        )
+
+    def _plan(self) -> dict[str, Any]:
+        looked = {host: found for host in self._playing() if "missing" in (found := self._of(host, LOOKED))}
+        files = [file for file in self._files() if file["size"] >= fanout.SMALLEST_BYTES]
+        large = {file["path"] for file in files}
+        asked = {
+            host: fanout.Looked([path for path in one["missing"] if path in large], one["address"], one["unfit"])
+            for host, one in looked.items()
+        }
+        wanted = {host: [path for path in one["wanted"] if path in large] for host, one in looked.items()}
+        hosts = fanout.participants(asked, wanted)
+        nothing = {"changed": False, "run": "", "hosts": [], "unfit": []}
+        if self.options["mode"] != fanout.FANOUT or self._task.check_mode or not hosts:
+            return nothing
+        lacked = {path for host in hosts for path in asked[host].missing}
+        had = {path for host in hosts for path in wanted[host] if path not in asked[host].missing}
+        files = [file for file in files if file["path"] in lacked and (file["source"] or file["path"] in had)]
+        if not files:
+            return nothing
+        total = sum(file["size"] for file in files)
+        progress = Progress(message("fanout_reading", self.lang), total, display.display, self.lang)
+        files = fanout.in_sessions(described(file, self.options["bundle"] or "", progress.add) for file in files)
+        paths = {file["path"] for file in files}
+        plan = {
+            "name": secrets.token_hex(6),
+            "secret": secrets.token_hex(16),
+            "began": time.time(),
+            "limit_mbps": self.options["limit_mbps"],
+            "files": files,
+            "hosts": {
+                host: {
+                    "address": looked[host]["address"],
+                    "dest": looked[host]["dest"],
+                    "python": looked[host]["python"],
+                    "missing": [path for path in asked[host].missing if path in paths],
+                    "have": [path for path in wanted[host] if path in paths and path not in asked[host].missing],
+                }
+                for host in hosts
+            },
+        }
+        folder = tempfile.mkdtemp(
+            prefix="fanout", dir=C.DEFAULT_LOCAL_TMP if os.path.isdir(C.DEFAULT_LOCAL_TMP) else None
+        )
+        os.mkdir(os.path.join(folder, CLAIMS), 0o700)
+        with open(
+            os.path.join(folder, PLAN), "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)
+        ) as stream:
+            json.dump(plan, stream)
+        unfit = [host for host, one in asked.items() if host not in hosts and one.missing]
+        for host in unfit:
+            display.warning(message(asked[host].unfit or "fanout_no_address", self.lang, host=host))
+        takers = sum(1 for host in hosts if paths.intersection(asked[host].missing))
+        display.display(message("fanout_begins", self.lang, size=human_bytes(total), count=len(files), hosts=takers))
+        return {"changed": False, "run": folder, "hosts": hosts, "unfit": unfit}
+
+    # -- the program on each host
+
+    def _start(self) -> dict[str, Any]:
+        plan = self._read_plan()
+        mine = plan["hosts"][self.host]
+        try:
+            wheel = self._bring_wheel(mine["python"])
+        except AnsibleActionFail as error:
+            display.warning(message("fanout_without", self.lang, host=self.host, reason=error.message))
+            return {"changed": False, "of": plan["name"], "ports": []}
+        files = [{name: value for name, value in file.items() if name != "source"} for file in plan["files"]]
+        wanted = {*mine["missing"], *mine["have"]}
+        job = {
+            "dest": mine["dest"],
+            "address": mine["address"],
+            "sessions": fanout.session_count(plan["files"]),
+            "limit_bytes": plan["limit_mbps"] * 125000,
+            "writers": self.options["writers"],
+            "idle_seconds": self.options["idle_seconds"],
+            "files": [file for file in files if file["path"] in wanted],
+            "have": mine["have"],
+        }
+        answer = self._ask(
+            run=plan["name"],
+            secret=plan["secret"],
+            job=job,
+            lib=self._lib(),
+            wheel=wheel,
+            seconds=self.options["seconds"],
+            dest=mine["dest"],
+        )
+        if answer.get("failed"):
+            display.warning(message("fanout_without", self.lang, host=self.host, reason=answer["msg"]))
+            return {"changed": False, "of": plan["name"], "ports": []}
+        return {"changed": True, "of": plan["name"], "ports": answer["ports"]}
+
+    def _meet(self) -> dict[str, Any]:
+        plan = self._read_plan()
+        started = self._started(plan)
+        if self.host not in started:
+            return {"changed": False, "of": plan["name"], "status": {}}
+        hosts = list(started)
+        peers = [
+            [plan["hosts"][one]["address"], started[one]] for one in fanout.neighbours(hosts, hosts.index(self.host))
+        ]
+        answer = self._ask(run=plan["name"], peers=peers)
+        if answer.get("failed"):
+            display.warning(message("fanout_without", self.lang, host=self.host, reason=answer["msg"]))
+            return {"changed": False, "of": plan["name"], "status": {}}
+        return {**answer, "changed": False, "of": plan["name"]}
+
+    def _bring(self) -> dict[str, Any]:
+        plan = self._read_plan()
+        mine = plan["hosts"][self.host]
+        met = {host: found["status"] for host in plan["hosts"] if (found := self._of(host, MET, plan)).get("status")}
+        nothing = {"changed": False, "of": plan["name"], "status": {}, "left": mine["missing"]}
+        if self.host not in met:
+            return nothing
+        have = [{path: one["have"] for path, one in status["files"].items()} for status in met.values()]
+        # A host hands nothing on before it has it: what only the controller has is handed over in the order of the files.
+        sourced = [file for file in plan["files"] if file["source"]]
+        fresh = fanout.segments(sourced, have, len(met))
+        segments = [*fresh, *(one for one in fanout.segments(sourced, [], len(met)) if one not in fresh)]
+        sizes = {file["path"]: file["size"] for file in plan["files"]}
+        files = {file["path"]: file for file in plan["files"]}
+        claims = fanout.Claims(os.path.join(self._folder(), CLAIMS), len(fresh))
+        progress = Progress(
+            message("fanout_progress", self.lang, host=self.host),
+            sum(sizes[path] for path in mine["missing"]),
+            display.display,
+            self.lang,
+            TOLD_SECONDS,
+        )
+
+        def put(segment: fanout.Segment) -> None:
+            began = time.monotonic()
+            self._put(files[segment.path], segment, mine["dest"])
+            if plan["limit_mbps"]:
+                time.sleep(max(began + segment.size * 8 / (plan["limit_mbps"] * 1e6) - time.monotonic(), 0))
+
+        def ask() -> Mapping[str, Any]:
+            answer = self._ask(phase="report", run=plan["name"])
+            if answer.get("failed"):
+                raise OSError(answer.get("msg", ""))
+            found: Mapping[str, Any] = answer["status"]
+            return found
+
+        def tell(status: Mapping[str, Any]) -> None:
+            progress.add(max(min(int(status["received"]) + int(status["slices"]), progress.total) - progress.done, 0))
+
+        ways = fanout.Ways(put=put, ask=ask, tell=tell, poll_seconds=POLL_SECONDS)
+        try:
+            found = fanout.hand_on(segments, claims, sizes, mine["missing"], ways)
+        except (OSError, AnsibleError) as error:
+            display.warning(
+                message("fanout_without", self.lang, host=self.host, reason=getattr(error, "message", error))
+            )
+            return nothing
+        status = {name: value for name, value in found.items() if name not in ("files", "left")}
+        return {
+            "changed": bool(mine["missing"]),
+            "of": plan["name"],
+            "status": {**status, "took": time.time() - plan["began"]},
+            "left": found["left"],
+        }
+
+    def _end(self) -> dict[str, Any]:
+        plan = self._read_plan()
+        mine = plan["hosts"][self.host]
+        accused = any(mine["address"] in one["liars"] for one in self._brought(plan).values())
+        # Others may have got parts of the same pieces from hosts that are right: whose files are wrong is seen on its disk.
+        suspects = [*mine["missing"], *mine["have"]] if accused else []
+        answer = self._ask(run=plan["name"], dest=mine["dest"], lib=self._lib(), suspects=suspects)
+        for path in answer.get("rotten") or []:
+            display.warning(message("fanout_liar", self.lang, host=self.host, path=path))
+        return {
+            "changed": False,
+            "failed": False,
+            "status": {name: value for name, value in (answer.get("status") or {}).items() if name != "files"},
+        }
+
+    def _figures(self) -> dict[str, Any]:
+        """What it took, and what people have to know of it. The folder on the controller goes."""
+        plan = self._read_plan()
+        try:
+            return self._summed_up(plan)
+        finally:
+            shutil.rmtree(self._folder(), ignore_errors=True)
+
+    def _summed_up(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+        brought = self._brought(plan)
+        for host, one in brought.items():
+            for path, arrived in one["wrong"].items():
+                display.warning(message("fanout_wrong", self.lang, host=host, path=path, found=arrived))
+        hosts = list(self._started(plan))
+        peers = {host: fanout.neighbours(hosts, place) for place, host in enumerate(hosts)}
+        addresses = {host: one["address"] for host, one in plan["hosts"].items()}
+        for first, second in fanout.apart(
+            {host: status["reached"] for host, status in brought.items()}, addresses, peers
+        ):
+            values = {"host": first, "other": second, "address": addresses[first], "to": addresses[second]}
+            display.warning(message("fanout_apart", self.lang, **values))
+        size = sum(file["size"] for file in plan["files"])
+        took = {host: one["took"] for host, one in brought.items() if plan["hosts"][host]["missing"]}
+        said = fanout.figures(brought, size, max(took.values(), default=0))
+        seconds = ", ".join(f"{host} {human_seconds(value)}" for host, value in took.items())
+        if took:
+            display.display(
+                message(
+                    "fanout_done",
+                    self.lang,
+                    size=human_bytes(size),
+                    seconds=seconds,
+                    handed=human_bytes(said["handed"]),
+                    copies=said["copies"],
+                    rate=said["mib_per_second"],
+                    cpu=said["cpu_seconds_per_gib"],
+                )
+            )
+        return {"changed": False, **said}
+
+    # -- what these need
+
+    def _files(self) -> list[dict[str, Any]]:
+        """path below dest, size, sha256; source: where the controller has the file, empty where it has not; root and layer where they are known."""
+        if self.options["given"] is not None:
+            return [{"source": "", **file} for file in self.options["given"]]
+        bundle = self.options["bundle"]
+        records = load_records(bundle, self.lang)
+        found = []
+        for match in self.options["matches"] or [{}]:
+            for record in select(records, self.options["kind"], match):
+                path = "/".join(record["path"].split("/")[self.options["strip"] :])
+                source = record["local"] if record.get("local") else inside(bundle, record["path"])
+                there = source if source and os.path.isfile(source) else ""
+                found.append({"path": path, "size": record["size"], "sha256": record["sha256"], "source": there})
+        return list({file["path"]: file for file in found}.values())
+
+    def _wheels(self, python: str) -> list[dict[str, Any]]:
+        records = known_records(self.options["bundle"], self.lang) if self.options["bundle"] else []
+        return select(records, "python", {"fanout_python": python})
+
+    def _bring_wheel(self, python: str) -> str:
+        """Where the host has the wheel of libtorrent for its Python, copied where it lacks it."""
+        task = self._task.copy()
+        task.args = {
+            "bundle": self.options["bundle"],
+            "kind": "python",
+            "match": {"fanout_python": python},
+            "dest": self._lib(),
+            "language": self.lang,
+        }
+        action = self._shared_loader_obj.action_loader.get(
+            "baremetal.llm.bundle_copy",
+            task=task,
+            connection=self._connection,
+            play_context=self._play_context,
+            loader=self._loader,
+            templar=self._templar,
+            shared_loader_obj=self._shared_loader_obj,
+        )
+        copied = action.run(task_vars=self.task_vars)
+        if copied.get("failed"):
+            raise AnsibleActionFail(copied["msg"])
+        return str(copied["files"][0]["path"])
+
+    def _lib(self) -> str:
+        """The folder on the host for what the program needs."""
+        return str(Fleet(self._loader, self.task_vars)[self.host]["llm_host_dir"]) + "/fanout"
+
+    def _addresses(self) -> list[str]:
+        """Under which addresses the others may reach the host, that of the cluster's network first."""
+        variables = Fleet(self._loader, self.task_vars)[self.host]
+        named = [(variables.get("llm_interface") or {}).get("address"), variables.get("ansible_host") or self.host]
+        return list(dict.fromkeys(str(address) for address in named if address))
+
+    def _put(self, file: Mapping[str, Any], segment: fanout.Segment, dest: str) -> None:
+        target = os.path.join(dest, INCOMING, slice_name(file, segment.start, segment.size))
+        with tempfile.NamedTemporaryFile(dir=self._folder()) as part:
+            with open(file["source"], "rb") as stream:
+                stream.seek(segment.start)
+                left = segment.size
+                while left and (piece := stream.read(min(left, 1 << 20))):
+                    part.write(piece)
+                    left -= len(piece)
+            part.flush()
+            self._connection.put_file(part.name, target)
+
+    def _folder(self) -> str:
+        return str(self.options["run"])
+
+    def _read_plan(self) -> dict[str, Any]:
+        with open(os.path.join(self._folder(), PLAN), encoding="utf-8") as stream:
+            plan: dict[str, Any] = json.load(stream)
+        return plan
+
+    def _playing(self) -> list[str]:
+        return [str(host) for host in self.task_vars.get("ansible_play_hosts") or []]
+
+    def _of(self, host: str, name: str, plan: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """What an earlier phase has returned for a host, of this plan and no earlier one if it is named."""
+        found = self.task_vars["hostvars"][host].get(name)
+        mine = isinstance(found, Mapping) and (plan is None or found.get("of") == plan["name"])
+        return found if mine else {}
+
+    def _brought(self, plan: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        return {
+            host: found["status"] for host in plan["hosts"] if (found := self._of(host, BROUGHT, plan)).get("status")
+        }
+
+    def _started(self, plan: Mapping[str, Any]) -> dict[str, Sequence[int]]:
+        return {host: ports for host in plan["hosts"] if (ports := self._of(host, STARTED, plan).get("ports"))}
+
+    def _ask(self, **more: Any) -> dict[str, Any]:
+        arguments = {"phase": self.options["phase"], "language": self.lang, **more}
+        answer: dict[str, Any] = self._execute_module(
+            module_name="baremetal.llm.fanout", module_args=arguments, task_vars=self.task_vars
+        )
+        answer.pop("invocation", None)
+        return explained(answer, self.lang)

@@ -1,0 +1,117 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A page to print: from what an operator sees to commands with the names of this fleet. What to do besides them, says the runbook of each."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import render_page
+
+# What an entry has a command for: the fleet, each host of a deployment, each one that has others beside it, each deployment.
+FLEET, HOST, MATE, DEPLOYMENT = "fleet", "host", "mate", "deployment"
+DOCUMENTATION = "https://github.com/baremetal-llm/baremetal.llm/blob/main/docs/"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """``code``: what is seen, the message runbook_CODE. ``options`` of the playbook, with {name} for that of the host or deployment."""
+
+    code: str
+    playbook: str
+    options: tuple[str, ...] = ()
+    each: str = FLEET
+    page: str = ""
+    # Only where there is a host of this group.
+    group: str = ""
+
+
+ENTRIES = (
+    Entry("wrong", "doctor", page="state-of-the-fleet"),
+    Entry("look", "status", page="state-of-the-fleet"),
+    Entry("again", "site"),
+    Entry("held", "site", ("-e llm_take_over=true",), page="lost-lock"),
+    Entry("host_dead", "replace_node", ("-e llm_node={name}", "-e llm_on_remaining=true"), MATE, "serve-on-the-rest"),
+    Entry("host_new", "replace_node", ("-e llm_node={name}",), HOST, "rebuild-a-node"),
+    Entry("gpu", "accept", ("--limit {name}",), HOST),
+    Entry("worse", "rollback", ("-e llm_target={name}",), DEPLOYMENT, "rollback"),
+    Entry("out", "drain", ("-e gateway_replica={name}",), DEPLOYMENT, group="llm_gateway"),
+    Entry("back", "drain", ("-e gateway_replica={name}", "-e gateway_undrain=true"), DEPLOYMENT, group="llm_gateway"),
+    Entry("key", "rotate_secrets", ("-e llm_rotate_secrets=api_key",), page="rotate-secrets"),
+    Entry("key_ended", "rotate_secrets", ("-e llm_rotate_secrets=finish",), page="rotate-secrets"),
+    Entry("full", "cleanup", ("-e llm_target={name}",), HOST, "cleanup"),
+    Entry("stop", "stop", ("-e llm_target={name}",), DEPLOYMENT, "stop-and-start"),
+)
+
+
+def commands(entry: Entry, fleet: Mapping[str, Any]) -> list[str]:
+    """The commands of an entry, ready to be pasted into a shell. ``fleet`` is that of ``runbook_page``."""
+    inventories = [part for source in fleet["inventories"] for part in ("-i", shlex.quote(str(source)))]
+    begin = ["ansible-playbook", fleet["form"].format(name=entry.playbook), *inventories]
+    return [
+        " ".join([*begin, *(option.format(name=shlex.quote(name)) for option in entry.options)])
+        for name in _names(entry, fleet)
+    ]
+
+
+def _names(entry: Entry, fleet: Mapping[str, Any]) -> Iterator[str]:
+    deployments: Mapping[str, Mapping[str, Any]] = fleet["deployments"]
+    if entry.group and not fleet["groups"].get(entry.group):
+        return
+    if entry.each == FLEET:
+        yield ""
+    elif entry.each == DEPLOYMENT:
+        yield from deployments
+    else:
+        # Of one host nothing is left.
+        least = 2 if entry.each == MATE else 1
+        found = (host for each in deployments.values() if len(each["hosts"]) >= least for host in each["hosts"])
+        yield from dict.fromkeys(found)
+
+
+def runbook_page(fleet: Mapping[str, Any], lang: str = "en") -> str:
+    """One file that needs nothing else.
+
+    ``fleet``: ``deployments`` as the inventory check returns them, ``groups`` of Ansible, ``addresses`` by host, ``inventories`` as they were given,
+    ``form`` of a playbook's name ({name} in it), ``folders`` by variable, ``made`` (when, as text) and the version of the ``collection``.
+    """
+    services = {
+        host: [
+            group for group in ("llm_gateway", "llm_monitoring", "llm_web_ui") if host in fleet["groups"].get(group, ())
+        ]
+        for host in fleet["addresses"]
+    }
+    of = {host: name for name, each in fleet["deployments"].items() for host in each["hosts"]}
+    heads = {each["head"] for each in fleet["deployments"].values()}
+    rows = [
+        {
+            "host": host,
+            "address": address,
+            "deployment": of.get(host, ""),
+            "head": host in heads,
+            "services": names(services[host], lang) if services[host] else "",
+        }
+        for host, address in fleet["addresses"].items()
+        if host in of or services[host]
+    ]
+    entries = [
+        {"code": each.code, "commands": found, "page": f"{DOCUMENTATION}runbooks/{each.page}.md" if each.page else ""}
+        for each in ENTRIES
+        if (found := commands(each, fleet))
+    ]
+    return render_page(
+        "runbook",
+        lang,
+        title=message("runbook_title", lang),
+        made=fleet["made"],
+        collection=fleet["collection"],
+        rows=rows,
+        folders={name: os.path.abspath(str(path)) for name, path in fleet["folders"].items() if path},
+        entries=entries,
+        index=f"{DOCUMENTATION}{'zh/' if lang == 'zh' else ''}runbooks/index.md",
+    )
