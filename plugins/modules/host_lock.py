@@ -13,6 +13,8 @@ description:
   - The host is not taken where another run holds it, or has given it back since this one looked. RV(problem) says so; the module does not fail.
   - A holder on this machine whose process has ended is replaced. Of a run on another machine nobody knows whether it goes on, so it is replaced
     with O(take_over) only.
+  - With the first lock of a host that no role has changed yet, it keeps a picture of the host beside the lock, C(before.json), with which
+    M(baremetal.llm.host_reset) compares later.
 options:
   state:
     description: Whether to take the host or to give it back.
@@ -73,8 +75,12 @@ problem:
   type: str
 """
 
+import os
+
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.llm.plugins.module_utils._before import picture_of, take_picture
 from ansible_collections.baremetal.llm.plugins.module_utils._lock import FREE, give_back, take
+from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
 
 def main() -> None:
@@ -97,7 +103,10 @@ def main() -> None:
     if options["state"] == "given_back":
         give_back(options["path"], options["mine"])
         module.exit_json(changed=False, taken=False, holder=None)
-    module.exit_json(changed=False, **take(options["path"], options["mine"], options["seen"] or FREE, options["ended"]))
+    said = take(options["path"], options["mine"], options["seen"] or FREE, options["ended"])
+    if said["taken"]:
+        take_picture(os.path.dirname(options["path"]), lambda: picture_of(Programs(module)))
+    module.exit_json(changed=False, **said)
 
 
 if __name__ == "__main__":

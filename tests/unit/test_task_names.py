@@ -13,7 +13,7 @@ VERBS = """accept add adopt all-reduce alter apply ask begin blacklist break bri
 collect compare complete compress configure connect copy cut damage decide describe downgrade download end expect explain fail
 fetch fill find finish follow forget form freeze gather get give go hand have hold insert install keep kill learn leave
 let limit link list listen load look lose make mark measure mend merge name note pass plan plant prepare print propose push
-put read reboot record refuse reload remember remove renew replace report restart restore rotate run save say send serve
+put read reboot record refuse reload remember remove renew replace report reset restart restore rotate run save say send serve
 set share show start stop switch take tell test touch trust try turn unload unpack upgrade use verify wait walk write"""
 
 

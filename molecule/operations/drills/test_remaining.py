@@ -1,4 +1,8 @@
-"""The head of a deployment loses its power: by the runbook the others serve, every run says so, and one command takes the host back."""
+"""The head of a deployment loses its power: by the runbook the others serve, every run says so, and one command takes the host back.
+
+Then a worker is removed and taken back, and the deployment is stopped, its worker is reset, and the next run
+starts it again. The other replica answers all the time.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ from lab.config import CHECKOUT, STATE, load
 
 DATA = {name: node.data for name, node in load().nodes.items()}
 PAGE, REMOVE = "docs/runbooks/serve-on-the-rest.md", "docs/runbooks/add-and-remove-hosts.md"
+STOP, RESET = "docs/runbooks/stop-and-start.md", "docs/runbooks/reset-a-host.md"
 
 
 def connect(name: str) -> Any:
@@ -146,3 +151,58 @@ def test_a_removed_worker_comes_back() -> None:
     assert "was removed from" not in said
     assert token("node1") > 0
     assert sizes("node1")[0] * sizes("node1")[1] == 2
+
+
+def test_a_stopped_deployment_stays_stopped_over_a_restart() -> None:
+    # Named by one of its hosts, it stops on both.
+    said = page(STOP, 1, 2, TARGET="node2")
+    assert "tiny_split stops on node1, node2" in said
+    power("off", "node2")
+    power("on", "node2")
+    for name in ("node1", "node2"):
+        node = connect(name)
+        names = node.check_output("docker ps --all --format '{{.Names}}'").split()
+        assert {"llm-vllm", "llm-ray"}.intersection(names) == set()
+        assert node.run("systemctl is-enabled --quiet llm-probe.timer").rc != 0
+        assert node.run("systemctl is-active --quiet llm-probe.timer").rc != 0
+    assert token("node3") > 0
+    again = play("stop", "-e", "llm_target=tiny_split", "-e", "llm_confirm=true")
+    assert re.findall("(?:changed|unreachable|failed)=[1-9]", again) == []
+
+
+def test_a_host_that_serves_is_not_reset() -> None:
+    said = play("reset", "-e", "llm_target=node3", "-e", "llm_confirm=true", status=2)
+    assert "These hosts still serve" in said
+    assert token("node3") > 0
+
+
+def test_a_reset_removes_what_records_name_and_nothing_else() -> None:
+    node = connect("node2")
+    foreign = ["/etc/llm.conf", "/opt/llm/scripts/of-somebody", "/etc/systemd/system/somebody.service"]
+    node.check_output(f"touch {' '.join(foreign)}")
+    kept = "dpkg-query --show --showformat='${Package}\n' | sort; find /opt/llm/models /etc/docker -type f | sort"
+    before = node.check_output(kept)
+    shown = page(RESET, 1, 2, TARGET="node2")
+    assert "are removed that vllm has left" in shown
+    assert node.run("ls /opt/llm/records/vllm.json").rc == 0
+    page(RESET, 3, 3, TARGET="node2")
+    # Another run finds nothing to remove.
+    again = play("reset", "-e", "llm_target=node2", "-e", "llm_confirm=true")
+    assert re.findall("(?:changed|unreachable|failed)=[1-9]", again) == []
+    for path in foreign:
+        assert node.file(path).exists
+    assert node.check_output(kept) == before
+    left = node.check_output("ls /etc/systemd/system /opt/llm/records").split()
+    assert [name for name in left if name.startswith(("llm-probe", "llm-vllm", "llm-ray", "llm-firewall"))] == []
+    assert {"vllm.json", "ray.json", "network.json"}.intersection(left) == set()
+    assert node.run("nft list table inet baremetal_llm").rc != 0
+    assert node.check_output("systemctl is-active docker") == "active"
+    node.check_output(f"rm {' '.join(foreign)}")
+
+
+def test_a_stopped_deployment_is_started_by_the_next_run() -> None:
+    page(STOP, 3, 3)
+    assert token("node1") > 0
+    for name in ("node1", "node2"):
+        assert connect(name).check_output("systemctl is-active llm-probe.timer") == "active"
+    assert re.findall("(?:changed|unreachable|failed)=[1-9]", play("site")) == []

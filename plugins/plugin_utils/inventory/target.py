@@ -1,13 +1,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which hosts a run of day two is about: what ``llm_target`` names."""
+"""Which hosts a run of day two is about: what ``llm_target`` names, and what it stops there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP, SERVICE_GROUPS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 ALL = "all"
 
@@ -49,3 +51,27 @@ def target_of(
         unknown=tuple(unknown),
         allowed=tuple(dict.fromkeys([ALL, *deployments, *machines])),
     )
+
+
+@dataclass(frozen=True)
+class Stop:
+    """What a run stops: by ``hosts`` the deployment that each serves, and the same in ``lines`` for people."""
+
+    hosts: dict[str, str]
+    lines: list[str]
+
+
+def stop_of(hosts: Sequence[str], deployments: Mapping[str, Mapping[str, Any]], language: str) -> Stop:
+    """Everything that serves with one of these hosts. A deployment answers with all of its hosts or not at all, so that it stops as a whole.
+
+    ``deployments`` are those of the inventory check, by name, each with its ``hosts``.
+    """
+    asked = set(hosts)
+    stopped = {name: list(each["hosts"]) for name, each in deployments.items() if asked.intersection(each["hosts"])}
+    lines = [
+        message("stop_deployment", language, deployment=name, hosts=", ".join(members))
+        for name, members in stopped.items()
+    ]
+    if lines:
+        lines.append(message("stop_stays", language))
+    return Stop({host: name for name, members in stopped.items() for host in members}, lines)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.target import target_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.target import stop_of, target_of
 
 from tests.support.playbooks import playbook
 
@@ -48,6 +48,16 @@ def test_names_are_hosts_deployments_or_all(asked: object, hosts: tuple[str, ...
     assert (found.hosts, found.unknown) == (hosts, unknown)
     assert found.allowed[0] == "all"
     assert {"code", "chat", "desk"} < set(found.allowed)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_deployment_stops_as_a_whole_and_others_go_on(language: str) -> None:
+    deployments = {"code": {"hosts": ["gpu01", "fd00::11"]}, "chat": {"hosts": ["chat", "gpu02"]}}
+    found = stop_of(["gpu02"], deployments, language)
+    assert found.hosts == {"chat": "chat", "gpu02": "chat"}
+    assert [line for line in found.lines if "chat, gpu02" in line] == found.lines[:1]
+    assert "site.yml" in found.lines[-1]
+    assert stop_of(["desk"], deployments, language).lines == []
 
 
 @pytest.mark.slow
