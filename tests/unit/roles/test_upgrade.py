@@ -19,7 +19,6 @@ all:
   vars:
     ansible_connection: local
     ansible_python_interpreter: "{{ ansible_playbook_python }}"
-    llm_language: en
     fails: ""
 """
 FACTS = """
