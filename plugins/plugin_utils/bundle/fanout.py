@@ -237,7 +237,8 @@ def hand_on(
                 break
             # Over a slow link other workers take as long as this one.
             after = max(ways.again_seconds, 3 * slowest)
-            within = plan if idle >= after else plan[: claims.count]
+            # What still moves may bring it; who has waited for one answer in vain is kept waiting by somebody.
+            within = plan if idle >= after else plan[: claims.count] if idle >= ways.poll_seconds else []
             number = _overdue(within, claims, sizes, status, left, after)
         if number is not None:
             began = ways.clock()

@@ -40,7 +40,7 @@ def asked(path: str, *, kind: str = "http", **more: Any) -> list[dict[str, Any]]
         raise AssertionError("nothing is read of a request that is refused")
 
     scope = {"type": kind, "path": path, "method": "POST", "headers": [], **more}
-    asyncio.run(program().ApiPaths(vllm, os.environ["SECRETS"])(scope, receive, send))
+    asyncio.run(program().ApiPaths(vllm, os.environ["SECRETS"], os.environ["SECRETS"] + "/probe")(scope, receive, send))
     return sent
 
 
@@ -413,7 +413,7 @@ def through(
     async def send(event: dict[str, Any]) -> None:
         sent.append(event)
 
-    app = program().ApiPaths(answering, os.environ["SECRETS"])
+    app = program().ApiPaths(answering, os.environ["SECRETS"], os.environ["SECRETS"] + "/probe")
     app.release = release
     named = [(b"x-llm-key", b"alice"), (b"x-llm-model", b"m"), (b"content-length", b"1"), *gateway]
     scope = {"type": "http", "path": path, "method": "POST", "headers": named if asking is None else asking}
