@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.search import search_config
@@ -25,12 +26,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes i
     code_digest,
     digest,
     left_out,
+    one_by_one,
     role_differs,
     rolling,
     to_do,
     variables_of,
     whole_run,
     with_secrets,
+    without,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import (
     DecisionInput,
@@ -53,6 +56,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets i
     secret_digests,
     secrets_of_run,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served import asks_for_left, back_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import name_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.controller_secrets import ControllerSecrets
@@ -107,7 +111,8 @@ class ActionModule(ActionBase):
         except (InputError, OSError, ValueError) as error:
             raise AnsibleActionFail(str(error)) from error
         secret_problems = [dict(agreed.problem) for _secret, agreed in agreements if agreed.problem]
-        problems = [*decided.pop("problems"), *secret_problems, *refused]
+        went_back = [] if earlier else self._went_back(fleet, decided["hosts"], lang)
+        problems = [*decided.pop("problems"), *secret_problems, *refused, *went_back]
         if controller["llm_inventory"].get("one_line"):
             # There are no files of groups and hosts.
             problems = [{**each, "where": message("where_command_line", lang)} for each in problems]
@@ -190,13 +195,43 @@ class ActionModule(ActionBase):
         aliases = alias_hosts(hosts, fleet["localhost"]["llm_inventory"].get("names") or {})
         idle = left_out(hosts, found, options_of_run, aliases=aliases, asked=asked)
         heads = {name: members[name]["head"] for name in deployments}
+        models = {name: served_name(fleet[head]) for name, head in heads.items()}
+        asked_hosts = self._upgraded(fleet)
+        if asked_hosts is not None:
+            idle = {stage: pattern + without(hosts, asked_hosts) for stage, pattern in idle.items()}
+        out = set(idle["serve"].split(":!"))
         order = rolling(
             deployments,
-            {name: served_name(fleet[head]) for name, head in heads.items()},
+            models,
             [name for name, head in heads.items() if name_of(fleet[head]) in records.get(head, {})],
             idle["serve"],
         )
-        return {"work": found, "left_out": idle, "rolling": order}
+        turns_of_upgrade = one_by_one(deployments, models, [host for host in hosts if host not in out])
+        return {"work": found, "left_out": idle, "rolling": order, "turns": turns_of_upgrade}
+
+    @staticmethod
+    def _upgraded(fleet: Fleet) -> list[str] | None:
+        """The hosts that an upgrade is about, whole deployments; None where this run is none."""
+        controller = fleet["localhost"]
+        if "llm_upgrade_hosts" not in controller:
+            return None
+        named = set(controller["llm_upgrade_hosts"])
+        deployments = controller["llm_inventory"]["deployments"].values()
+        return [host for each in deployments if named.intersection(each["hosts"]) for host in each["hosts"]]
+
+    def _went_back(self, fleet: Fleet, sections: Mapping[str, Mapping[str, Any]], lang: str) -> list[dict[str, str]]:
+        """What is refused because a deployment went back from it; what a person left is only named."""
+        found = []
+        again = self._upgraded(fleet) or []
+        for host, section in sections.items():
+            if not section.get("is_head"):
+                continue
+            back = back_of(fleet[host].get("ansible_facts") or {})
+            refused, said = asks_for_left(section["deployment"], str(section["version"]), back, host in again, lang)
+            found += refused
+            if said:
+                Display().warning(said)
+        return found
 
     def _gateway_work(self, fleet: Fleet, task_vars: Any, sections: dict[str, dict[str, Any]], code: str) -> None:
         """Adds to the section of each gateway what its role is asked for, and why it has something to do there, if it has."""

@@ -52,4 +52,8 @@ rolling:
   description: In which batches replicas of a model are served anew, what each host comes after, and which replicas serve meanwhile.
   returned: success
   type: dict
+turns:
+  description: The batches of an upgrade, each one deployment, and of each model the one that comes first (C(canaries)).
+  returned: success
+  type: dict
 """

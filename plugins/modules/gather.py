@@ -435,6 +435,15 @@ ansible_facts:
       returned: success
       type: list
       elements: str
+    llm_served:
+      description:
+        - What the deployment has served with (M(baremetal.llm.served)). C(states), the newest first, each with C(version), C(since), C(vllm_version),
+          C(image) and C(models); C(returned), from which version it went back to the newest (C(version), C(image), C(at), C(reason)), or null; C(begun),
+          a version (C(version), C(image), C(at)) that a run has begun to bring and that has not served yet, or null; and C(pins),
+          what the deployments of the machine need to serve on or to go back, C(images) (ids), C(models) (folders) and C(environments).
+        - Only returned with O(records_dir).
+      type: dict
+      sample: {"states": [], "returned": null, "begun": null, "pins": {"images": [], "models": [], "environments": []}}
     llm_server_units:
       description: The names of the units that run an engine or Ray without a container.
       type: list
@@ -480,6 +489,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._picture import imag
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._secrets import sealed_secrets
+from ansible_collections.baremetal.llm.plugins.module_utils._served import NAME, pins, read_served, summary
 
 # As ansible.builtin.setup has it.
 MINIMAL_SUBSET = frozenset(
@@ -694,6 +704,8 @@ def of_earlier_runs(options: dict[str, Any], host: Host) -> dict[str, Any]:
     if options["records_dir"]:
         found["llm_records"] = records(options, host)
         found["llm_recorded"] = recorded_names(options["host_dir"])
+        served = read_served(os.path.join(deployment_dir(options), NAME))
+        found["llm_served"] = {**summary(served), "pins": pins(options["host_dir"])}
         found["llm_made_environments"] = environments(os.path.join(options["host_dir"], "venvs"))
     return found
 

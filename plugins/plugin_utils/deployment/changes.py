@@ -63,6 +63,7 @@ OF_THE_CONTROLLER = (
     *("llm_full_check", "llm_rotate_secrets", "llm_take_over"),
     *("vllm_benchmark_requests", "vllm_benchmark_concurrency", "vllm_benchmark_timeout_seconds"),
     *("vllm_benchmark_input_tokens", "vllm_benchmark_output_tokens"),
+    *("vllm_canary_slower_percent", "vllm_canary_alert_seconds"),
 )
 # What of a host decides how something is installed there.
 SYSTEM_FACTS = ("distribution", "distribution_version", "architecture", "kernel")
@@ -180,7 +181,7 @@ def asked_by_decision(
     parts = {
         "network": {key: section["network"][key] for key in NETWORK_KEYS},
         **{role: section.get(role) for role in mine.before},
-        mine.name: _without_report(section.get(mine.name) or {}),
+        mine.name: without_report(section.get(mine.name) or {}),
     }
     # What their programs read of these may be secrets, and is in no decision.
     environments = {f"{role}_environment" for role in mine.roles}
@@ -205,7 +206,7 @@ def with_secrets(asked: Mapping[str, str], secrets: Mapping[str, str]) -> dict[s
     }
 
 
-def _without_report(section: Mapping[str, Any]) -> dict[str, Any]:
+def without_report(section: Mapping[str, Any]) -> dict[str, Any]:
     """The section without what only the report says of the links, and without the benchmark, which leaves nothing on the host."""
     collective = {key: value for key, value in (section.get("collective") or {}).items() if not key.startswith("link")}
     kept = {key: value for key, value in section.items() if key != "benchmark"}
@@ -338,6 +339,23 @@ def rolling(
             ]
             for name in deployments
         },
+    }
+
+
+def one_by_one(
+    deployments: Mapping[str, Sequence[str]], models: Mapping[str, str], busy: Collection[str]
+) -> dict[str, Any]:
+    """The batches of an upgrade, each one deployment: ``sizes`` and ``hosts`` (the play's pattern), and ``canaries``, of each model the deployment that
+    comes first. ``busy`` are the hosts where something is to be done."""
+    found = {name: [host for host in hosts if host in busy] for name, hosts in deployments.items()}
+    batches = {name: hosts for name, hosts in found.items() if hosts}
+    first: dict[str, str] = {}
+    for name in batches:
+        first.setdefault(models[name], name)
+    return {
+        "sizes": [len(hosts) for hosts in batches.values()],
+        "hosts": ":".join(host for hosts in batches.values() for host in hosts),
+        "canaries": list(first.values()),
     }
 
 

@@ -48,6 +48,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     scripts_folder,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostSection
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served import (
+    served_models,
+    version_of,
+    weights_of,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, name_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Served
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT
@@ -181,11 +186,15 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
             )
             for host in asked["hosts"]
         }
-        deployment = Deployment(name, head, asked["hosts"], plan, image, agreed, serving.files(), question.names)
+        models = served_models(variables[head], records)
+        deployment = Deployment(
+            name, head, asked["hosts"], plan, image, agreed, serving.files(), question.names, weights_of(models)
+        )
         plan["launch"] = deployment.launch
         # Hosts outside of this run that did not answer.
         unknown = [host for host in deployment.planned if not deployment.address(host)]
         sections = network.sections()
+        version = "" if unknown else _version(deployment, models, records)
         for host in members:
             section = {
                 "deployment": name,
@@ -195,9 +204,15 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
                 "unknown": unknown,
             }
             section |= {**_named(question, host), "environment": environments[host]}
-            roles = {} if unknown else host_sections(deployment.of(host))
+            roles = {} if unknown else host_sections(deployment.of(host)) | {"models": models, "version": version}
             decided["hosts"][host] = cast(HostSection, {**section, "network": sections[host], **roles})
     return decided
+
+
+def _version(deployment: Deployment, models: list[dict[str, str]], records: Sequence[Mapping[str, Any]]) -> str:
+    """What the deployment serves with, as its head is given it."""
+    section = {"engine": deployment.engine.name, **host_sections(deployment.of(deployment.head)), "models": models}
+    return version_of(section, deployment.launch, records)
 
 
 def _part_of_gpus(plan: Mapping[str, Any], host: str, variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,8 @@ class Deployment:
     files: Mapping[str, str] = field(default_factory=dict)
     # What things are called on each host, as deployment/names.py has it.
     names: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # Digests of the files of its models, as far as they are known: other files are read by another start.
+    weights: Sequence[str] = ()
 
     @property
     def by_ray(self) -> bool:

@@ -249,6 +249,17 @@ class HostsFile(TypedDict):
     text: str
 
 
+class ServedModel(TypedDict):
+    """A model of the deployment."""
+
+    model: str
+    folder: str
+    # Empty where nobody knows it.
+    revision: str
+    # A digest of its files, empty where neither a bundle nor a hub has them.
+    files: str
+
+
 class HostSection(TypedDict):
     """All that is decided for a host. Until it is known where every planned host is, what begins with ``is_head`` is missing."""
 
@@ -281,3 +292,6 @@ class HostSection(TypedDict):
     hosts_file: NotRequired[HostsFile | Nothing]
     ray: NotRequired[RaySection]
     vllm: NotRequired[VllmSection]
+    models: NotRequired[list[ServedModel]]
+    # A digest of what the deployment serves with.
+    version: NotRequired[str]

@@ -19,9 +19,9 @@ TIMES = {
 }
 
 
-def latest_benchmarks(folder: Path) -> list[dict[str, Any]]:
-    """The last two runs in the folder of a deployment, the newest first, each with the time of its file as ``measured``."""
-    files = sorted(folder.glob("*.json"), reverse=True)[:2]
+def latest_benchmarks(folder: Path, most: int = 2) -> list[dict[str, Any]]:
+    """The last runs in the folder of a deployment, the newest first, each with the time of its file as ``measured``."""
+    files = sorted(folder.glob("*.json"), reverse=True)[:most]
     return [{**json.loads(path.read_text(encoding="utf-8")), "measured": path.stem} for path in files]
 
 
@@ -29,9 +29,9 @@ def benchmark_lines(runs: list[dict[str, Any]], plan: Mapping[str, Any], languag
     """The newest of ``runs`` with what the one before it measured of the same load, and how many such requests the plan has room for."""
     if not runs:
         return []
-    newest, former = runs[0], next((run for run in runs[1:] if _load(run) == _load(runs[0])), None)
-    load = _load(newest)
-    lines = [message("report_benchmark", language, measured=newest["measured"], **load, failed=_failed(newest))]
+    newest, former = runs[0], next((run for run in runs[1:] if load_of(run) == load_of(runs[0])), None)
+    load = load_of(newest)
+    lines = [message("report_benchmark", language, measured=newest["measured"], **load, failed=failed_requests(newest))]
     for code, figure in RATES.items():
         lines.append(_figure(code, f"{newest[figure]:.1f}", figure, newest, former, language))
     for code, (median, p99) in TIMES.items():
@@ -51,7 +51,7 @@ def room_of(plan: Mapping[str, Any], tokens: int) -> int:
     return min(room, int(settings.get("max_num_seqs") or room))
 
 
-def _load(run: Mapping[str, Any]) -> dict[str, int]:
+def load_of(run: Mapping[str, Any]) -> dict[str, int]:
     """What was asked for: runs of another load are not compared."""
     requests = int(run["num_prompts"])
     return {
@@ -62,7 +62,8 @@ def _load(run: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _failed(run: Mapping[str, Any]) -> int:
+def failed_requests(run: Mapping[str, Any]) -> int:
+    """How many requests of a run got no answer."""
     return int(run["num_prompts"]) - int(run["completed"])
 
 

@@ -41,7 +41,8 @@ def vllm_section(member: Member, environment: Mapping[str, Any]) -> ServerSectio
     files = _files(member)
     # Of all that the server reads when it starts: where it is another one, the container or the unit is another one.
     venv = is_venv(member.variables)
-    reads = digest([(started or {}).get("config"), files, *([member.deployment.etc_hosts] if venv else [])])
+    more = [*([member.deployment.etc_hosts] if venv else []), *member.deployment.weights]
+    reads = digest([(started or {}).get("config"), files, *more])
     return server_section(
         member,
         _container(member, environment, started) if started and not venv else {},

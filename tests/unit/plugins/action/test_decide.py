@@ -404,6 +404,48 @@ def test_a_plan_that_cannot_start_ends_the_run_and_can_be_read(
     assert part in page
 
 
+def went_back(variables: Variables, reason: str) -> Variables:
+    """The same deployment, which left what the inventory asks for."""
+    version = run(decide, variables)["hosts"]["gpu1"]["version"]
+    note = {"version": version, "image": "image:2", "at": "2026-01-01T00:00:00Z", "reason": reason}
+    for host in ("gpu1", "gpu2"):
+        variables[host]["ansible_facts"]["llm_served"] = {"states": [], "returned": note, "begun": None}
+    return variables
+
+
+def test_what_did_not_serve_is_refused_but_to_an_upgrade(
+    variables: Variables, capsys: pytest.CaptureFixture[str]
+) -> None:
+    went_back(variables, "no token")
+    with pytest.raises(AnsibleActionFail):
+        run(decide, variables)
+    assert "pair went back from what the inventory asks for at 2026-01-01T00:00:00Z" in capsys.readouterr().out
+    # One of its hosts is named, and the deployment is upgraded as a whole.
+    variables["localhost"]["llm_upgrade_hosts"] = ["gpu2"]
+    assert run(decide, variables)["turns"] == {"sizes": [2], "hosts": "gpu1:gpu2", "canaries": ["pair"]}
+
+
+def test_what_a_person_left_is_named_and_another_setting_is_another_version(
+    variables: Variables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned: list[str] = []
+    monkeypatch.setattr(Display, "warning", lambda self, text, **more: warned.append(text))
+    run(decide, went_back(variables, ""))
+    assert len(warned) == 1
+    assert "pair was taken back from image:2" in warned[0]
+    for host in variables.values():
+        host["vllm_max_num_seqs"] = 16
+    run(decide, variables)
+    assert len(warned) == 1
+
+
+def test_an_upgrade_of_others_leaves_a_deployment_alone(variables: Variables) -> None:
+    variables["localhost"]["llm_upgrade_hosts"] = ["elsewhere"]
+    found = run(decide, variables)
+    assert found["turns"]["hosts"] == ""
+    assert found["left_out"]["serve"].endswith(":!gpu1:!gpu2")
+
+
 def test_a_config_that_is_not_there_is_named(variables: Variables, capsys: pytest.CaptureFixture[str]) -> None:
     variables["gpu1"]["vllm_model_config"] = "/no/such/config.json"
     assert "/no/such/config.json" in refusal(variables, capsys)

@@ -328,3 +328,13 @@ def test_of_replicas_that_serve_most_serve_on(count: int, data: st.DataObject) -
     most = max(len(set(batch) & set(standing)) for batch in there)
     assert most <= -(-len(standing) // changes.MOST_BATCHES)
     assert set(there[0]) >= set(names) - set(standing)
+
+
+def test_an_upgrade_changes_one_deployment_after_the_other_and_the_first_of_each_model_is_the_canary() -> None:
+    deployments = {"a": ["h1", "h2"], "b": ["h3"], "c": ["h4"], "d": ["h5"]}
+    models = {"a": "chat", "b": "chat", "c": "embed", "d": "chat"}
+    found = changes.one_by_one(deployments, models, ["h3", "h1", "h2", "h4"])
+    assert found == {"sizes": [2, 1, 1], "hosts": "h1:h2:h3:h4", "canaries": ["a", "c"]}
+    # What an ended run has changed already is not in it: the next one is the canary.
+    assert changes.one_by_one(deployments, models, ["h5"]) == {"sizes": [1], "hosts": "h5", "canaries": ["d"]}
+    assert changes.one_by_one(deployments, models, []) == {"sizes": [], "hosts": "", "canaries": []}

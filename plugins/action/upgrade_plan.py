@@ -1,0 +1,54 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an upgrade or a rollback is about to do; its words come from plugin_utils/deployment/served.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served import rollback_plan, upgrade_plan
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, names, problem
+
+
+class ActionModule(ActionBase):
+    """Asks of all hosts at once what they were found to be."""
+
+    _requires_connection = False
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(
+            argument_spec={
+                "hosts": {"type": "list", "elements": "str", "required": True},
+                "back": {"type": "bool", "default": False},
+            }
+        )
+        fleet = Fleet(self._loader, task_vars)
+        lang = language(fleet["localhost"]["llm_language"])
+        every = fleet["localhost"]["llm_inventory"]["deployments"]
+        meant = {name: each for name, each in every.items() if set(each["hosts"]).intersection(options["hosts"])}
+        hosts = [host for each in meant.values() for host in each["hosts"]]
+        if not meant:
+            named = names(options["hosts"], lang)
+            refuse(
+                [problem("upgrade_no_deployment", lang, named, "-e llm_target", names=names(list(every), lang))],
+                lang,
+                result,
+            )
+        if options["back"]:
+            looked = {host: plain(fleet[host].get("__vllm_before") or {}) for host in hosts}
+            plan = rollback_plan(meant, looked, lang)
+        else:
+            served = {host: (fleet[host].get("ansible_facts") or {}).get("llm_served") or {} for host in hosts}
+            decisions = (fleet[host].get("llm_decision") for host in hosts)
+            decision: dict[str, Any] = next((each for each in decisions if each), {})
+            releases = {name: str(setting(fleet[str(each["head"])], "version")) for name, each in meant.items()}
+            plan = upgrade_plan(meant, served, decision, releases, lang)
+        if plan["problems"]:
+            refuse(plan["problems"], lang, result)
+        return {**result, "changed": False, "lines": plan["lines"], "turns": plan["turns"]}
