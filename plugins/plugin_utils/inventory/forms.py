@@ -40,6 +40,8 @@ BOUNDS = (
     Bounds("vllm_probe_failures", 1, 1000),
     Bounds("llm_gpu_count", 1, 1024),
     Bounds("accept_seconds", 1, 86_400),
+    Bounds("llm_fanout_limit_mbps", 0, _MILLION),
+    Bounds("llm_fanout_writers", 1, 1024),
     Bounds("accept_memory_share", 0, 1, low_is_excluded=True),
     Bounds("accept_dcgm_level", 0, 4),
     Bounds("accept_slower_percent", 1, 100),

@@ -82,7 +82,7 @@ def test_what_the_bundle_has_to_hold(tmp_path: Path, hostvars: dict[str, dict[st
     assert wanted["other_archives"] == ["images/images.tar.zst", "images/images.tar"]
     assert wanted["known_images"] == []
     assert {item["kind"] for item in wanted["items"]} == {
-        *("driver", "docker", "nvidia_container_toolkit", "os_packages", "model")
+        *("driver", "docker", "nvidia_container_toolkit", "os_packages", "model", "python")
     }
 
 
