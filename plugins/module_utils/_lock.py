@@ -98,7 +98,9 @@ def take(
             return {"taken": False, "holder": found["holder"]}
         write(stream, content)
         if (found["holder"] or {}).get("run") != mine["run"]:
-            _journal.begun(_journal.path_beside(path), mine)
+            # A disk that is full, or no file where the journal belongs, stops no run.
+            with contextlib.suppress(OSError):
+                _journal.begun(_journal.path_beside(path), mine)
         return {"taken": True, "holder": None}
 
 
@@ -110,6 +112,7 @@ def give_back(path: str, mine: Mapping[str, Any]) -> bool:
         content = given_back(understood(stream.read()), mine)
         if content is None:
             return False
-        _journal.ended(_journal.path_beside(path), mine)
+        with contextlib.suppress(OSError):
+            _journal.ended(_journal.path_beside(path), mine)
         write(stream, content)
         return True

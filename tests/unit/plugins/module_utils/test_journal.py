@@ -86,6 +86,13 @@ def test_whatever_stands_there_is_no_failure(tmp_path_factory: pytest.TempPathFa
     assert found == {"run": {"pid": 1}, "begun": 5, "who": "mei", "ended": 6, "roles": ["docker"]}
 
 
+def test_a_journal_that_cannot_be_written_stops_no_run(lock: str) -> None:
+    Path(journal.path_beside(lock)).mkdir()
+    assert take(lock, MEI, read_lock(lock), None)["taken"]
+    assert give_back(lock, MEI)
+    assert journal.read(journal.path_beside(lock)) == []
+
+
 def test_a_host_without_a_journal_has_none(tmp_path: Path) -> None:
     assert journal.read(str(tmp_path / "none")) == []
     assert FREE["holder"] is None
