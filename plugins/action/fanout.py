@@ -43,13 +43,19 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
+        phases = {
+            "look": self._look,
+            "describe": self._describe,
+            "plan": self._plan,
+            "start": self._start,
+            "meet": self._meet,
+            "bring": self._bring,
+            "end": self._end,
+            "figures": self._figures,
+        }
         _checked, options = self.validate_argument_spec(
             argument_spec={
-                "phase": {
-                    "type": "str",
-                    "required": True,
-                    "choices": ["look", "plan", "start", "meet", "bring", "end", "figures", "describe"],
-                },
+                "phase": {"type": "str", "required": True, "choices": list(phases)},
                 "mode": {"type": "str", "choices": list(fanout.MODES), "default": fanout.FANOUT},
                 "bundle": {"type": "path"},
                 "kind": {"type": "str"},
@@ -68,7 +74,7 @@ class ActionModule(ActionBase):
         self.options, self.lang, self.task_vars = options, options["language"], task_vars
         self.host = str(task_vars["inventory_hostname"])
         try:
-            return {**result, **getattr(self, "_" + options["phase"])()}
+            return {**result, **phases[options["phase"]]()}
         except Refused as error:
             raise AnsibleActionFail(reason(error, self.lang)) from None
 
