@@ -154,6 +154,23 @@ def _paths(paths: Iterable[str], owner: Owner) -> Iterator[tuple[str, str, str]]
             yield "folder", path, ""
 
 
+def serving(steps: Iterable[Step], programs: Programs) -> list[str]:
+    """The programs of a deployment that still serve: its containers, which a stop removes, and its units that run, whose files a stop leaves."""
+    return [
+        step.name
+        for step in steps
+        if step.role in ("vllm", "ray")
+        and (
+            step.kind == "container"
+            or (
+                step.kind == "unit"
+                and step.name.endswith(".service")
+                and programs.answer("systemctl", "is-active", "--", step.name).strip()
+            )
+        )
+    ]
+
+
 COMMANDS = {
     "unit": [["systemctl", "disable", "--now", "{0}"]],
     "container": [["docker", "rm", "--force", "{0}"]],

@@ -46,6 +46,11 @@ steps:
   returned: always
   type: list
   elements: dict
+serving:
+  description: Containers and running units of deployments among what is to go.
+  returned: always
+  type: list
+  elements: str
 stays:
   description: What a record names and stays, each with C(role), C(kind), C(name) and C(why).
   returned: always
@@ -67,7 +72,7 @@ differs:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._before import compared, picture_of, read_picture
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
-from ansible_collections.baremetal.llm.plugins.module_utils._reset import Stays, planned, undone
+from ansible_collections.baremetal.llm.plugins.module_utils._reset import Stays, planned, serving, undone
 
 
 def main() -> None:
@@ -79,6 +84,7 @@ def main() -> None:
     programs = Programs(module, timeout_seconds=300)
     before, now = read_picture(host_dir), picture_of(programs)
     steps, stays = planned(host_dir, before, programs, now["packages"])
+    still = serving(steps, programs)
     failed: list[Stays] = []
     if not module.check_mode and steps:
         steps, failed = undone(steps, programs)
@@ -87,6 +93,7 @@ def main() -> None:
     module.exit_json(
         changed=bool(steps),
         steps=[each._asdict() for each in steps],
+        serving=still,
         stays=[each._asdict() for each in stays],
         failed_steps=[each._asdict() for each in failed],
         differs=None if before is None else compared(before, now),

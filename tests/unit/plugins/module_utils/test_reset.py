@@ -82,6 +82,15 @@ def test_only_what_a_record_names_and_is_ours_goes_and_the_record_last(host: Pat
     assert names(stays) == [("file", files[3], reset.SECRET), ("file", "/usr/bin/env", reset.UNKNOWN)]
 
 
+def test_a_container_and_a_running_unit_of_a_deployment_serve_and_nothing_else() -> None:
+    there = ("llm-vllm.service", "llm-probe.timer", "llm-ray.service")
+    steps = [reset.Step("vllm", "unit", name) for name in there] + [reset.Step("gateway", "unit", "haproxy.service")]
+    # The unit llm-ray.service is stopped.
+    assert reset.serving(steps, Machine()) == ["llm-vllm.service"]  # type: ignore[arg-type]
+    containers = [reset.Step("ray", "container", "llm-ray"), reset.Step("web_ui", "container", "llm-web-ui")]
+    assert reset.serving(containers, Machine()) == ["llm-ray"]  # type: ignore[arg-type]
+
+
 def test_what_was_there_before_stays_and_without_a_picture_nothing_that_others_may_have_made_goes(host: Path) -> None:
     record(host, "monitoring", units=["prometheus"], packages=["prometheus", "haproxy"], containers=["llm-grafana"])
     now = {"prometheus": "2", "haproxy": "2"}
