@@ -20,6 +20,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import LABELS, ask_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._evidence import read_record
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
+from ansible_collections.baremetal.llm.plugins.module_utils._served import NAME as NOTE
 
 # In this order: who needs another one goes first, and images go when none of our containers uses them any more. Of all other roles (driver, engine,
 # toolkit) everything stays.
@@ -27,6 +28,8 @@ ROLES = ("web_ui", "gateway", "monitoring", "monitoring_exporters", "vllm", "ray
 # Names that only the collection gives, and folders in which people do not choose names themselves.
 OURS = re.compile(r"(?:llm[-_]|baremetal[-_]llm)")
 OUR_PATH = re.compile(r"/(?:etc|run|usr/local|var/lib)/(?:[^/]+/)*" + OURS.pattern)
+# The names by which the role vllm keeps earlier images (tasks/keep.yml).
+KEPT_IMAGE = "llm-kept:"
 # It may be that of an environment that was there.
 PYTHON = re.compile(r"/bin/python[0-9.]*")
 # Why something that a record names stays: it was there before, or nobody knows whether it was, others have made it, it is a secret, or it is one
@@ -103,7 +106,8 @@ def planned(
     steps: list[Step] = []
     stays: list[Stays] = []
     for role, path, record in records_of(host_dir):
-        for kind, name, why in _left(role, record, owner, programs, packages):
+        left = [*_left(role, record, owner, programs, packages), *(_notes(path) if role == "vllm" else ())]
+        for kind, name, why in left:
             if why:
                 stays.append(Stays(role, kind, name, why))
             else:
@@ -140,6 +144,17 @@ def _left(
     # The weights of models are trees, which stay, and the paths of images are archives of the bundle.
     if role != "images":
         yield from _paths(_asked(record, "paths"), owner)
+
+
+def _notes(record_path: str) -> Iterator[tuple[str, str, str]]:
+    """What keeps earlier versions of a server (``_served``): the note beside its records, and the names of images that are kept."""
+    note = os.path.join(os.path.dirname(os.path.dirname(record_path)), NOTE)
+    if os.path.lexists(note):
+        yield "file", note, ""
+    tags = [str(tag) for image in ask_engine("/images/json") or () for tag in image.get("RepoTags") or ()]
+    for tag in sorted(tags):
+        if tag.startswith(KEPT_IMAGE):
+            yield "image", tag, ""
 
 
 def _paths(paths: Iterable[str], owner: Owner) -> Iterator[tuple[str, str, str]]:

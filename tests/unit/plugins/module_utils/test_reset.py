@@ -43,8 +43,11 @@ class Machine:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     containers = {"llm-vllm": LABELS, "llm-grafana": {}}
 
-    def ask(question: str) -> dict[str, Any] | None:
+    def ask(question: str) -> Any:
         name = question.split("/")[2]
+        if question == "/images/json":
+            kept = ["llm-kept:0123456789ab"] if (tmp_path / "served.json").exists() else []
+            return [{"RepoTags": ["vllm:1", *kept]}, {"RepoTags": None}]
         if question.startswith("/images"):
             return {"Id": "x", "RepoTags": ["vllm:1", "site/vllm:1"]}
         return {"Config": {"Labels": containers[name]}} if name in containers else None
@@ -176,3 +179,17 @@ def test_a_package_is_removed_by_the_program_that_refuses_to_take_others_along()
 def test_whose_something_is(kind: str, name: str, stays: str) -> None:
     before = {"files": ["/etc/prometheus/prometheus.yml"], "units": {"haproxy.service": "enabled"}}
     assert reset.Owner("/opt/llm/", before).why_not(kind, name) == stays
+
+
+def test_what_keeps_earlier_versions_goes_with_the_server(host: Path) -> None:
+    (host / "served.json").write_text("{}")
+    record(host, "ray")
+    record(host, "vllm")
+    steps, _stays = reset.planned(str(host), None, Machine(), {})  # type: ignore[arg-type]
+    said = [(step.role, step.kind, step.name.removeprefix(f"{host}/")) for step in steps]
+    assert said == [
+        ("vllm", "file", "served.json"),
+        ("vllm", "image", "llm-kept:0123456789ab"),
+        ("vllm", "record", "records/vllm.json"),
+        ("ray", "record", "records/ray.json"),
+    ]
