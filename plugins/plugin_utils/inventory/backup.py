@@ -22,9 +22,11 @@ FORMAT = 1
 ABOUT = "backup.json"
 # Folders of the controller, by the variable that says where each is.
 FOLDERS = ("llm_secrets_dir", "llm_report_dir", "llm_sources_dir", "llm_bundle_dir")
-# Of these only small files: a manifest, its signature, the settings of models. The rest is had again, or is a report.
+# Of these only small files. The rest is had again, or is a report.
 SMALL = ("llm_report_dir", "llm_sources_dir", "llm_bundle_dir")
 SMALL_BYTES, FILE_BYTES, ALL_BYTES = 1 << 20, 16 << 20, 128 << 20
+# And of a bundle only what is said of it: the files at its root, and the settings of models. Hundreds of packages are small, too.
+BUNDLE, TOLD = "llm_bundle_dir", "models"
 # What an inventory that is a file has beside it.
 BESIDE = ("group_vars", "host_vars", ".llm")
 INVENTORY, ELSEWHERE = "inventory", "elsewhere"
@@ -62,7 +64,12 @@ def contents(sources: Sequence[Path], folders: Mapping[str, Path]) -> Contents:
         files |= {f"{ELSEWHERE}/{name}/{path.relative_to(folder).as_posix()}": path for path in found}
         if found:
             elsewhere[name] = str(folder)
-    kept = {name: path for name, path in files.items() if not _is_large_extra(path, small)}
+    bundle = folders.get(BUNDLE)
+    kept = {
+        name: path
+        for name, path in files.items()
+        if not _is_large_extra(path, small) and not (bundle and _is_package(path, bundle))
+    }
     for path in kept.values():
         if path.stat().st_size > FILE_BYTES:
             raise BackupError("backup_file_large", path=path, size=path.stat().st_size, most=FILE_BYTES)
@@ -75,6 +82,11 @@ def contents(sources: Sequence[Path], folders: Mapping[str, Path]) -> Contents:
 
 def _is_large_extra(path: Path, small: Iterable[Path]) -> bool:
     return path.stat().st_size > SMALL_BYTES and any(path.is_relative_to(folder) for folder in small)
+
+
+def _is_package(path: Path, bundle: Path) -> bool:
+    parts = path.relative_to(bundle).parts if path.is_relative_to(bundle) else ()
+    return len(parts) > 1 and parts[0] != TOLD
 
 
 def _files_below(root: Path) -> Iterator[Path]:

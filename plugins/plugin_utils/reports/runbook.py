@@ -98,8 +98,9 @@ def runbook_page(fleet: Mapping[str, Any], lang: str = "en") -> str:
         for host, address in fleet["addresses"].items()
         if host in of or services[host]
     ]
+    pages = f"{DOCUMENTATION}{'zh/' if lang == 'zh' else ''}runbooks/"
     entries = [
-        {"code": each.code, "commands": found, "page": f"{DOCUMENTATION}runbooks/{each.page}.md" if each.page else ""}
+        {"code": each.code, "commands": found, "page": f"{pages}{each.page}.md" if each.page else ""}
         for each in ENTRIES
         if (found := commands(each, fleet))
     ]
@@ -112,5 +113,5 @@ def runbook_page(fleet: Mapping[str, Any], lang: str = "en") -> str:
         rows=rows,
         folders={name: os.path.abspath(str(path)) for name, path in fleet["folders"].items() if path},
         entries=entries,
-        index=f"{DOCUMENTATION}{'zh/' if lang == 'zh' else ''}runbooks/index.md",
+        index=f"{pages}index.md",
     )

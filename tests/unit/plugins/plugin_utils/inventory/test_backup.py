@@ -29,6 +29,7 @@ def fleet(tmp_path: Path) -> Path:
         "fleet/.llm/reports/starts.json": "{}",
         "bundle/manifest.yml": "schema: 1",
         "bundle/models/a/config.json": "{}",
+        "bundle/os_packages/debian-12/small.deb": "a package, of which a bundle has hundreds",
     }
     for name, text in texts.items():
         path = tmp_path / name

@@ -36,7 +36,9 @@ def test_every_command_is_one_that_there_is() -> None:
     for entry in ENTRIES:
         plays = yaml.safe_load((ROOT / f"playbooks/{entry.playbook}.yml").read_text())
         assert plays, entry
-        assert not entry.page or (ROOT / f"docs/runbooks/{entry.page}.md").exists(), entry
+        assert not entry.page or all(
+            (ROOT / f"{folder}/runbooks/{entry.page}.md").exists() for folder in ("docs", "docs/zh")
+        ), entry
         for option in entry.options:
             variable = re.match(r"-e (\w+)=", option)
             assert option.startswith("--limit ") or (variable and variable[1] in known), entry
@@ -62,6 +64,7 @@ def test_the_page_has_the_fleet_and_nothing_unescaped(lang: str) -> None:
     assert "<b>" not in page
     assert "10.0.0.9" in page
     assert "desk" not in page, "a machine that is not ours"
+    assert page.count("docs/zh/runbooks/") == (page.count("/runbooks/") if lang == "zh" else 0)
     assert "llm_bundle_dir" not in page, "where there is none"
     for entry in ENTRIES:
         for line in commands(entry, FLEET):
