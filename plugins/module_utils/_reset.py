@@ -17,7 +17,7 @@ import stat
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
-from ansible_collections.baremetal.llm.plugins.module_utils._engine import LABELS, ask_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import LABELS, ask_engine, ask_engine_list
 from ansible_collections.baremetal.llm.plugins.module_utils._evidence import read_record
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._served import NAME as NOTE
@@ -151,7 +151,7 @@ def _notes(record_path: str) -> Iterator[tuple[str, str, str]]:
     note = os.path.join(os.path.dirname(os.path.dirname(record_path)), NOTE)
     if os.path.lexists(note):
         yield "file", note, ""
-    tags = [str(tag) for image in ask_engine("/images/json") or () for tag in image.get("RepoTags") or ()]
+    tags = [str(tag) for image in ask_engine_list("/images/json") or () for tag in image.get("RepoTags") or ()]
     for tag in sorted(tags):
         if tag.startswith(KEPT_IMAGE):
             yield "image", tag, ""

@@ -43,16 +43,19 @@ class Machine:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     containers = {"llm-vllm": LABELS, "llm-grafana": {}}
 
-    def ask(question: str) -> Any:
+    def ask_list(question: str) -> list[dict[str, Any]]:
+        assert question == "/images/json"
+        kept = ["llm-kept:0123456789ab"] if (tmp_path / "served.json").exists() else []
+        return [{"RepoTags": ["vllm:1", *kept]}, {"RepoTags": None}]
+
+    def ask(question: str) -> dict[str, Any] | None:
         name = question.split("/")[2]
-        if question == "/images/json":
-            kept = ["llm-kept:0123456789ab"] if (tmp_path / "served.json").exists() else []
-            return [{"RepoTags": ["vllm:1", *kept]}, {"RepoTags": None}]
         if question.startswith("/images"):
             return {"Id": "x", "RepoTags": ["vllm:1", "site/vllm:1"]}
         return {"Config": {"Labels": containers[name]}} if name in containers else None
 
     monkeypatch.setattr(reset, "ask_engine", ask)
+    monkeypatch.setattr(reset, "ask_engine_list", ask_list)
     for path in ("scripts/start.sh", "secrets/key", "cache/kernel"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).touch()
