@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import SERVICE_GROUPS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import render_page
 
@@ -80,9 +81,7 @@ def runbook_page(fleet: Mapping[str, Any], lang: str = "en") -> str:
     ``form`` of a playbook's name ({name} in it), ``folders`` by variable, ``made`` (when, as text) and the version of the ``collection``.
     """
     services = {
-        host: [
-            group for group in ("llm_gateway", "llm_monitoring", "llm_web_ui") if host in fleet["groups"].get(group, ())
-        ]
+        host: [group for group in SERVICE_GROUPS if host in fleet["groups"].get(group, ())]
         for host in fleet["addresses"]
     }
     of = {host: name for name, each in fleet["deployments"].items() for host in each["hosts"]}
