@@ -14,6 +14,8 @@ import os
 import time
 from typing import Any, Mapping
 
+from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
+
 # When there are more lines than that, the older half goes.
 MOST_LINES = 1000
 MOST_BYTES = 1 << 20
@@ -96,15 +98,11 @@ def _understood(line: str) -> dict[str, Any]:
 
 def _append(path: str, entry: Mapping[str, Any]) -> None:
     """Add a line. Whoever calls it holds the lock's file, so nobody else writes."""
+    line = json.dumps(entry) + "\n"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace") as stream:
-        lines = stream.read().splitlines()
-        if lines and len(lines) >= MOST_LINES:
-            incoming = path + ".new"
-            with open(incoming, "w", encoding="utf-8") as other:
-                os.fchmod(other.fileno(), 0o600)
-                other.write("".join(line + "\n" for line in lines[-MOST_LINES // 2 :]))
-            os.replace(incoming, path)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        stream.write(json.dumps(entry) + "\n")
+        lines = stream.read().splitlines(keepends=True)
+        if len(lines) < MOST_LINES:
+            stream.write(line)
+            return
+    write_private(path, "".join([*lines[-MOST_LINES // 2 :], line]))
