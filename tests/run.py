@@ -319,35 +319,46 @@ def run_all(picked: list[Stage], lanes: int, passes: Any = None) -> None:
             one.result()
 
 
-def content() -> str:
-    """A digest of every file that git knows or would add, but for the record of the last full run."""
+def digests() -> dict[str, str]:
+    """Of every file that git knows or would add, but for the record of the last full run: mode and content."""
     command = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     names = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0")
-    whole = hashlib.sha256()
-    for name in sorted(filter(None, names)):
-        path = ROOT / name
-        if path == FULL_RUN or not path.is_file():
-            continue
-        whole.update(f"{name}\0{path.stat().st_mode & 0o111}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return whole.hexdigest()
+    paths = {name: ROOT / name for name in sorted(filter(None, names)) if (ROOT / name) != FULL_RUN}
+    return {
+        name: f"{path.stat().st_mode & 0o111} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+        for name, path in paths.items()
+        if path.is_file()
+    }
 
 
 class Passed:
-    """The stages of the tier full that have passed in this checkout, each with the content that it has passed on."""
+    """The stages of the tier full that have passed in this checkout, each with the content that it has passed on: a scenario's are the paths that it
+    guards, by which the gate chooses it, too; those of any other stage are all files."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, known: Mapping[str, Scenario]) -> None:
         self.file = file
-        self.content = content()
-        kept: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file.exists() else {}
-        self.seconds = {name: one["seconds"] for name, one in kept.items() if one["content"] == self.content}
+        self.scenarios = {f"molecule/{one.name}": one for one in known.values()}
+        self.began = digests()
+        self.kept: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file.exists() else {}
+        self.kept = {name: one for name, one in self.kept.items() if one["content"] == self.content(name, self.began)}
+
+    @property
+    def seconds(self) -> dict[str, int]:
+        return {name: one["seconds"] for name, one in self.kept.items()}
+
+    def content(self, stage: str, files: Mapping[str, str]) -> str:
+        """A digest of what the stage stands for."""
+        one = self.scenarios.get(stage)
+        lines = (f"{name} {digest}\n" for name, digest in files.items() if one is None or one.is_concerned([name]))
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     def add(self, stage: Stage) -> None:
-        if content() != self.content:
-            say(f"{stage.name} passed, but files have changed since this run began: it will run again")
+        content = self.content(stage.name, self.began)
+        if self.content(stage.name, digests()) != content:
+            say(f"{stage.name} passed, but its files have changed since this run began: it will run again")
             return
-        self.seconds[stage.name] = round(stage.seconds)
-        kept = {name: {"content": self.content, "seconds": seconds} for name, seconds in self.seconds.items()}
-        self.file.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
+        self.kept[stage.name] = {"content": content, "seconds": round(stage.seconds)}
+        self.file.write_text(json.dumps(self.kept, indent=2, sort_keys=True) + "\n")
 
 
 def machine() -> str:
@@ -357,7 +368,7 @@ def machine() -> str:
 
 
 def record(full: list[Stage], passed: Passed) -> None:
-    """Where all have passed on one content, and it is that of a commit: write which one, when and where, for the gate and for README.md."""
+    """Where all have passed on what they stand for, and it is that of a commit: write which one, when and where, for the gate and for README.md."""
     names = {stage.name for stage in full}
     if not names <= set(passed.seconds):
         return
@@ -416,7 +427,7 @@ def main() -> int:
     known = scenarios.load()
     everything = stages(known)
     full = [stage for stage in everything if "full" in stage.tiers]
-    passed, said = Passed(BUILD / "passed.json"), ""
+    passed, said = Passed(BUILD / "passed.json", known), ""
     if asked.only:
         picked = named(everything, asked.only)
     elif asked.tier == "gate":
@@ -429,6 +440,7 @@ def main() -> int:
             picked = [stage for stage in picked if stage.name not in passed.seconds]
             if not picked:
                 say("Every stage of it has passed on this content already: see build/passed.json.")
+                record(full, passed)
                 return 0
     picked = with_lab(picked)
     if asked.list:

@@ -9,7 +9,7 @@ Before each block of shell commands, and before a program in Python that is run,
 
 All blocks of a file for one scenario are one script for bash, which stops at the first command that fails:
 
-    docs_commands.py operations docs/runbooks/rebuild-a-node.md --set NODE=node1
+    docs_commands.py day_two docs/runbooks/rebuild-a-node.md --set NODE=node1
 
 --set changes an assignment in the first of these blocks, as the text tells its reader to do, and goes before what its comment says. Pages name
 the folder and the addresses of the first lab; on the second one (LLM_LAB=2) its own stand in their place. Nothing else is changed.

@@ -248,13 +248,18 @@ def test_what_passed_is_not_repeated_on_the_same_content(monkeypatch: pytest.Mon
     monkeypatch.setattr(run, "ROOT", checkout(tmp_path))
     file = tmp_path / "passed.json"
     (tmp_path / ".gitignore").write_text("build\npassed.json\n")
-    run.Passed(file).add(sh("true", "a", seconds=12.4))
-    assert run.Passed(file).seconds == {"a": 12}
-    running = run.Passed(file)
+    known = {"web": scenarios.Scenario("web", "full", "bare", "", ("roles/web",))}
+    run.Passed(file, known).add(sh("true", "a", seconds=12.4))
+    run.Passed(file, known).add(sh("true", "molecule/web", seconds=60))
+    assert run.Passed(file, known).seconds == {"a": 12, "molecule/web": 60}
+    running = run.Passed(file, known)
     (tmp_path / "new").write_text("another content")
-    assert run.Passed(file).seconds == {}
+    assert run.Passed(file, known).seconds == {"molecule/web": 60}  # which does not guard it
     running.add(sh("true", "b"))  # it began on the old content, and files have changed since
-    assert "b" not in run.Passed(file).seconds
+    assert "b" not in run.Passed(file, known).seconds
+    (tmp_path / "roles/web").mkdir(parents=True)
+    (tmp_path / "roles/web/main.yml").write_text("guarded")
+    assert run.Passed(file, known).seconds == {}
 
 
 def test_a_full_run_is_recorded_when_all_has_passed_on_a_commit(
@@ -267,7 +272,7 @@ def test_a_full_run_is_recorded_when_all_has_passed_on_a_commit(
     changed_files = scenarios.changed_files
     monkeypatch.setattr(scenarios, "changed_files", lambda commit: changed_files(commit, root))
     (root / "build").mkdir()
-    passed = run.Passed(root / "build/passed.json")
+    passed = run.Passed(root / "build/passed.json", {})
     full = [sh("true", "a", seconds=1), sh("true", "b", seconds=2)]
     passed.add(full[0])
     run.record(full, passed)

@@ -38,7 +38,7 @@ def test_the_controller_keeps_what_the_new_start_measured() -> None:
 
 
 # -- marked secrets ---------------------------------------------------------------------------------------------------
-# Of files/setting.yml, and what the controller made.
+# Of shared/files/setting.yml, and what the controller made.
 MARK = "marked-7f3a91"
 NAMES = ("node1", "node2", "node3")
 KEPT = sorted(path for path in (STATE / "secrets").iterdir() if path.is_file() and not path.name.endswith(".crt"))

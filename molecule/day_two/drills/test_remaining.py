@@ -44,7 +44,7 @@ def play(name: str, *arguments: str, status: int = 0) -> str:
 def page(path: str, first: int, last: int, **variables: str) -> str:
     """What the blocks of a runbook say, word by word."""
     sets = [word for name, value in variables.items() for word in ("--set", f"{name}={value}")]
-    command = [sys.executable, "tests/support/docs_commands.py", "operations", path, *sets]
+    command = [sys.executable, "tests/support/docs_commands.py", "day_two", path, *sets]
     return run(*command, "--blocks", str(last), "--from", str(first))
 
 
@@ -70,7 +70,7 @@ def sizes(name: str) -> tuple[int, int]:
 def client() -> Iterator[None]:
     """Somebody asks the other replica all the time, and never waits for an answer in vain."""
     node = connect("node3")
-    program = (CHECKOUT / "molecule/operations/drills/files/answers.py").read_bytes()
+    program = (CHECKOUT / "molecule/shared/files/answers.py").read_bytes()
     subprocess.run(
         ["ssh", "-F", str(STATE / "ssh/config"), "node3", "cat > /root/answers.py"], input=program, check=True
     )
