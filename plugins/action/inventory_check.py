@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,8 +20,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.read impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse, refuse_fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
     LANGUAGES,
-    language_of,
     message,
+    own_language,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 
@@ -34,7 +33,7 @@ CONTROLLER = "localhost"
 
 def _language(said: Iterable[Any]) -> str:
     """The first that is one of ours, else that of whoever runs Ansible, as the default of llm_language says."""
-    return next((item for item in said if item in LANGUAGES), None) or language_of(os.environ)
+    return own_language(next((item for item in said if item in LANGUAGES), ""))
 
 
 class ActionModule(ActionBase):

@@ -37,13 +37,12 @@ author:
   - The baremetal.llm authors (@baremetal-llm)
 """
 
-import os
 import threading
 import time
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import own_language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.progress import Progress
 
 # How many times in such an interval the tasks are looked at: a line is late by one of these parts at most.
@@ -59,9 +58,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc,unused-ignore]
     CALLBACK_NEEDS_ENABLED = True
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
-        self.running = Progress(
-            float(self.get_option("every_seconds")), self.get_option("language") or language_of(os.environ)
-        )
+        self.running = Progress(float(self.get_option("every_seconds")), own_language(self.get_option("language")))
         self.over = threading.Event()
         threading.Thread(target=self.watch, daemon=True).start()
 

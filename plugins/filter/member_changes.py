@@ -44,12 +44,11 @@ _value:
   elements: str
 """
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import change_lines, requested
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import own_language
 
 
 def member_changes(
@@ -57,7 +56,7 @@ def member_changes(
 ) -> list[str]:
     """The filter; see the documentation above."""
     request = requested(asked, inventory.get("names") or {})
-    return change_lines(decision.get("plans") or {}, inventory, request, language or language_of(os.environ))
+    return change_lines(decision.get("plans") or {}, inventory, request, own_language(language))
 
 
 class FilterModule:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -62,9 +61,9 @@ def message(code: str, language: str = "", value: str = "", where: str = "", **v
     """The filter; see the documentation above."""
     if code not in catalogue.TEXTS["en"]:
         raise AnsibleFilterError(f"message: the catalogue has no {code!r}")
-    language = language or catalogue.language_of(os.environ)
+    language = catalogue.own_language(language)
     if code + "_allowed" in catalogue.TEXTS["en"]:
-        return catalogue.error_text(code, catalogue.language(language), value, where, **values)
+        return catalogue.error_text(code, language, value, where, **values)
     return catalogue.message(code, language, **values)
 
 

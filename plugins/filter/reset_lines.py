@@ -41,18 +41,17 @@ _value:
   elements: str
 """
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import own_language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.reset import plan_lines, result_lines
 
 
 def reset_lines(found: Mapping[str, Mapping[str, Any]], done: bool = False, language: str = "") -> list[str]:
     """The filter; see the documentation above."""
     say = result_lines if done else plan_lines
-    return [line for host, each in found.items() for line in say(host, each, language or language_of(os.environ))]
+    return [line for host, each in found.items() for line in say(host, each, own_language(language))]
 
 
 class FilterModule:

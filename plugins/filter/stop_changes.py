@@ -40,20 +40,19 @@ _value:
   type: dict
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.target import stop_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import own_language
 
 
 def stop_changes(
     hosts: Sequence[str], deployments: Mapping[str, Mapping[str, Any]], language: str = ""
 ) -> dict[str, Any]:
     """The filter; see the documentation above."""
-    return asdict(stop_of(hosts, deployments, language or language_of(os.environ)))
+    return asdict(stop_of(hosts, deployments, own_language(language)))
 
 
 class FilterModule:

@@ -8,6 +8,7 @@ code has two entries in the catalogue: ``<code>`` says what, ``<code>_allowed`` 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,11 @@ def language_of(environment: Mapping[str, str]) -> str:
     """The language of a person, by the variables of the environment from which every program takes it."""
     said = next((environment[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(name)), "")
     return "zh" if said.startswith("zh") else "en"
+
+
+def own_language(value: Any = "") -> str:
+    """The language to speak where nobody may have chosen one: the value, or that of whoever runs Ansible."""
+    return language(value) if value else language_of(os.environ)
 
 
 def message(code: str, lang: str = "en", **values: Any) -> str:

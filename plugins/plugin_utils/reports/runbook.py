@@ -16,6 +16,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import 
 
 # What an entry has a command for: the fleet, each host of a deployment, each one that has others beside it, each deployment.
 FLEET, HOST, MATE, DEPLOYMENT = "fleet", "host", "mate", "deployment"
+# What only the reader knows: until it is filled in, the shell refuses the command and says what is wanted.
+BACKUP, PASSWORD = '"${{BACKUP:?a file to write}}"', '"${{PASSWORD_FILE:?the file with the password of the backup}}"'
 DOCUMENTATION = "https://github.com/baremetal-llm/baremetal.llm/blob/main/docs/"
 
 
@@ -46,6 +48,13 @@ ENTRIES = (
     Entry("key", "rotate_secrets", ("-e llm_rotate_secrets=api_key",), page="rotate-secrets"),
     Entry("key_ended", "rotate_secrets", ("-e llm_rotate_secrets=finish",), page="rotate-secrets"),
     Entry("stop", "stop", ("-e llm_target={name}",), DEPLOYMENT, "stop-and-start"),
+    Entry("upgrade", "upgrade", ("-e llm_target={name}",), DEPLOYMENT, "upgrade"),
+    Entry("add", "add_nodes", ("-e llm_target={name}",), DEPLOYMENT, "add-and-remove-hosts"),
+    Entry("remove", "remove_nodes", ("-e llm_target={name}",), MATE, "add-and-remove-hosts"),
+    Entry("reset", "reset", ("-e llm_target={name}",), HOST, "reset-a-host"),
+    Entry(
+        "backup", "backup", (f"-e llm_backup_file={BACKUP}", f"--vault-password-file {PASSWORD}"), page="what-to-keep"
+    ),
 )
 
 

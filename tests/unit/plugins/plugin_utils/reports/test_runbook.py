@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,21 @@ def test_every_command_is_one_that_there_is() -> None:
         ), entry
         for option in entry.options:
             variable = re.match(r"-e (\w+)=", option)
-            assert option.startswith("--limit ") or (variable and variable[1] in known), entry
+            known_option = option.startswith(("--limit ", "--vault-password-file "))
+            assert known_option or (variable and variable[1] in known), entry
+
+
+def test_every_runbook_has_a_command() -> None:
+    """Alerts lead to their own pages, and the index to all of them."""
+    pages = {path.stem for path in (ROOT / "docs/runbooks").glob("*.md")} - {"index", "alerts"}
+    assert pages - {entry.page for entry in ENTRIES} == set()
+
+
+def test_a_shell_refuses_what_its_reader_has_not_filled_in() -> None:
+    command = next(commands(entry, FLEET)[0] for entry in ENTRIES if entry.code == "backup")
+    done = subprocess.run(["bash", "-c", command.replace("ansible-playbook", "true")], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "a file to write" in done.stderr
 
 
 def test_names_are_quoted_for_the_shell() -> None:
