@@ -57,9 +57,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP, SERVICE_GROUPS
 
 # What looks for hosts that a service has left, and the service. A web page is on a gateway only.
-WATCHERS, WATCHER = "llm_monitoring", "watcher"
+WATCHERS = "llm_monitoring"
+WATCHER = "watcher"
 # Hosts that this run takes into their deployments, and out of them.
-NEW, LEAVING = "new", "leaving"
+NEW = "new"
+LEAVING = "leaving"
 GROUPS = (ROOT_GROUP, *SERVICE_GROUPS)
 FORMER = {"gateway_former": "gateway", "web_ui_former": "web_ui"}
 

@@ -90,7 +90,7 @@ def read_model(headers: Sequence[Header], path: str) -> GgufModel:
     count = read.whole("block_count")
     hidden, heads = read.whole("embedding_length"), read.each("attention.head_count", count)
     kv_heads = read.each("attention.head_count_kv", count, heads)
-    dim = hidden // max(1, max(heads, default=1))
+    dim = hidden // max(1, *heads)
     latent = read.whole("attention.kv_lora_rank", 0)
     window = read.whole("attention.sliding_window", WINDOW_PATTERNS.get(name, (0, 0, False))[1])
     slides = _slides(read, name, count) if window else [False] * count
