@@ -73,9 +73,9 @@ def _start() -> docker.DockerClient:
     else:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
-            subprocess.Popen(
-                ["dockerd"], stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
-            )
+            # A child of nobody here from the beginning: who ends this program and all that it has started leaves the engine alone.
+            detached = ["setsid", "--fork", "dockerd"]
+            subprocess.run(detached, stdout=output, stderr=output, stdin=subprocess.DEVNULL, check=True)
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         client = _connect()
