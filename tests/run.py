@@ -4,8 +4,9 @@ A stage is a session of noxfile.py or one molecule scenario. What needs no hosts
 scenarios run in one or two, each with a lab of its own. The first lab begins with the scenario that walks the whole road and keeps the hosts
 at its end, and with the state in which images are loaded: scenarios that begin with either wait for that.
 
-The tier `gate` is the same each time, and what a change concerns: scenarios of the tier `full` that guard a path which differs from the last
-full run, the shortest first, as far as eight minutes reach. The tier `full` is everything. It can run in parts, and go on where it stopped.
+The tier `gate` is the same each time, and what a change concerns: scenarios of the tier `full` that guard a path which differs from the commit of their
+last pass, the shortest first, as far as eight minutes reach. The tier `full` is everything. It can run in parts, and go on where it stopped: each pass
+is written into tests/full_run.json.
 
 A stage's output goes to build/logs/, and its last lines are shown when it fails; the others run all the same. The last line is the sum,
 alone: `N passed, N failed`. A test case counts as one, and so does a stage that is no suite of tests; a scenario is one, plus its
@@ -14,7 +15,7 @@ testinfra tests. A suite without a test is a failure.
     python -m tests.run --list                        what the gate runs
     python -m tests.run --only lint,molecule/venv     some groups or stages of either tier
     python -m tests.run --tier full --part 2/4        the second quarter of everything
-    python -m tests.run --tier full --continue        what has not passed yet on this content
+    python -m tests.run --tier full --continue        what has not passed yet on the files that it stands for
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import concurrent.futures
 import dataclasses
 import datetime
 import fcntl
-import hashlib
+import functools
 import json
 import os
 import re
@@ -35,12 +36,12 @@ import sys
 import threading
 import time
 import xml.etree.ElementTree
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tests import scenarios
-from tests.scenarios import FullRun, Scenario
+from tests.scenarios import Pass, Passes, Scenario
 from tests.support import fatal, processes
 from tests.support.processes import MINUTE, say
 
@@ -142,39 +143,77 @@ def with_lab(picked: list[Stage]) -> list[Stage]:
     ]
 
 
-def reached(concerned: list[Stage], last: FullRun | None) -> list[Stage]:
+class Record:
+    """The passes of the tier full. One counts as long as no file differs from its commit that the stage stands for: of a scenario the paths that it guards,
+    of any other stage all files."""
+
+    def __init__(self, known: Mapping[str, Scenario]) -> None:
+        self.scenarios = {f"molecule/{one.name}": one for one in known.values()}
+        self.passes = Passes.load(FULL_RUN)
+        self.changed = functools.cache(scenarios.changed_files)
+        head = subprocess.run(("git", "rev-parse", "HEAD"), cwd=ROOT, capture_output=True, text=True)
+        self.head = head.stdout.strip()
+
+    def differs(self, stage: str, commit: str, changed: Callable[[str], list[str] | None]) -> bool:
+        """Whether what the stage stands for is another than at this commit, or nobody knows."""
+        files = changed(commit)
+        if files is None:
+            return True
+        files = [name for name in files if name != os.path.relpath(FULL_RUN, ROOT)]
+        one = self.scenarios.get(stage)
+        return one.is_concerned(files) if one else bool(files)
+
+    def is_current(self, stage: str) -> bool:
+        last = self.passes.stages.get(stage)
+        return last is not None and not self.differs(stage, last.commit, self.changed)
+
+    def seconds(self, stage: str) -> float:
+        """What the stage took then; endless where it never passed."""
+        last = self.passes.stages.get(stage)
+        return last.seconds if last else float("inf")
+
+    def add(self, stage: Stage) -> None:
+        """The stage has passed."""
+        if self.differs(stage.name, self.head, scenarios.changed_files):
+            say(
+                f"{stage.name} passed, on files that the commit of this run's beginning does not hold: it is not recorded"
+            )
+            return
+        today = datetime.date.today().isoformat()
+        self.passes.stages[stage.name] = Pass(self.head, today, machine(), round(stage.seconds))
+        self.passes.save()
+
+    def say(self, full: list[Stage]) -> None:
+        """In README.md and here."""
+        sentence = self.passes.sentence([stage.name for stage in full])
+        README.write_text(re.sub(r"^The last full run: .*$", sentence, README.read_text(), flags=re.MULTILINE))
+        say(f"{sentence} Commit {os.path.relpath(FULL_RUN, ROOT)} and README.md.")
+
+
+def reached(concerned: list[Stage], record: Record) -> list[Stage]:
     """Those that the gate has time for: the shortest first, each with the state that nobody else makes."""
-    took = last.seconds if last else {}
     left = float(CONCERNED_SECONDS)
     found: list[Stage] = []
-    for stage in sorted(concerned, key=lambda stage: took.get(stage.name, 0)):
-        state = STATES if stage.begins == "loaded" and all(one.begins != "loaded" for one in found) else ""
-        needed = took.get(stage.name, float("inf")) + took.get(state, 0)
+    for stage in sorted(concerned, key=lambda stage: record.seconds(stage.name)):
+        alone = stage.begins == "loaded" and all(one.begins != "loaded" for one in found)
+        needed = record.seconds(stage.name) + (record.seconds(STATES) if alone else 0)
         if needed <= left:
             found.append(stage)
             left -= needed
     return found
 
 
-def for_gate(everything: list[Stage], known: Mapping[str, Scenario]) -> tuple[list[Stage], str]:
+def for_gate(everything: list[Stage], record: Record) -> tuple[list[Stage], str]:
     """The gate's stages, and what is said of the scenarios that a change concerns."""
     gate = [stage for stage in everything if "gate" in stage.tiers]
-    full = {f"molecule/{one.name}": one for one in known.values() if one.tier == "full"}
-    last = FullRun.load(FULL_RUN)
-    if last is None:
-        return gate, "No full run is on record, so no scenario of the tier full ran: make test-all."
-    changed = scenarios.changed_files(last.commit)
-    since = f"the last full run ({last.commit[:12]}, {last.date})"
-    if changed is None:
-        since = f"an unknown commit (this checkout does not hold {last.commit[:12]}, that of the last full run)"
     concerned = [
         stage
         for stage in everything
-        if stage.name in full and (changed is None or full[stage.name].is_concerned(changed))
+        if stage.name in record.scenarios and "gate" not in stage.tiers and not record.is_current(stage.name)
     ]
-    picked = reached(concerned, last)
+    picked = reached(concerned, record)
     left_out = [stage.name for stage in concerned if stage not in picked]
-    said = f"What guards paths that differ from {since}: {', '.join(stage.name for stage in picked) or 'nothing'}"
+    said = f"What guards paths that differ from its last pass: {', '.join(stage.name for stage in picked) or 'nothing'}"
     if left_out:
         said += f"; for want of time not {', '.join(left_out)}: make test-all"
     return [*gate, *picked], f"{said}."
@@ -319,68 +358,10 @@ def run_all(picked: list[Stage], lanes: int, passes: Any = None) -> None:
             one.result()
 
 
-def digests() -> dict[str, str]:
-    """Of every file that git knows or would add, but for the record of the last full run: mode and content."""
-    command = ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    names = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0")
-    paths = {name: ROOT / name for name in sorted(filter(None, names)) if (ROOT / name) != FULL_RUN}
-    return {
-        name: f"{path.stat().st_mode & 0o111} {hashlib.sha256(path.read_bytes()).hexdigest()}"
-        for name, path in paths.items()
-        if path.is_file()
-    }
-
-
-class Passed:
-    """The stages of the tier full that have passed in this checkout, each with the content that it has passed on: a scenario's are the paths that it
-    guards, by which the gate chooses it, too; those of any other stage are all files."""
-
-    def __init__(self, file: Path, known: Mapping[str, Scenario]) -> None:
-        self.file = file
-        self.scenarios = {f"molecule/{one.name}": one for one in known.values()}
-        self.began = digests()
-        self.kept: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file.exists() else {}
-        self.kept = {name: one for name, one in self.kept.items() if one["content"] == self.content(name, self.began)}
-
-    @property
-    def seconds(self) -> dict[str, int]:
-        return {name: one["seconds"] for name, one in self.kept.items()}
-
-    def content(self, stage: str, files: Mapping[str, str]) -> str:
-        """A digest of what the stage stands for."""
-        one = self.scenarios.get(stage)
-        lines = (f"{name} {digest}\n" for name, digest in files.items() if one is None or one.is_concerned([name]))
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-    def add(self, stage: Stage) -> None:
-        content = self.content(stage.name, self.began)
-        if self.content(stage.name, digests()) != content:
-            say(f"{stage.name} passed, but its files have changed since this run began: it will run again")
-            return
-        self.kept[stage.name] = {"content": content, "seconds": round(stage.seconds)}
-        self.file.write_text(json.dumps(self.kept, indent=2, sort_keys=True) + "\n")
-
-
 def machine() -> str:
     processor = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return f"{os.cpu_count()} cores, {memory:.0f} GiB ({processor.group(1) if processor else os.uname().machine})"
-
-
-def record(full: list[Stage], passed: Passed) -> None:
-    """Where all have passed on what they stand for, and it is that of a commit: write which one, when and where, for the gate and for README.md."""
-    names = {stage.name for stage in full}
-    if not names <= set(passed.seconds):
-        return
-    if scenarios.changed_files("HEAD") != []:
-        say("All has passed, but files differ from the commit: no full run is recorded.")
-        return
-    head = subprocess.run(("git", "rev-parse", "HEAD"), cwd=ROOT, capture_output=True, text=True, check=True)
-    today = datetime.date.today().isoformat()
-    run_of = FullRun(head.stdout.strip(), today, machine(), dict(sorted(passed.seconds.items())))
-    run_of.save(FULL_RUN)
-    README.write_text(re.sub(r"^The last full run that passed: .*$", run_of.sentence(), README.read_text(), flags=re.M))
-    say(f"{run_of.sentence()} Commit {FULL_RUN.relative_to(ROOT)} and README.md.")
 
 
 def failures(picked: list[Stage]) -> None:
@@ -412,7 +393,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tier", choices=scenarios.TIERS, default="gate", help="gate, or full for everything")
     parser.add_argument("--only", action="append", default=[], metavar="NAME[,NAME]", help="these groups or stages")
     parser.add_argument("--part", metavar="K/N", help="of the tier full the K-th of N parts")
-    what = "leave out stages of the tier full that have passed on the same content in this checkout"
+    what = "leave out stages of the tier full whose last pass was on the files that there are now"
     parser.add_argument("--continue", dest="goes_on", action="store_true", help=what)
     parser.add_argument("--list", action="store_true", help="name the stages and stop")
     parser.add_argument("--lanes", type=int, choices=(1, 2), help="labs for scenarios; 2 where there is room for them")
@@ -427,20 +408,21 @@ def main() -> int:
     known = scenarios.load()
     everything = stages(known)
     full = [stage for stage in everything if "full" in stage.tiers]
-    passed, said = Passed(BUILD / "passed.json", known), ""
+    record, said = Record(known), ""
     if asked.only:
         picked = named(everything, asked.only)
     elif asked.tier == "gate":
-        picked, said = for_gate(everything, known)
+        picked, said = for_gate(everything, record)
         for stage in picked:
             stage.limit_seconds = LIMIT_SECONDS["gate"]
     else:
         picked = part(full, asked.part) if asked.part else full
         if asked.goes_on:
-            picked = [stage for stage in picked if stage.name not in passed.seconds]
+            picked = [stage for stage in picked if not record.is_current(stage.name)]
             if not picked:
-                say("Every stage of it has passed on this content already: see build/passed.json.")
-                record(full, passed)
+                say(
+                    f"Every stage of it has passed already on the files that it stands for: see {os.path.relpath(FULL_RUN, ROOT)}."
+                )
                 return 0
     picked = with_lab(picked)
     if asked.list:
@@ -452,7 +434,7 @@ def main() -> int:
     processes.end_at_signals()
     os.chdir(ROOT)
     started = time.monotonic()
-    run_all(picked, asked.lanes or labs(), passed.add if asked.tier == "full" else None)
+    run_all(picked, asked.lanes or labs(), record.add if asked.tier == "full" else None)
     say(f"\n{'the slowest':34} {'seconds':>9}")
     for stage in sorted(picked, key=lambda stage: -stage.seconds)[:10]:
         say(f"{stage.name:34} {stage.seconds:9.0f}")
@@ -462,8 +444,8 @@ def main() -> int:
     if said:
         say(f"{said}\n")
     succeeded, failed = sum(stage.passed for stage in picked), sum(stage.failed for stage in picked)
-    if asked.tier == "full" and not failed:
-        record(full, passed)
+    if asked.tier == "full":
+        record.say(full)
     say(f"{succeeded} passed, {failed} failed")
     held.close()
     return 1 if failed or not succeeded else 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase as fnmatch
 from pathlib import Path
 from typing import Any
@@ -76,24 +76,39 @@ def changed_files(since: str, root: Path = ROOT) -> list[str] | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class FullRun:
-    """The last run of everything in which all passed. `seconds` has each stage."""
+class Pass:
+    """When a stage has passed last, on which commit and what machine, and what it took."""
 
     commit: str
     date: str
     machine: str
-    seconds: Mapping[str, int]
+    seconds: int
+
+
+@dataclasses.dataclass
+class Passes:
+    """The last pass of each stage of the tier full, as tests/full_run.json holds them: a full run may be made in pieces, on several days."""
+
+    path: Path
+    stages: dict[str, Pass]
 
     @staticmethod
-    def load(path: Path) -> FullRun | None:
-        return FullRun(**json.loads(path.read_text())) if path.exists() else None
+    def load(path: Path) -> Passes:
+        found = json.loads(path.read_text()) if path.exists() else {}
+        return Passes(path, {name: Pass(**one) for name, one in found.items()})
 
-    def save(self, path: Path) -> None:
-        path.write_text(json.dumps(dataclasses.asdict(self), indent=2, sort_keys=True) + "\n")
+    def save(self) -> None:
+        content = {name: dataclasses.asdict(one) for name, one in sorted(self.stages.items())}
+        self.path.write_text(json.dumps(content, indent=2) + "\n")
 
-    def sentence(self) -> str:
-        """What README.md says of it."""
-        return f"The last full run that passed: commit {self.commit[:12]}, {self.date}, on {self.machine}."
+    def sentence(self, names: Collection[str]) -> str:
+        """What README.md says of these stages."""
+        found = {name: self.stages[name] for name in names if name in self.stages}
+        missing = sorted(set(names) - set(found))
+        if missing:
+            return f"The last full run: {len(found)} stages have passed, not yet {', '.join(missing)}."
+        first = min(found.values(), key=lambda one: one.date)
+        return f"The last full run: every stage has passed, the earliest on {first.date} (commit {first.commit[:12]}), on {first.machine}."
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests import run, scenarios
-from tests.scenarios import FullRun, Scenario
+from tests.scenarios import Pass, Passes, Scenario
 from tests.support import processes
 
 
@@ -163,23 +163,26 @@ def test_what_scenarios_begin_with_is_made_before(begin: list[str], made: list[s
     assert [f"{stage.name} {stage.command[-1]}" if stage.name == run.STATES else stage.name for stage in added] == made
 
 
-def full_run(**seconds: int) -> FullRun:
-    return FullRun("0" * 40, "2026-01-02", "2 cores", {name.replace("__", "/"): one for name, one in seconds.items()})
+def recorded(known: dict[str, Scenario], **seconds: int) -> run.Record:
+    """With passes on a commit of zeros."""
+    one = {name.replace("__", "/"): Pass("0" * 40, "2026-01-02", "2 cores", took) for name, took in seconds.items()}
+    Passes(run.FULL_RUN, one).save()
+    return run.Record(known)
 
 
 def test_the_gate_has_eight_minutes_for_what_a_change_concerns() -> None:
-    last = full_run(molecule__a=300, molecule__b=100, molecule__c=90, molecule__d=10, lab__states=200)
+    record = recorded({}, molecule__a=300, molecule__b=100, molecule__c=90, molecule__d=10, lab__states=200)
     concerned = [scenario(name) for name in "abc"]
-    assert names(run.reached(concerned, last)) == ["molecule/c", "molecule/b"]
+    assert names(run.reached(concerned, record)) == ["molecule/c", "molecule/b"]
     # What begins with images that are loaded waits for them; the second such scenario does not.
-    assert names(run.reached([scenario("a", "loaded")], last)) == []
-    assert names(run.reached([scenario(name, "loaded") for name in "bcd"], last)) == [
+    assert names(run.reached([scenario("a", "loaded")], record)) == []
+    assert names(run.reached([scenario(name, "loaded") for name in "bcd"], record)) == [
         "molecule/d",
         "molecule/c",
         "molecule/b",
     ]
     # Of a scenario that is new nobody knows how long it takes.
-    assert run.reached([scenario("new")], last) == []
+    assert run.reached([scenario("new")], record) == []
 
 
 def test_the_gate_says_which_scenarios_it_has_added_and_which_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,21 +196,22 @@ def test_the_gate_says_which_scenarios_it_has_added_and_which_not(monkeypatch: p
     ]
     monkeypatch.setattr(scenarios, "changed_files", lambda commit: ["roles/short/x", "roles/long/x"])
     gate = ["unit", "molecule/road"]
-    picked, said = run.for_gate(everything, known)
-    assert (names(picked), "No full run is on record" in said) == (gate, True)
+    picked, said = run.for_gate(everything, run.Record(known))
+    assert (names(picked), "molecule/other" in said) == (
+        gate,
+        True,
+    )  # none has passed yet, and nobody knows how long they take
 
-    full_run(molecule__short=60, molecule__long=600, molecule__other=70).save(run.FULL_RUN)
-    picked, said = run.for_gate(everything, known)
+    took = {"molecule__short": 60, "molecule__long": 600, "molecule__other": 70}
+    picked, said = run.for_gate(everything, recorded(known, **took))
     assert names(picked) == [*gate, "molecule/short"]
     assert said == (
-        "What guards paths that differ from the last full run (000000000000, 2026-01-02): molecule/short; "
-        "for want of time not molecule/long: make test-all."
+        "What guards paths that differ from its last pass: molecule/short; for want of time not molecule/long: make test-all."
     )
     # Of a commit that the checkout does not hold, anything may differ.
     monkeypatch.setattr(scenarios, "changed_files", lambda commit: None)
-    picked, said = run.for_gate(everything, known)
+    picked, _said = run.for_gate(everything, recorded(known, **took))
     assert names(picked) == [*gate, "molecule/short", "molecule/other"]
-    assert "an unknown commit" in said
 
 
 def test_nox_and_the_list_of_scenarios_say_what_there_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -233,61 +237,70 @@ def test_nox_and_the_list_of_scenarios_say_what_there_is(monkeypatch: pytest.Mon
     ]
 
 
-def checkout(folder: Path) -> Path:
-    """A repository with one commit."""
-    for command in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "All")):
-        if command[0] == "add":
-            (folder / "README.md").write_text("The last full run that passed: none yet.\n")
-            (folder / ".gitignore").write_text("build\n")
-        identity = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
-        subprocess.run(("git", *identity, *command), cwd=folder, check=True)
-    return folder
-
-
-def test_what_passed_is_not_repeated_on_the_same_content(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(run, "ROOT", checkout(tmp_path))
-    file = tmp_path / "passed.json"
-    (tmp_path / ".gitignore").write_text("build\npassed.json\n")
-    known = {"web": scenarios.Scenario("web", "full", "bare", "", ("roles/web",))}
-    run.Passed(file, known).add(sh("true", "a", seconds=12.4))
-    run.Passed(file, known).add(sh("true", "molecule/web", seconds=60))
-    assert run.Passed(file, known).seconds == {"a": 12, "molecule/web": 60}
-    running = run.Passed(file, known)
-    (tmp_path / "new").write_text("another content")
-    assert run.Passed(file, known).seconds == {"molecule/web": 60}  # which does not guard it
-    running.add(sh("true", "b"))  # it began on the old content, and files have changed since
-    assert "b" not in run.Passed(file, known).seconds
-    (tmp_path / "roles/web").mkdir(parents=True)
-    (tmp_path / "roles/web/main.yml").write_text("guarded")
-    assert run.Passed(file, known).seconds == {}
-
-
-def test_a_full_run_is_recorded_when_all_has_passed_on_a_commit(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = checkout(tmp_path)
-    monkeypatch.setattr(run, "ROOT", root)
-    monkeypatch.setattr(run, "README", root / "README.md")
-    monkeypatch.setattr(run, "FULL_RUN", root / "full_run.json")
+@pytest.fixture
+def checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A repository with one commit, in which the tests run."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "README.md").write_text("A.\nThe last full run: none yet.\nB.\n")
+    (tmp_path / ".gitignore").write_text("build\n")
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    monkeypatch.setattr(run, "README", tmp_path / "README.md")
+    monkeypatch.setattr(run, "FULL_RUN", tmp_path / "tests/full_run.json")
     changed_files = scenarios.changed_files
-    monkeypatch.setattr(scenarios, "changed_files", lambda commit: changed_files(commit, root))
-    (root / "build").mkdir()
-    passed = run.Passed(root / "build/passed.json", {})
-    full = [sh("true", "a", seconds=1), sh("true", "b", seconds=2)]
-    passed.add(full[0])
-    run.record(full, passed)
-    assert not run.FULL_RUN.exists()
-    passed.add(full[1])
-    (root / "new").touch()
-    run.record(full, passed)
-    assert not run.FULL_RUN.exists()
-    assert "files differ from the commit" in capsys.readouterr().out
-    (root / "new").unlink()
-    run.record(full, passed)
-    last = FullRun.load(run.FULL_RUN)
-    assert last is not None
-    assert last.seconds == {"a": 1, "b": 2}
-    assert last.sentence() in run.README.read_text()
+    monkeypatch.setattr(scenarios, "changed_files", lambda commit: changed_files(commit, tmp_path))
+    git(tmp_path, "init", "--quiet")
+    commit(tmp_path)
+    return tmp_path
+
+
+def git(folder: Path, *command: str) -> None:
+    identity = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
+    subprocess.run(("git", *identity, *command), cwd=folder, check=True)
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "All")
+
+
+def test_what_passed_is_not_repeated_as_long_as_its_files_are_the_same(checkout: Path) -> None:
+    known = {"web": Scenario("web", "full", "bare", "", ("roles/web",))}
+    stages = [sh("true", "a", seconds=12.4), sh("true", "molecule/web", seconds=60)]
+    for stage in stages:
+        run.Record(known).add(stage)
+
+    def current() -> list[str]:
+        record = run.Record(known)
+        return [stage.name for stage in stages if record.is_current(stage.name)]
+
+    assert current() == ["a", "molecule/web"]
+    assert run.Record(known).seconds("a") == 12
+    commit(checkout)  # the record itself
+    assert current() == ["a", "molecule/web"]
+    running = run.Record(known)
+    (checkout / "new").write_text("a file that the scenario does not guard")
+    assert current() == ["molecule/web"]
+    running.add(sh("true", "b"))  # it began on other files
+    assert "b" not in run.Record(known).passes.stages
+    commit(checkout)
+    run.Record(known).add(stages[0])
+    assert current() == ["a", "molecule/web"]
+    (checkout / "roles/web").mkdir(parents=True)
+    (checkout / "roles/web/main.yml").write_text("guarded")
+    assert current() == []
+
+
+def test_readme_says_what_has_passed_and_what_has_not(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    full = [sh("true", "a"), sh("true", "b")]
+    record = run.Record({})
+    record.add(full[0])
+    record.say(full)
+    assert run.README.read_text() == "A.\nThe last full run: 1 stages have passed, not yet b.\nB.\n"
+    git(checkout, "checkout", "--quiet", "README.md")
+    record.add(full[1])
+    record.say(full)
+    assert "every stage has passed, the earliest on " in run.README.read_text()
+    assert "Commit tests/full_run.json and README.md." in capsys.readouterr().out
 
 
 def test_each_proof_is_one_of_a_stage() -> None:
