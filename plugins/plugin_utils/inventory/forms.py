@@ -115,6 +115,8 @@ _CONTROL = re.compile("[\x00-\x1f\x7f\x80-\x9f\u2028\u2029]")
 # An IPv4 address, or a name, whose last part is no number (RFC 1123, 2.1).
 _HOST = r"(?:\d{1,3}(?:\.\d{1,3}){3}|(?!(?:.*\.)?\d+$)[A-Za-z0-9][A-Za-z0-9._-]{0,252})"
 _ADDRESS = rf"\*|{_HOST}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*"
+# Where a program listens, in numbers.
+_LISTENS = r"\*|\d{1,3}(?:\.\d{1,3}){3}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*"
 # As an argument of apt, dnf and docker: no option, and one word.
 _PACKAGE = r"[A-Za-z0-9@][A-Za-z0-9.+:_~=*@/-]*"
 _VERSION = r"[A-Za-z0-9][A-Za-z0-9.+:_~-]*"
@@ -173,7 +175,8 @@ _PROGRAM_TEXTS = {
     "ray_ulimits[]": (r"[a-z]+[:=]-?[0-9]+(?::-?[0-9]+)?", "nofile:1048576:1048576"),
     # Of a header (RFC 9110), as one word of HAProxy's configuration.
     "gateway_affinity_header": (r"[A-Za-z0-9-]{0,64}", "X-Session-Id"),
-    "gateway_address": (_ADDRESS, "10.10.0.5"),
+    # HAProxy asks no name server: one that does not answer would keep it from starting.
+    "gateway_address": (_LISTENS, "10.10.0.5"),
     "gateway_names[]": (rf"{_HOST}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*", "llm.example.org"),
     "gateway_virtual_address": (r"[0-9.]{0,15}", "10.10.0.50"),
     # Exactly as it is written in a request's line.

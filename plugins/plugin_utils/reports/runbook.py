@@ -16,14 +16,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import 
 
 # What an entry has a command for: the fleet, each host of a deployment, each one that has others beside it, each deployment.
 FLEET, HOST, MATE, DEPLOYMENT = "fleet", "host", "mate", "deployment"
-# What only the reader knows: until it is filled in, the shell refuses the command and says what is wanted.
-BACKUP, PASSWORD = '"${{BACKUP:?a file to write}}"', '"${{PASSWORD_FILE:?the file with the password of the backup}}"'
+# What only the reader knows, by the name in the shell, which refuses the command until it is filled in, and says what is wanted.
+ASKED = {"BACKUP": "runbook_backup_file", "PASSWORD_FILE": "runbook_password_file"}
 DOCUMENTATION = "https://github.com/baremetal-llm/baremetal.llm/blob/main/docs/"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """``code``: what is seen, the message runbook_CODE. ``options`` of the playbook, with {name} for that of the host or deployment."""
+    """``code``: what is seen, the message runbook_CODE. ``options`` of the playbook, with {name} for that of the host or deployment, and names of ASKED."""
 
     code: str
     playbook: str
@@ -53,17 +53,21 @@ ENTRIES = (
     Entry("remove", "remove_nodes", ("-e llm_target={name}",), MATE, "add-and-remove-hosts"),
     Entry("reset", "reset", ("-e llm_target={name}",), HOST, "reset-a-host"),
     Entry(
-        "backup", "backup", (f"-e llm_backup_file={BACKUP}", f"--vault-password-file {PASSWORD}"), page="what-to-keep"
+        "backup",
+        "backup",
+        ("-e llm_backup_file={BACKUP}", "--vault-password-file {PASSWORD_FILE}"),
+        page="what-to-keep",
     ),
 )
 
 
-def commands(entry: Entry, fleet: Mapping[str, Any]) -> list[str]:
+def commands(entry: Entry, fleet: Mapping[str, Any], lang: str = "en") -> list[str]:
     """The commands of an entry, ready to be pasted into a shell. ``fleet`` is that of ``runbook_page``."""
     inventories = [part for source in fleet["inventories"] for part in ("-i", shlex.quote(str(source)))]
     begin = ["ansible-playbook", fleet["form"].format(name=entry.playbook), *inventories]
+    asked = {name: f'"${{{name}:?{message(code, lang)}}}"' for name, code in ASKED.items()}
     return [
-        " ".join([*begin, *(option.format(name=shlex.quote(name)) for option in entry.options)])
+        " ".join([*begin, *(option.format(name=shlex.quote(name), **asked) for option in entry.options)])
         for name in _names(entry, fleet)
     ]
 
@@ -110,7 +114,7 @@ def runbook_page(fleet: Mapping[str, Any], lang: str = "en") -> str:
     entries = [
         {"code": each.code, "commands": found, "page": f"{pages}{each.page}.md" if each.page else ""}
         for each in ENTRIES
-        if (found := commands(each, fleet))
+        if (found := commands(each, fleet, lang))
     ]
     return render_page(
         "runbook",

@@ -27,7 +27,11 @@ WRITTEN = {
     "web_ui/tasks/main.yml": (
         "Web UI | Write the secrets",
         "web_ui_admin_password",
-        {"_web_ui_password": SECRET, "_web_ui_secrets": []},
+        {
+            "_web_ui_password": SECRET,
+            "_web_ui_secrets_written": ["web_ui_admin_password"],
+            "_web_ui": {"sso": {"secrets": []}},
+        },
     ),
     "common/tasks/unit.yml": ("Unit | Write the environment of the unit", "llm-vllm.env", {}),
     "gateway/tasks/head.yml": ("Head | Let the gateway in", "vllm_api_key.gateway", {}),

@@ -36,6 +36,7 @@ SPECS = {
         "vllm_model": {"type": "str", "required": True},
         "vllm_version": {"type": "str", "required": True},
         "vllm_port": {"type": "int", "default": 8000},
+        "vllm_options": {"type": "dict"},
         "vllm_max_model_len": {"type": "int"},
         "vllm_enforce_eager": {"type": "bool"},
         "vllm_tensor_parallel_size": {"type": "int"},

@@ -82,7 +82,7 @@ def test_the_page_has_the_fleet_and_nothing_unescaped(lang: str) -> None:
     assert page.count("docs/zh/runbooks/") == (page.count("/runbooks/") if lang == "zh" else 0)
     assert "llm_bundle_dir" not in page, "where there is none"
     for entry in ENTRIES:
-        for line in commands(entry, FLEET):
+        for line in commands(entry, FLEET, lang):
             assert line in html.unescape(page)
 
 
