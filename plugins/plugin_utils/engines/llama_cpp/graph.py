@@ -24,7 +24,13 @@ class Batch(NamedTuple):
     cells: int  # of one stream
     window_cells: int  # of the layers with a window; 0 where the model has none
     flash: bool = True
-    is_rotated: bool = False  # keys and values of a quantised cache are rotated before
+    # Those of a quantised cache are rotated before.
+    turns_keys: bool = False
+    turns_values: bool = False
+    on_gpu: bool = False  # the words are looked up on the host, and their vectors are copied
+    plain_keys: bool = False  # flash attention of a GPU has a copy of them as 16-bit numbers
+    plain_values: bool = False
+    streams: int = 1
 
 
 def compute_bytes(model: GgufModel, batch: Batch, layers: Sequence[int] | None = None) -> int:
@@ -45,11 +51,11 @@ class _Graph:
         self.nodes: list[Value] = []
         self.inputs: list[Value] = []
         tokens, hidden = batch.tokens, model.hidden
-        words = self.input(tokens * _INDEX)
-        for _copy in range(
-            2
-        ):  # vectors instead of words, which some callers give; what the second is for, the log does not say
-            self.input(tokens * hidden * _FLOAT)
+        if not batch.on_gpu:
+            words = self.input(tokens * _INDEX)
+            # Vectors instead of words, which some callers give; what the second is for, the log does not say.
+            for _copy in range(2):
+                self.input(tokens * hidden * _FLOAT)
         self.positions = self.input(tokens * _INDEX)
         width = _HALF if batch.flash else _FLOAT
         # Without flash attention the values lie across, and each has a place of its own.
@@ -62,9 +68,12 @@ class _Graph:
                 self.input(tokens * _PLACE * values)
                 self.masks[slides] = self.input(tokens * cells * width)
         turned = model.key_dim & -model.key_dim
-        self.rotation = self.input(turned * turned * _FLOAT) if batch.is_rotated else None
+        self.rotation = self.input(turned * turned * _FLOAT) if batch.turns_keys or batch.turns_values else None
         self.answered = self.input(batch.outputs * _INDEX)
-        self.current = self.put("get_rows", (hidden, tokens), words)
+        if batch.on_gpu:
+            self.current = self.input(tokens * hidden * _FLOAT)
+        else:
+            self.current = self.put("get_rows", (hidden, tokens), words)
         if model.architecture.startswith("gemma"):
             self.current = self.put("scale", (hidden, tokens), self.current)
 
@@ -144,20 +153,22 @@ class _Graph:
             return self.put("rope", shape, value, self.positions)
 
         query, keys, values = (part(name) for name in "qkv")
-        keys = self.rotated(turned("k", keys, layer.kv_heads), sizes["k"])
-        values = self.rotated(values, sizes["v"])
+        turns_keys, turns_values = self.batch.turns_keys, self.batch.turns_values
+        keys = self.rotated(turned("k", keys, layer.kv_heads), sizes["k"], turns_keys)
+        values = self.rotated(values, sizes["v"], turns_values)
         query = turned("q", query, layer.heads)
         if model.architecture.startswith("gemma"):
             query = self.put("scale", (model.key_dim, layer.heads, rows), query)
-        query = self.rotated(query, sizes["q"])
+        query = self.rotated(query, sizes["q"], turns_keys)
         self.store(keys)
         self.store(values)
-        answer = self.rotated(self.look(layer, query, model.value_dim), layer.heads * model.value_dim)
+        answer = self.look(layer, query, model.value_dim)
+        answer = self.rotated(answer, layer.heads * model.value_dim, turns_values)
         return self.put("mul_mat", (model.hidden, rows), self.view(answer))
 
-    def rotated(self, value: Value, size: int) -> Value:
+    def rotated(self, value: Value, size: int, turns: bool) -> Value:
         """Turned for a quantised cache."""
-        if self.rotation is None:
+        if self.rotation is None or not turns:
             return value
         return self.view(self.put("mul_mat", (size, self.rows), self.view(value), self.rotation))
 
@@ -167,12 +178,26 @@ class _Graph:
         mask = self.masks.get(layer.slides, next(iter(self.masks.values())))
         turned = self.view(query)
         if self.batch.flash:
-            return self.put("flash", (dim, layer.heads, rows), turned, mask)
+            found = self.put("flash", (dim, layer.heads, rows), turned, mask)
+            found.size += self.plain_cache(layer)
+            return found
         cells = self.batch.window_cells if layer.slides else self.batch.cells
         scores = self.put("mul_mat", (cells, rows, layer.heads), turned)
         weights = self.put("soft_max", (cells, rows, layer.heads), scores, mask)
         found = self.put("mul_mat", (dim, rows, layer.heads), weights)
         return found if self.model.latent else self.put("cont", (dim * layer.heads, rows), self.view(found))
+
+    def plain_cache(self, layer: Layer) -> int:
+        """Bytes behind the result of flash attention on a GPU for keys and values as 16-bit numbers, which its kernels read.
+
+        Source: ggml_cuda_flash_attn_ext_get_f16_extra_data of ggml/src/ggml-cuda/fattn-common.cuh.
+        """
+        batch = self.batch
+        if self.model.latent:
+            return 0
+        width = self.model.key_dim * batch.plain_keys + self.model.value_dim * batch.plain_values
+        cells = batch.window_cells if layer.slides else batch.cells
+        return cells * batch.streams * layer.kv_heads * width * _HALF
 
     def latent(self, layer: Layer, normed: Value) -> Value:
         """DeepSeek: one short vector for keys and values, and a second one with positions."""

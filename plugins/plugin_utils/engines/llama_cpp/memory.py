@@ -91,11 +91,15 @@ def layer_state(model: GgufModel, layer: Layer, settings: Settings) -> int:
     return sum(model.recurrent) * 4 * settings.requests
 
 
-def batch_of(model: GgufModel, settings: Settings, found: Cells) -> Batch:
-    quantised = settings.key_type.startswith(("q", "iq"))
+def batch_of(model: GgufModel, settings: Settings, found: Cells, on_gpu: bool = False) -> Batch:
+    quantised = [kind.startswith(("q", "iq")) for kind in (settings.key_type, settings.value_type)]
     # A batch is spread over the streams, so each sees only its own cells.
     outputs = settings.batch if settings.all_outputs else settings.requests
-    return Batch(settings.batch, outputs, found.full, found.window, settings.flash, quantised)
+    batch = Batch(settings.batch, outputs, found.full, found.window, settings.flash, *quantised)
+    if not on_gpu:
+        return batch
+    plain = [kind != "f16" for kind in (settings.key_type, settings.value_type)]
+    return batch._replace(on_gpu=True, plain_keys=plain[0], plain_values=plain[1], streams=found.streams)
 
 
 def whole(model: GgufModel, settings: Settings) -> Memory:

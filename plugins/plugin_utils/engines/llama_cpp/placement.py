@@ -21,7 +21,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.me
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.model import GgufModel
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 
-# What llama.cpp itself leaves free on each GPU when it fits a model (--fit-target): CUDA's context, its libraries and what they allocate later.
+# What llama.cpp itself leaves free on each GPU when it fits a model (--fit-target): CUDA's context, its libraries and what they allocate later. On an H200
+# that was at most 730 MiB (tests/data/llama_cpp/gpu_memory.json).
 MARGIN = 1024 * 1024**2
 # With several GPUs a batch enters the first one while another leaves the last: copies of what is given to the graph (GGML_SCHED_MAX_COPIES).
 _COPIES = 4
@@ -61,7 +62,7 @@ def room(gpu: Gpu) -> int:
 
 def place(model: GgufModel, gpus: Sequence[Gpu], settings: Settings) -> Placement:
     """Layers on GPUs: all of them if they fit, spread by the GPUs' memory; else the last ones, as many as there is room for."""
-    costs = _costs(model, gpus, settings)
+    costs = costs_of(model, gpus, settings)
     rooms = [room(gpu) for gpu in gpus]
     count = len(costs.layers)
     for share in _SHARES:
@@ -111,13 +112,13 @@ def _placement(costs: _Costs, counts: Sequence[int], first: int, settings: Setti
     return Placement(sum(counts), tuple(counts), tuple(memories), host, settings.context, first == 0)
 
 
-def _costs(model: GgufModel, gpus: Sequence[Gpu], settings: Settings) -> _Costs:
+def costs_of(model: GgufModel, gpus: Sequence[Gpu], settings: Settings) -> _Costs:
     found = cells(model, settings)
     rows = [
         (layer.size, layer_cache(model, layer, settings, found), layer_state(model, layer, settings))
         for layer in model.layers
     ]
-    batch = batch_of(model, settings, found)
+    batch = batch_of(model, settings, found, on_gpu=True)
     # A few layers need as much as all: each uses the places of the one before it again.
     sample = sorted({*range(min(4, len(model.layers))), len(model.layers) - 1})
     sample = list(range(len(model.layers))) if model.slides else sample
@@ -126,27 +127,19 @@ def _costs(model: GgufModel, gpus: Sequence[Gpu], settings: Settings) -> _Costs:
         width = 2 if settings.flash else 4
         given = settings.batch * ((batch.cells + batch.window_cells) * width + model.hidden * 4)
         compute += (_COPIES - 1) * given
-    compute += _plain_cache(model, settings, found)
+    compute += score_bytes(model, settings, found)
     besides = tuple(compute + unpacked(model, gpu, settings) for gpu in gpus)
     words = sum(one.size or 0 for name, one in model.rest.items() if name.startswith("token_embd"))
     return _Costs((*rows, (output_size(model), 0, 0)), besides, words)
 
 
-def _plain_cache(model: GgufModel, settings: Settings, found: Cells) -> int:
-    """Bytes for keys and values of a layer as 16-bit numbers: the kernels of flash attention for long batches read no other type.
+def score_bytes(model: GgufModel, settings: Settings, found: Cells) -> int:
+    """Bytes for what the heads find in the cache as 16-bit numbers, which cuBLAS multiplies with the values where there is no flash attention.
 
-    Source: ggml_cuda_flash_attn_ext_get_f16_extra_data (ggml/src/ggml-cuda/fattn-common.cuh). Compared with no log.
+    Source: two H200, with contexts of 2048 and 16384 (tests/data/llama_cpp/gpu_memory.json).
     """
-    if not settings.flash:
-        return 0
-    widths = [
-        (found.window if layer.slides else found.full)
-        * layer.kv_heads
-        * (model.key_dim * (settings.key_type != "f16") + model.value_dim * (settings.value_type != "f16"))
-        for layer in model.layers
-        if not layer.recurrent
-    ]
-    return max(widths, default=0) * found.streams * 2
+    heads = 0 if settings.flash else max((layer.heads for layer in model.layers if not layer.recurrent), default=0)
+    return found.full * settings.batch * heads * 2
 
 
 def unpacked(model: GgufModel, gpu: Gpu, settings: Settings) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils._gguf import GgufError, read_header
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.data.architectures import MEASURED
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.memory import Settings, whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.memory import Settings, cells, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.model import GgufModel, read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.placement import (
     MARGIN,
+    costs_of,
     longest_context,
     place,
+    score_bytes,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 
@@ -24,8 +27,10 @@ from tests.support.each import check_each
 from tests.support.gguf_files import header_bytes
 from tests.support.gguf_models import MODELS, Shape, tensors, values
 
-DATA = Path(__file__).parents[5] / "data/llama_cpp/memory.json"
 MIB = 1024**2
+DATA = Path(__file__).parents[5] / "data/llama_cpp/memory.json"
+GPU_DATA = DATA.with_name("gpu_memory.json")
+H200 = Gpu("NVIDIA H200", 143771 * MIB, (9, 0))
 
 
 def model_of(shape: Shape, **other: Any) -> GgufModel:
@@ -35,7 +40,8 @@ def model_of(shape: Shape, **other: Any) -> GgufModel:
 
 @cache
 def model(name: str) -> GgufModel:
-    return model_of(MODELS[name])
+    name, _comma, layers = name.partition(", ")
+    return model_of(replace(MODELS[name], layers=int(layers.split()[0])) if layers else MODELS[name])
 
 
 def rows() -> list[dict[str, Any]]:
@@ -56,6 +62,30 @@ def test_figures_are_those_that_llama_cpp_printed() -> None:
     check_each({f"{row['model']} {row['start']}": row for row in rows()}, check)
     assert {row["model"] for row in rows()} == set(MODELS)
     assert len(rows()) > 90
+
+
+def test_figures_are_those_that_gpus_showed() -> None:
+    """On each GPU: weights and cache as the log says; the buffers together never more than 40 MiB above the plan, on one GPU within 3 % or 40 MiB; and what the
+    GPU has lost when a cache is full is within the margin, with a quarter of it to spare."""
+
+    def check(row: dict[str, Any]) -> None:
+        shape, settings, count = model(row["model"]), Settings(**row["start"]), len(row["done"])
+        costs = costs_of(shape, [H200] * count, settings)
+        middle = (len(costs.layers) + 1) // 2 if count == 2 else len(costs.layers)
+        for gpu, (first, last) in enumerate([(0, middle), (middle, len(costs.layers))][:count]):
+            plan = costs.memory(first, last, gpu)
+            assert plan.weights / MIB == pytest.approx(row["weights"][gpu], rel=0.001, abs=0.02), "weights"
+            assert (plan.cache + plan.state) / MIB == pytest.approx(row["cache"][gpu], abs=0.05), "cache"
+            buffers = row["weights"][gpu] + row["cache"][gpu] + row["compute"][gpu]
+            # What cuBLAS takes without flash attention is in the plan, and in no line of the log.
+            planned = (plan.total - score_bytes(shape, settings, cells(shape, settings))) / MIB
+            assert planned > buffers - 40, "too little"
+            assert count == 2 or planned == pytest.approx(buffers, rel=0.03, abs=40), "too much"
+            assert plan.total / MIB < row["done"][gpu] < plan.total / MIB + MARGIN / MIB * 0.75, "margin"
+
+    found: list[dict[str, Any]] = json.loads(GPU_DATA.read_text(encoding="utf-8"))["rows"]
+    assert len(found) > 250
+    check_each({f"{row['model']} {row['start']} {len(row['done'])}": row for row in found}, check)
 
 
 def test_what_is_said_to_be_measured_is_measured() -> None:
