@@ -62,6 +62,8 @@ class ActionModule(ActionBase):
         result |= self._execute_module(
             module_name="baremetal.llm.served", module_args={**options, **places}, task_vars=task_vars
         )
+        if options["state"] == "kept":
+            result["container"] = options["container"]
         if options["state"] in ("looked", "put_back") and not result.get("failed"):
             begins = section.get("version") not in (None, options["version"])
             result["left"] = (

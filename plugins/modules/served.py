@@ -100,8 +100,8 @@ left:
   description: What the host leaves, with C(version) and C(image).
   returned: with O(state=looked) and O(state=put_back)
   type: dict
-image:
-  description: The id of the image that is noted.
+container:
+  description: The name of the container whose image is noted; empty where there is none.
   returned: with O(state=kept)
   type: str
 present:
@@ -146,8 +146,9 @@ def keep(module: AnsibleModule) -> None:
         if options["container"]
         else ""
     )
+    # Nothing is returned: Ansible hides what looks like a value of closed in all that this module says, and such a value may be as short as 1.
     if module.check_mode:
-        module.exit_json(changed=False, image=image)
+        module.exit_json(changed=False)
     before = read_served(options["path"])
     state = {
         **serves,
@@ -159,7 +160,7 @@ def keep(module: AnsibleModule) -> None:
     content = with_state(before, state, options["images_keep"], options["models_keep"])
     write_served(options["path"], content)
     remove_unpinned(options["models_dir"], pins(options["host_dir"])["models"])
-    module.exit_json(changed=False, image=image)
+    module.exit_json(changed=False)
 
 
 def begin(module: AnsibleModule) -> None:
