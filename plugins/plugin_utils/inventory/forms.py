@@ -169,10 +169,17 @@ _ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     (_HOST_PATH.pattern, "/srv/llm", ("monitoring_backup_dir", "monitoring_logs_ca_file")),
 )
+# What a container may be given: another name is refused by the engine when the container before is gone. Source: capabilities(7) of Linux 5.9, getrlimit(2).
+_CAPABILITY = (
+    "AUDIT_CONTROL|AUDIT_READ|AUDIT_WRITE|BLOCK_SUSPEND|BPF|CHECKPOINT_RESTORE|CHOWN|DAC_OVERRIDE|DAC_READ_SEARCH|FOWNER|FSETID|IPC_LOCK|IPC_OWNER|KILL|LEASE"
+    "|LINUX_IMMUTABLE|MAC_ADMIN|MAC_OVERRIDE|MKNOD|NET_ADMIN|NET_BIND_SERVICE|NET_BROADCAST|NET_RAW|PERFMON|SETFCAP|SETGID|SETPCAP|SETUID|SYS_ADMIN|SYS_BOOT"
+    "|SYS_CHROOT|SYS_MODULE|SYS_NICE|SYS_PACCT|SYS_PTRACE|SYS_RAWIO|SYS_RESOURCE|SYS_TIME|SYS_TTY_CONFIG|SYSLOG|WAKE_ALARM"
+)
+_LIMIT = "core|cpu|data|fsize|locks|memlock|msgqueue|nice|nofile|nproc|rss|rtprio|rttime|sigpending|stack"
 _PROGRAM_TEXTS = {
     "docker_address_pools[].base": (r"[0-9A-Fa-f.:]+/[0-9]{1,3}", "172.30.0.0/16"),
-    "ray_capabilities[]": (r"[A-Z][A-Z_]*", "DAC_OVERRIDE"),
-    "ray_ulimits[]": (r"[a-z]+[:=]-?[0-9]+(?::-?[0-9]+)?", "nofile:1048576:1048576"),
+    "ray_capabilities[]": (rf"(?:CAP_)?(?:ALL|{_CAPABILITY})", "DAC_OVERRIDE"),
+    "ray_ulimits[]": (rf"(?:{_LIMIT}):(?:-1|[0-9]{{1,18}})(?::(?:-1|[0-9]{{1,18}}))?", "nofile:1048576:1048576"),
     # Of a header (RFC 9110), as one word of HAProxy's configuration.
     "gateway_affinity_header": (r"[A-Za-z0-9-]{0,64}", "X-Session-Id"),
     # HAProxy asks no name server: one that does not answer would keep it from starting.

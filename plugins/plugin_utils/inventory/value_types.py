@@ -57,6 +57,13 @@ class Fault(NamedTuple):
 Faults = Iterator[Fault]
 
 
+def _is_soft_above_hard(limit: str) -> bool:
+    """Whether of name:soft:hard the first number is the larger one; -1 is no limit."""
+    found = re.fullmatch(r"\w+:(-1|\d+):(-1|\d+)", limit)
+    soft, hard = (float("inf") if number == "-1" else float(number) for number in found.groups()) if found else (0, 0)
+    return soft > hard
+
+
 def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str, Any]) -> Faults:
     """What is wrong with the value of a known variable, or of a part of it (``name`` is then its path)."""
     kind = str(spec.get("type") or "str")
@@ -80,6 +87,8 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str,
         yield Fault("gpu_index_malformed", text, {"name": name})
     if name.startswith("vllm_extra_volumes[") and not _VOLUME.fullmatch(str(value)):
         yield Fault("volume_malformed", text, {"name": name})
+    if name.startswith("ray_ulimits[") and _is_soft_above_hard(str(value)):
+        yield Fault("ulimit_soft_above_hard", text, {"name": name})
     if re.fullmatch(r"vllm_lora_adapters\[\d+\]\.name", name) and not _ADAPTER_NAME.fullmatch(str(value)):
         yield Fault("adapter_name_malformed", text, {"name": name})
     if kind in ("str", "path"):

@@ -297,3 +297,22 @@ def test_an_origin_is_told(inventory: Inventory) -> None:
 def test_without_argument_specs_no_name_is_judged(inventory: Inventory) -> None:
     inventory.set(vllm_modle=1)
     assert check_inventory(inventory.hosts, inventory.groups, {})["problems"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "codes"),
+    [
+        ("ray_ulimits", ["nofile:1024:2048", "core:0", "memlock:-1:-1", "nproc:5:-1"], []),
+        ("ray_ulimits", ["nofile:2048:1024"], ["ulimit_soft_above_hard"]),
+        ("ray_ulimits", ["nofile:-1:1024"], ["ulimit_soft_above_hard"]),
+        ("ray_ulimits", ["nofiles:1024"], ["text_malformed"]),
+        ("ray_ulimits", ["nofile=1024"], ["text_malformed"]),
+        ("ray_capabilities", ["SYS_NICE", "CAP_DAC_OVERRIDE", "ALL"], []),
+        ("ray_capabilities", ["NO_SUCH"], ["text_malformed"]),
+    ],
+)
+def test_what_only_the_engine_would_refuse_is_refused_before(
+    inventory: Inventory, name: str, value: list[str], codes: list[str]
+) -> None:
+    """It does so when the container that serves is gone already."""
+    assert inventory.set("gpu01", **{name: value}).codes() == codes
