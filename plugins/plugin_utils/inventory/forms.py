@@ -175,11 +175,11 @@ _CAPABILITY = (
     "|LINUX_IMMUTABLE|MAC_ADMIN|MAC_OVERRIDE|MKNOD|NET_ADMIN|NET_BIND_SERVICE|NET_BROADCAST|NET_RAW|PERFMON|SETFCAP|SETGID|SETPCAP|SETUID|SYS_ADMIN|SYS_BOOT"
     "|SYS_CHROOT|SYS_MODULE|SYS_NICE|SYS_PACCT|SYS_PTRACE|SYS_RAWIO|SYS_RESOURCE|SYS_TIME|SYS_TTY_CONFIG|SYSLOG|WAKE_ALARM"
 )
-_LIMIT = "core|cpu|data|fsize|locks|memlock|msgqueue|nice|nofile|nproc|rss|rtprio|rttime|sigpending|stack"
+_ULIMIT = "core|cpu|data|fsize|locks|memlock|msgqueue|nice|nofile|nproc|rss|rtprio|rttime|sigpending|stack"
 _PROGRAM_TEXTS = {
     "docker_address_pools[].base": (r"[0-9A-Fa-f.:]+/[0-9]{1,3}", "172.30.0.0/16"),
     "ray_capabilities[]": (rf"(?:CAP_)?(?:ALL|{_CAPABILITY})", "DAC_OVERRIDE"),
-    "ray_ulimits[]": (rf"(?:{_LIMIT}):(?:-1|[0-9]{{1,18}})(?::(?:-1|[0-9]{{1,18}}))?", "nofile:1048576:1048576"),
+    "ray_ulimits[]": (rf"(?:{_ULIMIT}):(?:-1|[0-9]{{1,18}})(?::(?:-1|[0-9]{{1,18}}))?", "nofile:1048576:1048576"),
     # Of a header (RFC 9110), as one word of HAProxy's configuration.
     "gateway_affinity_header": (r"[A-Za-z0-9-]{0,64}", "X-Session-Id"),
     # HAProxy asks no name server: one that does not answer would keep it from starting.
