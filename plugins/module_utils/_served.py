@@ -41,8 +41,8 @@ def read_served(path: str) -> dict[str, Any]:
 
 
 def write_served(path: str, content: Mapping[str, Any]) -> bool:
-    """Write it in one step, for root only. Returns whether it is another one than before."""
-    text = json.dumps({"format": FORMAT, **content}, indent=1, sort_keys=True) + "\n"
+    """Write it in one step, for root only. Returns whether it is another one than before. Names stay in their order, in which files are made of them."""
+    text = json.dumps({"format": FORMAT, **content}, indent=1) + "\n"
     if read_record(path) == json.loads(text):
         return False
     write_private(path, text)

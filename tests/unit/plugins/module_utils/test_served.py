@@ -137,7 +137,12 @@ def test_a_file_of_others_or_of_another_form_says_nothing(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_the_module_keeps_a_version_and_puts_the_one_before_back(model: Path, tmp_path: Path) -> None:
     path, common = tmp_path / "served.json", {"host_dir": str(tmp_path), "models_dir": str(model.parent)}
-    serves = {"image": "image:a", "vllm_version": "1", "section": {}, "models": [{"model": "m", "folder": str(model)}]}
+    serves = {
+        "image": "image:a",
+        "vllm_version": "1",
+        "section": {"options": {"port": 1, "host": 2}},
+        "models": [{"model": "m", "folder": str(model)}],
+    }
     for version in ("a", "b"):
         begun = {"state": "begun", "path": str(path), "serves": {"version": version, "image": "image:a"}}
         assert answer_of("served", begun)["changed"] is False
@@ -152,6 +157,8 @@ def test_the_module_keeps_a_version_and_puts_the_one_before_back(model: Path, tm
             renew(model)
     common["version"] = "a"
     looked = answer_of("served", {"state": "looked", "path": str(path), **common})
+    # A file with other lines first would be another file: the server would be started anew once more.
+    assert list(looked["served"]["section"]["options"]) == ["port", "host"]
     assert (looked["served"]["version"], looked["present"], looked["moved"], looked["lacking"]) == (
         "a",
         True,
