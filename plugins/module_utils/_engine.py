@@ -59,6 +59,23 @@ def _answer(question: str, path: str, timeout: float) -> Any:
         return None
 
 
+def remove_image(name: str, path: str = ENGINE_SOCKET, timeout: float = 300) -> str:
+    """Take a name from an image, and the image where that was the last one; by its id an image without a name. Never by force, and nothing besides it.
+
+    Returns the engine's complaint; empty where there is no such image any more.
+    """
+    connection = EngineConnection(path, timeout)
+    try:
+        connection.request("DELETE", "/images/{0}?noprune=1".format(urllib.parse.quote(name, safe="/:@")))
+        answer = connection.getresponse()
+        said = answer.read().decode("utf-8", "replace")
+        return "" if answer.status in (200, 404) else said.strip()[:500] or "status {0}".format(answer.status)
+    except (OSError, http.client.HTTPException) as error:
+        return str(error)
+    finally:
+        connection.close()
+
+
 def read_engine(path: str = ENGINE_SOCKET, timeout: float = 5) -> dict[str, Any] | None:
     """All containers, those that do not run included, and all images; None where no engine answers."""
     try:

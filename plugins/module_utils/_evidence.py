@@ -35,6 +35,8 @@ FORMAT = 1
 # second limit is taken for another file then.
 READ_ALWAYS_BYTES = 1 << 20
 READ_AT_MOST_BYTES = 256 << 20
+# How many images of earlier records a record remembers.
+MOST_EARLIER = 100
 # What a container is made from. The rest of its description changes while it runs.
 CONTAINER_SETTINGS = ("Config", "HostConfig")
 UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "FragmentPath", "NeedDaemonReload")
@@ -355,6 +357,17 @@ def write_record(folder: str, role: str, content: Mapping[str, Any]) -> bool:
         return False
     write_private(path, text)
     return True
+
+
+def brought_before(record: Mapping[str, Any] | None) -> dict[str, str]:
+    """The images that the role images has brought to this host so far, by id their reference: what the record that is replaced names, and what that
+    one knew of earlier ones. By it a cleanup knows later whose an image is that nobody names any more."""
+    earlier = (record or {}).get("earlier")
+    found = dict(earlier) if isinstance(earlier, dict) else {}
+    evidence = (record or {}).get("evidence")
+    named = evidence.get("images") if isinstance(evidence, dict) else None
+    found.update({image: name for name, image in named.items() if image} if isinstance(named, dict) else {})
+    return dict(list(found.items())[-MOST_EARLIER:])
 
 
 def recorded_names(host_dir: str) -> list[str]:

@@ -41,6 +41,9 @@ def ended(path: str, mine: Mapping[str, Any]) -> None:
     earlier = next(
         (each for each in read(path, MOST_LINES) if each["run"] == mine["run"] and each["ended"] is None), None
     )
+    if earlier is None:
+        # The disk was full when the run began, and this run has made room.
+        begun(path, mine)
     roles = written_since(os.path.dirname(path), earlier["begun"]) if earlier else []
     _append(path, {"run": mine["run"], "ended": int(time.time()), "roles": roles})
 

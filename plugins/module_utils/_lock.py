@@ -80,10 +80,11 @@ def opened(path: str) -> Iterator[TextIO]:
 
 
 def write(stream: TextIO, content: Mapping[str, Any]) -> None:
+    """In place, and only then shorter: what has its room on the disk already needs no more of it, so a full disk keeps nobody out."""
     stream.seek(0)
-    stream.truncate()
     json.dump(content, stream)
     stream.flush()
+    stream.truncate(len(json.dumps(content)))
     os.fsync(stream.fileno())
 
 

@@ -77,10 +77,17 @@ recorded:
   type: bool
 """
 
+import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils._evidence import Host, make_record, write_record
+from ansible_collections.baremetal.llm.plugins.module_utils._evidence import (
+    Host,
+    brought_before,
+    make_record,
+    read_record,
+    write_record,
+)
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import read_gpus
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
@@ -106,6 +113,10 @@ def main() -> None:
     if "driver" in options["subjects"]:
         gpus = read_gpus(programs, options["sysfs_root"], "/proc")
     record = make_record(options["subjects"], Host(programs, gpus), options["made_from"], options["collection"])
+    before = read_record(os.path.join(options["records_dir"], options["role"] + ".json"))
+    earlier = brought_before(before) if options["role"] == "images" else {}
+    if earlier:
+        record["earlier"] = earlier
     module.exit_json(changed=False, recorded=write_record(options["records_dir"], options["role"], record))
 
 

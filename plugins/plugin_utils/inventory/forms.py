@@ -41,6 +41,7 @@ BOUNDS = (
     Bounds("llm_gpu_count", 1, 1024),
     Bounds("accept_seconds", 1, 86_400),
     Bounds("images_keep_previous", 0, 100),
+    Bounds("llm_cleanup_keep_days", 0, 3650),
     Bounds("models_keep_previous", 0, 100),
     Bounds("vllm_canary_slower_percent", 1, 100),
     Bounds("llm_fanout_limit_mbps", 0, _MILLION),

@@ -47,6 +47,7 @@ ENTRIES = (
     Entry("back", "drain", ("-e gateway_replica={name}", "-e gateway_undrain=true"), DEPLOYMENT, group="llm_gateway"),
     Entry("key", "rotate_secrets", ("-e llm_rotate_secrets=api_key",), page="rotate-secrets"),
     Entry("key_ended", "rotate_secrets", ("-e llm_rotate_secrets=finish",), page="rotate-secrets"),
+    Entry("full", "cleanup", ("-e llm_target=all",), page="free-space"),
     Entry("stop", "stop", ("-e llm_target={name}",), DEPLOYMENT, "stop-and-start"),
     Entry("upgrade", "upgrade", ("-e llm_target={name}",), DEPLOYMENT, "upgrade"),
     Entry("add", "add_nodes", ("-e llm_target={name}",), DEPLOYMENT, "add-and-remove-hosts"),

@@ -1,0 +1,181 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What of a host may be removed to free space, by what the host itself knows. Plain data in, plain data out.
+
+The controller asks before it says what goes, and the host again at the moment when something is removed. What the inventory asks for, only the
+controller knows (``plugin_utils/status/cleanup.py``).
+
+An item is a mapping: ``class``, ``name`` (a path, or the id of an image) and what was seen of it. ``evidence`` is what keeps things.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Iterable, Mapping, NamedTuple
+
+# What may go, what stays for a reason, what nobody knows enough about, and what is somebody else's. Only the first is ever removed.
+SAFE, KEPT, UNKNOWN, FOREIGN = "safe", "kept", "unknown", "foreign"
+# The classes that a cleanup frees unless it is told which ones, and those that it frees only when they are named: people may want to read these.
+OURS = ("images", "layers", "models", "transfers", "caches", "runs")
+NAMED = ("journals", "cores", "packages")
+CLASSES = (*OURS, *NAMED)
+# A name by which the role vllm keeps an image for a return.
+KEPT_IMAGE = "llm-kept:"
+# Who copies writes more often than that; a run is over after that; and a tree of a kept model may be noted that much later (_served.py).
+TRANSFER_SECONDS, RUN_SECONDS, TREE_SECONDS = 600, 86400, 3600
+DAY_SECONDS = 86400
+
+
+class Verdict(NamedTuple):
+    """``grade`` is one of the four above, ``why`` the code of its reason, ``by`` a name that belongs to the reason."""
+
+    grade: str
+    why: str
+    by: str = ""
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Whether a path is a folder, or lies below it."""
+    path, folder = os.path.normpath(path), os.path.normpath(folder)
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _named(path: str, folders: Iterable[str]) -> bool:
+    """Whether one of these folders is this path, lies in it, or holds it."""
+    return any(is_within(path, each) or is_within(each, path) for each in folders)
+
+
+def judged(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+    """What the host says about an item. One that says nothing that is understood is not known, and stays."""
+    try:
+        return _RULES[str(item["class"])](item, evidence)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return Verdict(UNKNOWN, "unreadable")
+
+
+def _image(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+    image, tags = str(item["name"]), [str(tag) for tag in item["tags"]]
+    names = [*tags, *(str(name) for name in item["digests"])]
+    if item["containers"]:
+        return Verdict(KEPT, "used", ", ".join(str(name) for name in item["containers"]))
+    if image in evidence["pinned_images"]:
+        return Verdict(KEPT, "pinned")
+    if image in evidence["recorded_images"] or set(names).intersection(evidence["references"]):
+        return Verdict(KEPT, "recorded")
+    ours_by_label = bool(item["labelled"])
+    brought = {str(name) for name in evidence["brought"].get(image, ())}
+    kept_here = [tag for tag in tags if tag.startswith(KEPT_IMAGE)]
+    if not ours_by_label and not brought and not kept_here:
+        return Verdict(FOREIGN, "foreign")
+    if not ours_by_label and evidence["before"] is None:
+        return Verdict(UNKNOWN, "no_picture")
+    if set(names).intersection(evidence["before"] or ()):
+        return Verdict(FOREIGN, "before")
+    others = sorted(set(tags) - brought - set(kept_here))
+    if others:
+        return Verdict(UNKNOWN, "other_name", ", ".join(others))
+    return Verdict(SAFE, "unneeded" if tags else "dangling")
+
+
+def _model(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+    path = str(item["name"])
+    if _named(path, evidence["pinned_models"]):
+        return Verdict(KEPT, "pinned")
+    if _named(path, evidence["folders"]):
+        return Verdict(KEPT, "recorded")
+    if _named(path, evidence["return_folders"]):
+        return Verdict(KEPT, "pinned")
+    busy = _busy(item, evidence)
+    if busy:
+        return busy
+    if item["network_disk"]:
+        return Verdict(UNKNOWN, "shared_disk")
+    if item["kept_tree"]:
+        # A second name of files; only the collection gives such names.
+        return Verdict(KEPT, "young") if item["age"] <= TREE_SECONDS else Verdict(SAFE, "unpinned")
+    if not item["noted"]:
+        return Verdict(FOREIGN, "foreign")
+    if item["unnoted"]:
+        return Verdict(UNKNOWN, "mixed", str(item["unnoted"]))
+    return Verdict(SAFE, "unneeded")
+
+
+def _busy(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict | None:
+    """A program has it open, or a container sees it: one of others through whatever folder, ours through more than the folder of all models."""
+    path = str(item["name"])
+    if item["open"]:
+        return Verdict(KEPT, "open")
+    for mount in evidence["mounts"]:
+        source = str(mount["source"])
+        if source != "/" and (is_within(source, path) or (not mount["ours"] and is_within(path, source))):
+            return Verdict(KEPT, "mounted", str(mount["container"]))
+    return None
+
+
+def _transfer(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+    path = str(item["name"])
+    busy = _busy(item, evidence)
+    if busy:
+        return busy
+    if path in evidence["archives"]:
+        return Verdict(KEPT, "recorded")
+    if item["network_disk"]:
+        return Verdict(UNKNOWN, "shared_disk")
+    if item["age"] <= TRANSFER_SECONDS:
+        return Verdict(KEPT, "young")
+    return Verdict(SAFE, "archive" if item["archive"] else "unfinished")
+
+
+def _cache(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+    path = str(item["name"])
+    if _named(path, evidence["caches"]):
+        return Verdict(KEPT, "pinned")
+    busy = _busy(item, evidence)
+    if busy:
+        return busy
+    if not evidence["caches"]:
+        return Verdict(UNKNOWN, "never_served")
+    return Verdict(SAFE, "unneeded")
+
+
+def _run(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+    if item["current"]:
+        return Verdict(KEPT, "current")
+    busy = _busy(item, evidence)
+    if busy:
+        return busy
+    if item["age"] <= RUN_SECONDS:
+        return Verdict(KEPT, "young")
+    if not item["ours"]:
+        return Verdict(FOREIGN, "foreign")
+    return Verdict(SAFE, "over")
+
+
+def _journal(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+    if not item["ours"]:
+        return Verdict(FOREIGN, "foreign")
+    if item["current"]:
+        return Verdict(KEPT, "current")
+    if item["age"] <= evidence["keep_days"] * DAY_SECONDS:
+        return Verdict(KEPT, "days", str(evidence["keep_days"]))
+    return Verdict(SAFE, "old", str(evidence["keep_days"]))
+
+
+def _file(item: Mapping[str, Any], _evidence: Mapping[str, Any]) -> Verdict:
+    """Core files and packages of the package manager's cache: both can go at any time, and only where somebody asks for it."""
+    return (
+        Verdict(KEPT, "open") if item["open"] else Verdict(SAFE, "again" if item["class"] == "packages" else "crashed")
+    )
+
+
+_RULES = {
+    "images": _image,
+    "layers": _image,
+    "models": _model,
+    "transfers": _transfer,
+    "caches": _cache,
+    "runs": _run,
+    "journals": _journal,
+    "cores": _file,
+    "packages": _file,
+}
