@@ -514,7 +514,9 @@ def damage(where: Where, programs: Programs) -> list[dict[str, Any]]:
         if unit["state"] == "failed":
             found.append(_hurt("unit", unit["name"], "", str(unit["result"] or "")))
     for container in own_containers() or ():
-        if container["labels"] and container["state"] in ("exited", "restarting", "dead"):
+        # One that ended well was to end.
+        ended = container["state"] == "exited" and container["exit_code"] != 0
+        if container["labels"] and (ended or container["state"] in ("restarting", "dead")):
             found.append(
                 _hurt("container", container["name"], "", "{0} {1}".format(container["state"], container["exit_code"]))
             )

@@ -314,3 +314,13 @@ def test_what_happens_to_an_environment_is_noticed(tmp_path: Path) -> None:
     assert differs(tmp_path / "records") == [f"environments {top}"]
     _environment.write_note(str(top), "abc")
     assert differs(tmp_path / "records") == []
+
+
+def test_a_record_of_images_remembers_those_that_it_named_before() -> None:
+    first = {"evidence": {"images": {"vllm:1": "sha256:a", "gone:1": None}}}
+    assert evidence.brought_before(None) == {}
+    assert evidence.brought_before(first) == {"sha256:a": "vllm:1"}
+    second = {"earlier": {"sha256:a": "vllm:1"}, "evidence": {"images": {"vllm:2": "sha256:b"}}}
+    assert evidence.brought_before(second) == {"sha256:a": "vllm:1", "sha256:b": "vllm:2"}
+    many = {"earlier": {f"sha256:{number}": "vllm:0" for number in range(200)}, "evidence": None}
+    assert len(evidence.brought_before(many)) == evidence.MOST_EARLIER

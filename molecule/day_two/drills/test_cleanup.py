@@ -1,0 +1,128 @@
+"""By the runbook, a host that serves loses an image, a model and a transfer that nothing needs, and nothing else; its server answers all the time."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import testinfra
+
+from lab.config import CHECKOUT, STATE, load
+
+HOST = "node3"
+ADDRESS = load().nodes[HOST].data
+SSH = ["ssh", "-F", str(STATE / "ssh/config"), HOST]
+PAGE = "docs/runbooks/free-space.md"
+
+
+def connect() -> Any:
+    return testinfra.get_host(f"ssh://{HOST}", ssh_config=str(STATE / "ssh/config"))
+
+
+def run(*command: str) -> str:
+    """What a program says; it has to end well."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
+    done = subprocess.run(command, cwd=CHECKOUT, env=kept, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout[-6000:]
+    return done.stdout
+
+
+def page(first: int, last: int) -> str:
+    """What the blocks of the runbook say, word by word."""
+    command = [sys.executable, "tests/support/docs_commands.py", "day_two", PAGE]
+    return run(*command, "--blocks", str(last), "--from", str(first))
+
+
+def there() -> dict[str, set[str]]:
+    """Images, containers and files of models on the host, those that nobody has finished among them."""
+    node = connect()
+    models = "find /opt/llm/models -type f ! -name .bundle-state.json"
+    return {
+        "images": set(node.check_output("docker images --all --no-trunc --quiet").split()),
+        "tags": set(node.check_output("docker images --format '{{.Repository}}:{{.Tag}}'").split()),
+        "containers": set(node.check_output("docker ps --all --format '{{.Names}} {{.ID}}'").splitlines()),
+        "files": set(node.check_output(models).split()),
+    }
+
+
+def copied(path: str, name: str) -> str:
+    subprocess.run([*SSH, f"cat > /root/{name}"], input=(CHECKOUT / path).read_bytes(), check=True)
+    return f"/root/{name}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def client() -> Iterator[None]:
+    """Somebody asks the server of this host all the time, and never waits for an answer in vain."""
+    node, program = connect(), copied("molecule/shared/files/answers.py", "answers.py")
+    node.check_output("rm -f /root/answers.stop /root/answers.out")
+    asked = f"http://{ADDRESS}:8000/v1/completions /opt/llm/secrets/vllm_api_key /root/answers.stop"
+    node.check_output(f"nohup python3 {program} {asked} > /root/answers.out 2>&1 &")
+    yield
+    ends = "touch /root/answers.stop; for n in $(seq 60); do test -s /root/answers.out && break; sleep 1; done"
+    node.check_output(ends)
+    assert json.loads(node.check_output("cat /root/answers.out")) == []
+
+
+@pytest.fixture(scope="module")
+def left() -> Iterator[dict[str, str]]:
+    """What nothing needs, and what is somebody else's."""
+    node = connect()
+    found = json.loads(
+        node.check_output(f"python3 {copied('molecule/day_two/drills/files/unneeded.py', 'unneeded.py')}").splitlines()[
+            -1
+        ]
+    )
+    yield found
+    node.check_output(
+        f"docker rm shop; docker rmi of-somebody/shop:1 of-somebody/page:1; rm -r {found['strange_model']}"
+    )
+
+
+def test_the_list_tells_apart_what_goes_and_changes_nothing(left: dict[str, str]) -> None:
+    before = there()
+    said = page(1, 2)
+    assert there() == before
+    goes = " ".join(re.findall(r"goes: (\S+) \(", said))
+    assert left["model"] in goes
+    assert left["transfer"] in goes
+    assert f"llm-kept:{left['image'][7:19]}" in goes
+    for strange in ("of-somebody", "shop"):
+        assert strange not in goes
+    assert "not ours" in said
+
+
+def test_what_nothing_needs_goes_and_nothing_else(left: dict[str, str]) -> None:
+    before = there()
+    pinned = {tag for tag in before["tags"] if tag.startswith("llm-kept:")} - {f"llm-kept:{left['image'][7:19]}"}
+    assert pinned, "the version that serves is kept"
+    said = page(3, 3)
+    after = there()
+    assert before["images"] - after["images"] == {left["image"]}
+    assert before["files"] - after["files"] == {left["transfer"], f"{left['model']}/model.safetensors"}
+    assert before["tags"] - after["tags"] == {f"llm-kept:{left['image'][7:19]}"}
+    assert pinned <= after["tags"]
+    assert after["containers"] == before["containers"]
+    assert left["strange_image"] in after["images"]
+    assert re.search(r"node3: removed \d+; ", said), said
+    document = json.loads((STATE / "reports/cleanup.json").read_text())
+    assert [host["host"] for host in document["hosts"]] == [HOST]
+    assert {each["class"] for each in document["hosts"][0]["removed"]} >= {"images", "models", "transfers"}
+    assert document["hosts"][0]["damage"] == []
+
+
+def test_another_run_changes_nothing_and_the_journal_names_the_first(left: dict[str, str]) -> None:
+    again = page(3, 3)
+    assert re.findall("(?:changed|unreachable|failed)=[1-9]", again) == []
+    lines = [json.loads(line) for line in connect().check_output("cat /opt/llm/journal.jsonl").splitlines()]
+    assert [line for line in lines if line.get("playbook") == "cleanup.yml"], "who freed the space"
+    assert connect().file(f"{left['strange_model']}/model.safetensors").exists
+
+
+def test_the_ordinary_run_has_nothing_to_mend() -> None:
+    assert re.findall("(?:changed|unreachable|failed)=[1-9]", page(4, 4)) == []
