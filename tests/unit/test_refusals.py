@@ -101,7 +101,7 @@ def test_what_a_host_needs_of_the_bundle(there: bool, language: str, said: tuple
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["add_nodes", "remove_nodes", "stop", "reset"])
+@pytest.mark.parametrize("name", ["add_nodes", "remove_nodes", "stop", "reset", "cleanup"])
 def test_a_run_about_nobody(name: str) -> None:
     text = refused(name, "-e", "preflight_bundle_required=false")
     assert "It is not said which hosts this run is about" in text

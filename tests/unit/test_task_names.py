@@ -11,7 +11,7 @@ PRONOUN = re.compile(r"\b(it|them|its|they|their|those|what|who)\b", re.IGNORECA
 # Names begin with these. A verb that is missing may be added.
 VERBS = """accept add adopt all-reduce alter apply ask begin blacklist break bring build bundle cause change check choose
 collect compare complete compress configure connect copy cut damage decide describe downgrade download end expect explain fail
-fetch fill find finish follow forget form freeze gather get give go hand have hold insert install keep kill learn leave
+fetch fill find finish follow forget form free freeze gather get give go hand have hold insert install keep kill learn leave
 let limit link list listen load look lose make mark measure mend merge name note pass plan plant prepare print propose push
 put read reboot record refuse reload remember remove renew replace report reset restart restore rotate run save say send serve
 set share show start stop switch take tell test touch trust try turn unload unpack upgrade use verify wait walk write"""
