@@ -17,7 +17,7 @@ import pwd
 import re
 import stat
 import time
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._before import read_picture
@@ -127,6 +127,7 @@ def item(kind: str, path: str, around: Surroundings, **more: Any) -> dict[str, A
     return {
         "class": kind,
         "name": path,
+        "real": os.path.realpath(path),
         "bytes": sum(status.st_blocks * 512 // max(status.st_nlink, 1) for status in regular),
         "files": len(regular),
         "mount": mount,
@@ -139,10 +140,11 @@ def item(kind: str, path: str, around: Surroundings, **more: Any) -> dict[str, A
     }
 
 
-def _below(folder: str, pattern: str = "*") -> list[str]:
-    """What lies in a folder that is one, and no link; what begins with a dot as well."""
+def _below(folder: str, pattern: str = "*", linked: bool = False) -> list[str]:
+    """What lies in a folder, what begins with a dot as well. With ``linked`` it may be a link of root's, as to a larger disk."""
     try:
-        if not stat.S_ISDIR(os.lstat(folder).st_mode):
+        status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode) and not (linked and _own_files.is_trusted(status.st_uid)):
             return []
         return sorted(os.path.join(folder, name) for name in os.listdir(folder) if fnmatch.fnmatch(name, pattern))
     except OSError:
@@ -159,7 +161,7 @@ def _is_folder(path: str) -> bool:
 def models(where: Where, around: Surroundings) -> Iterator[dict[str, Any] | None]:
     """The folders of models with how many of their files we brought, and the second names of those that are kept for a return."""
     noted = set(read_state(where.models_dir))
-    for path in _below(where.models_dir):
+    for path in _below(where.models_dir, linked=True):
         name = os.path.basename(path)
         if name.startswith(".") or not _is_folder(path):
             continue
@@ -191,9 +193,11 @@ def transfers(where: Where, around: Surroundings) -> Iterator[dict[str, Any] | N
 
 def caches(where: Where, around: Surroundings) -> Iterator[dict[str, Any] | None]:
     """What engines compiled, a folder for each image or release."""
-    for path in (each for folder in where.folders for each in _below(os.path.join(folder, "cache"))):
-        if _is_folder(path):
-            yield item("caches", path, around)
+    for folder in where.folders:
+        served = bool(read_served(os.path.join(folder, "served.json"))["states"])
+        for path in _below(os.path.join(folder, "cache")):
+            if _is_folder(path):
+                yield item("caches", path, around, served=served)
 
 
 def runs(where: Where, around: Surroundings) -> Iterator[dict[str, Any] | None]:
@@ -372,11 +376,11 @@ def evidence(where: Where, engine: Engine | None, keep_days: int) -> dict[str, A
         "recorded_images": sorted(known[name] for name in references if name in known),
         "pinned_images": kept["images"],
         "brought": {image: sorted(names) for image, names in brought.items()},
-        "before": before["images"] if before else None,
-        "folders": sorted(folders),
-        "pinned_models": kept["models"],
-        "return_folders": sorted(_return_folders(where.host_dir)),
-        "caches": sorted({str(section["cache"]) for section in sections if section.get("cache")}),
+        "before": before.get("images") or [] if before else None,
+        "folders": _both(folders),
+        "pinned_models": _both(kept["models"]),
+        "return_folders": _both(_return_folders(where.host_dir)),
+        "caches": _both(str(section["cache"]) for section in sections if section.get("cache")),
         "archives": sorted(archives),
         "mounts": [
             {"source": source, "container": each["name"], "ours": each["ours"]}
@@ -385,6 +389,12 @@ def evidence(where: Where, engine: Engine | None, keep_days: int) -> dict[str, A
         ],
         "keep_days": keep_days,
     }
+
+
+def _both(paths: Iterable[str]) -> list[str]:
+    """Paths as they are written down, and where they lead."""
+    named = set(paths)
+    return sorted(named | {os.path.realpath(path) for path in named})
 
 
 def _turned(earlier: Any) -> list[tuple[str, str]]:

@@ -40,9 +40,10 @@ def is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _named(path: str, folders: Iterable[str]) -> bool:
-    """Whether one of these folders is this path, lies in it, or holds it."""
-    return any(is_within(path, each) or is_within(each, path) for each in folders)
+def _named(item: Mapping[str, Any], folders: Iterable[str]) -> bool:
+    """Whether one of these folders is this item, lies in it, or holds it; by its path, or by where that leads."""
+    paths = {str(item["name"]), str(item["real"])}
+    return any(is_within(path, each) or is_within(each, path) for path in paths for each in folders)
 
 
 def judged(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
@@ -78,12 +79,11 @@ def _image(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
 
 
 def _model(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
-    path = str(item["name"])
-    if _named(path, evidence["pinned_models"]):
+    if _named(item, evidence["pinned_models"]):
         return Verdict(KEPT, "pinned")
-    if _named(path, evidence["folders"]):
+    if _named(item, evidence["folders"]):
         return Verdict(KEPT, "recorded")
-    if _named(path, evidence["return_folders"]):
+    if _named(item, evidence["return_folders"]):
         return Verdict(KEPT, "pinned")
     busy = _busy(item, evidence)
     if busy:
@@ -102,13 +102,13 @@ def _model(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
 
 def _busy(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict | None:
     """A program has it open, or a container sees it: one of others through whatever folder, ours through more than the folder of all models."""
-    path = str(item["name"])
     if item["open"]:
         return Verdict(KEPT, "open")
     for mount in evidence["mounts"]:
         source = str(mount["source"])
-        if source != "/" and (is_within(source, path) or (not mount["ours"] and is_within(path, source))):
-            return Verdict(KEPT, "mounted", str(mount["container"]))
+        for path in (str(item["name"]), str(item["real"])):
+            if source != "/" and (is_within(source, path) or (not mount["ours"] and is_within(path, source))):
+                return Verdict(KEPT, "mounted", str(mount["container"]))
     return None
 
 
@@ -127,13 +127,12 @@ def _transfer(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
 
 
 def _cache(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
-    path = str(item["name"])
-    if _named(path, evidence["caches"]):
+    if _named(item, evidence["caches"]):
         return Verdict(KEPT, "pinned")
     busy = _busy(item, evidence)
     if busy:
         return busy
-    if not evidence["caches"]:
+    if not item["served"]:
         return Verdict(UNKNOWN, "never_served")
     return Verdict(SAFE, "unneeded")
 

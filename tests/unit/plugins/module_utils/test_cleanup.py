@@ -77,13 +77,17 @@ def record(host: Path, role: str, **content: Any) -> None:
 
 
 @pytest.fixture
-def docker(monkeypatch: pytest.MonkeyPatch) -> Docker:
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
     found = Docker()
     monkeypatch.setattr(cleanup, "ask_engine_list", found.list)
     monkeypatch.setattr(cleanup, "ask_engine", found.ask)
     monkeypatch.setattr(cleanup, "remove_image", found.remove)
     monkeypatch.setattr(cleanup, "own_containers", lambda: None)
     monkeypatch.setattr(cleanup, "homes", lambda: ["/root"])
+    everybody = cleanup.open_inodes
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/1").symlink_to("/proc/self")
+    monkeypatch.setattr(cleanup, "open_inodes", lambda: everybody(str(tmp_path / "proc")))
     return found
 
 
@@ -190,6 +194,22 @@ def test_a_disk_of_several_hosts_keeps_its_models(where: cleanup.Where, monkeypa
     assert cleanup.network_mounts(lines) == {mount}
     found = {each["name"]: each["verdict"] for each in cleanup.survey(where, ["models"], 1)["items"]}
     assert found[f"{where.models_dir}/gone"] in (rules.UNKNOWN, rules.SAFE if mount != "/" else rules.UNKNOWN)
+
+
+def test_a_link_of_roots_to_a_larger_disk_counts_as_the_folder(where: cleanup.Where, tmp_path: Path) -> None:
+    before = grades(where, rules.SAFE)
+    os.rename(where.models_dir, tmp_path / "large")
+    os.symlink(tmp_path / "large", where.models_dir)
+    assert grades(where, rules.SAFE) == before
+    # The inventory has its own path by now, and the notes the one of before.
+    moved = where._replace(models_dir=str(tmp_path / "large"))
+    kept = {os.path.basename(each["name"]): each["verdict"] for each in cleanup.survey(moved, ["models"], 1)["items"]}
+    assert (kept["new"], kept["before"], kept["before-1"], kept["gone"]) == ("kept", "kept", "kept", "safe")
+
+
+def test_a_deployment_that_never_served_keeps_its_caches(where: cleanup.Where) -> None:
+    old(Path(where.host_dir, "deployments/chat/cache/vllm-3/kernel"))
+    assert "vllm-3" in grades(where, rules.UNKNOWN)
 
 
 def test_sizes_count_what_the_disk_gets_back(where: cleanup.Where) -> None:
@@ -307,6 +327,7 @@ items = st.fixed_dictionaries(
     {
         "class": st.sampled_from(rules.CLASSES),
         "name": paths | ids,
+        "real": paths,
         "tags": st.lists(names, max_size=2, unique=True),
         "digests": st.lists(names, max_size=1),
         "containers": st.lists(st.just("web"), max_size=1),
@@ -314,7 +335,10 @@ items = st.fixed_dictionaries(
         "age": st.floats(0, 1e7),
         "noted": st.integers(0, 2),
         "unnoted": st.integers(0, 2),
-        **{name: st.booleans() for name in ("open", "network_disk", "kept_tree", "archive", "ours", "current")},
+        **{
+            name: st.booleans()
+            for name in ("open", "network_disk", "kept_tree", "archive", "ours", "current", "served")
+        },
     }
 )
 
@@ -338,15 +362,18 @@ def test_nothing_that_is_pinned_serves_or_belongs_to_others_may_ever_go(
     assert not item.get("open") or item["class"] == "journals"
     if item["class"] == "models":
         for folder in known["pinned_models"] + known["folders"] + known["return_folders"]:
-            assert not rules.is_within(folder, name)
-            assert not rules.is_within(name, folder)
+            for path in (name, item["real"]):
+                assert not rules.is_within(folder, path)
+                assert not rules.is_within(path, folder)
         assert item["kept_tree"] or (item["noted"] and not item["unnoted"])
         assert not item["network_disk"]
     if item["class"] == "caches":
-        assert name not in known["caches"]
+        assert not {name, item["real"]}.intersection(known["caches"])
+        assert item["served"]
     if item["class"] in ("models", "transfers", "caches", "runs"):
-        assert all(not rules.is_within(each["source"], name) for each in known["mounts"])
-        assert all(each["ours"] or not rules.is_within(name, each["source"]) for each in known["mounts"])
+        for path in (name, item["real"]):
+            assert all(not rules.is_within(each["source"], path) for each in known["mounts"])
+            assert all(each["ours"] or not rules.is_within(path, each["source"]) for each in known["mounts"])
     if item["class"] in ("runs", "journals"):
         assert item["ours"]
         assert not item["current"]
