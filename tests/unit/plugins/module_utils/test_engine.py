@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine, remove_image
 
 # Shortened answers of Docker 24.
 CONTAINERS = [
@@ -29,6 +29,12 @@ IMAGES = [
     {"Id": "sha256:0", "RepoTags": ["vllm/vllm-openai:v0.8.5"], "RepoDigests": []},
     {"Id": "sha256:1", "RepoTags": None},
 ]
+# What it says to who wants an image removed, without force and without what lies below.
+DELETED = {
+    "/images/llm-kept:0123?noprune=1": (200, "[]"),
+    "/images/site/vllm:1?noprune=1": (409, "a container is using it"),
+    "/images/sha256:0?noprune=1": (500, ""),
+}
 GOOD = {"/containers/json?all=1": json.dumps(CONTAINERS), "/images/json": json.dumps(IMAGES)}
 
 
@@ -43,6 +49,13 @@ def engine(path: Path, answers: dict[str, str]) -> Iterator[str]:
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
+
+        def do_DELETE(self) -> None:
+            status, said = DELETED.get(self.path, (404, "no such image"))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said.encode())
 
         def address_string(self) -> str:
             return "unix"
@@ -90,3 +103,12 @@ def test_no_engine_and_one_that_hangs(tmp_path: Path) -> None:
     assert read_engine(str(tmp_path / "file")) is None
     with socketserver.UnixStreamServer(str(tmp_path / "socket"), socketserver.BaseRequestHandler):
         assert read_engine(str(tmp_path / "socket"), timeout=0.1) is None
+
+
+def test_an_image_is_removed_without_force(tmp_path: Path) -> None:
+    with engine(tmp_path / "socket", GOOD) as path:
+        assert remove_image("llm-kept:0123", path) == ""
+        assert remove_image("gone:1", path) == "", "what went meanwhile is no failure"
+        assert remove_image("site/vllm:1", path) == "a container is using it"
+        assert remove_image("sha256:0", path) == "status 500"
+    assert remove_image("site/vllm:1", path) != "", "no engine answers"
