@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.baremetal.llm.plugins.module_utils import _gpu, _picture
+from ansible_collections.baremetal.llm.plugins.module_utils import _gpu, _pci, _picture
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import plan_driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import decide_engine
@@ -233,7 +233,9 @@ def tree(report: Report) -> str:
         driver = {**NO_DRIVER, **report.get("driver", {})}
         cards = _gpu.pci_gpus(sysfs)
         read = _gpu.gpu_facts(answers, cards, driver, 0, report.get("failure", ""))
-        host = {"kernel": report.get("kernel", "6.8.0"), **_picture.picture(programs_there, sysfs, "/opt/llm", "", proc)}
+        picture = _picture.picture(programs_there, sysfs, "/opt/llm", "", proc, folder)
+        host = {"kernel": report.get("kernel", "6.8.0"), **picture}
+        read["bus"] = _pci.bus_facts(sysfs)
     found = {"gpu": read, "host": {**host, "module": {}, "dnf": None, "mounts": []}}
     return wrong_codes(report, found_codes({**report, "found": found, "facts": {"llm_gpus_found": read["gpus"]}}))
 
