@@ -108,7 +108,9 @@ def kernels(root: str = "/") -> dict[str, bool]:
     """The kernels that have modules on disk, and whether the driver's is among them. What dkms alone left in a folder is no kernel."""
     folders = glob.glob(os.path.join(root, "lib/modules", "*"))
     signs = ("modules.dep", "kernel")
-    names = [os.path.basename(path) for path in folders if any(os.path.exists(os.path.join(path, one)) for one in signs)]
+    names = [
+        os.path.basename(path) for path in folders if any(os.path.exists(os.path.join(path, one)) for one in signs)
+    ]
     return {name: bool(module_paths(name, root)) for name in sorted(names)}
 
 

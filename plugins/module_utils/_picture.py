@@ -44,7 +44,13 @@ UNITS = (
     *("containerd.service", "docker.service", "kubelet.service", "snap.docker.dockerd.service"),
     *("nvidia-fabricmanager.service", "nvidia-persistenced.service"),
     # Who decides what may run, who puts the host to sleep, and who renews packages by night.
-    *("fapolicyd.service", "display-manager.service", "sleep.target", "dnf-automatic.timer", "dnf-automatic-install.timer"),
+    *(
+        "fapolicyd.service",
+        "display-manager.service",
+        "sleep.target",
+        "dnf-automatic.timer",
+        "dnf-automatic-install.timer",
+    ),
 )
 MODULES = ("nouveau", "nvidia", "nvidia_uvm", "nvidia_peermem", "overlay", "ib_uverbs")
 CONTAINERD_ROOT = "/var/lib/containerd"

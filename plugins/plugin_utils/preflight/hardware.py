@@ -232,15 +232,22 @@ def _ecc(picture: Picture) -> Said:
     """ECC that waits for a reset, or that is on for some cards of a deployment and off for others: their memory differs."""
     modes = {index: gpu.get("ecc") or {} for index, gpu in _by_index(picture)}
     waiting = {
-        index: mode for index, mode in modes.items() if None not in (mode.get("enabled"), mode.get("pending")) and mode["enabled"] != mode["pending"]
+        index: mode
+        for index, mode in modes.items()
+        if None not in (mode.get("enabled"), mode.get("pending")) and mode["enabled"] != mode["pending"]
     }
     everywhere = {
-        (gpu.get("ecc") or {}).get("enabled") for host in picture.deployment.seen for gpu in picture.hosts.own_gpus(host)
+        (gpu.get("ecc") or {}).get("enabled")
+        for host in picture.deployment.seen
+        for gpu in picture.hosts.own_gpus(host)
     }
     off = {index: mode for index, mode in modes.items() if mode.get("enabled") is False}
     if waiting or (off and True in everywhere):
         words = {True: "ECC", False: "-", None: "?"}
-        said = {index: f"{words[mode.get('enabled')]} -> {words[mode.get('pending')]}" for index, mode in {**off, **waiting}.items()}
+        said = {
+            index: f"{words[mode.get('enabled')]} -> {words[mode.get('pending')]}"
+            for index, mode in {**off, **waiting}.items()
+        }
         yield {"value": _indices(picture, said), "index": next(iter(said))}
 
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What others did to a host before: one table from what was found (module_utils/_picture.py, _gpu.py, _pci.py) to what that means.
 
-The rows about the driver and the cards are in ``hardware.py``, those about file systems of a special kind, about the network around the engine and about
-guards of the system in ``surroundings.py``. A row of ``JUDGEMENTS`` has the code of a finding and the function that says where it holds. The severity of the code stands in ``severities.py``, and
-what to do about it in the catalogue of messages.
+The rows about the kernel, the driver, the bus and the cards are in ``hardware.py``, those about file systems of a special kind, about what stands around
+the engine and about guards of the system in ``surroundings.py``. A row of ``JUDGEMENTS`` has the code of a finding and the function that says where it
+holds. The severity of the code stands in ``severities.py``, and what to do about it in the catalogue of messages.
 """
 
 from __future__ import annotations

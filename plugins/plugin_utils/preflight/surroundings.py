@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""File systems that an engine or the collection cannot live on, what stands around the engine, and guards of the system: rows of the table in ``history.py``."""
+"""File systems that engine or collection cannot live on, what stands around the engine, and guards of the system: rows of the table in ``history.py``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,21 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
 
 # What cannot be the upper part of an overlay (https://docs.kernel.org/filesystems/overlayfs.html): shares, FUSE, and overlays themselves.
-NO_UPPER = ("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "overlay", "aufs")
+NO_UPPER = (
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "9p",
+    "afs",
+    "ceph",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "glusterfs",
+    "overlay",
+    "aufs",
+)
 NO_UPPER_TOO = ("ecryptfs", "vfat", "exfat", "ntfs", "ntfs3", "squashfs", "iso9660")
 # One folder for all hosts that mount it.
 SHARED = ("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs")
@@ -110,7 +124,10 @@ def needs_proxy(host: str, no_proxy: str) -> bool:
 
 def _registries(picture: Picture) -> Iterator[str]:
     """The hosts of registries that belong to the site; whole networks, which insecure-registries may have, are none."""
-    mirrors = [*(picture.hosts.get(picture.name, "docker_registry_mirrors") or ()), *(picture.config.get("registry-mirrors") or ())]
+    mirrors = [
+        *(picture.hosts.get(picture.name, "docker_registry_mirrors") or ()),
+        *(picture.config.get("registry-mirrors") or ()),
+    ]
     plain = [str(text) for text in picture.config.get("insecure-registries") or () if "/" not in str(text)]
     for text in (*map(str, mirrors), *(f"//{text}" for text in plain)):
         try:

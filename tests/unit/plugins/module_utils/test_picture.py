@@ -128,7 +128,8 @@ def test_room_for_kernels_where_they_have_a_file_system(tmp_path: Path) -> None:
     (tmp_path / "boot").mkdir()
     assert picture.boot_room(MOUNTS, str(tmp_path)) == {}
     found = picture.boot_room(MOUNTS + "/dev/sda2 /boot ext4 rw 0 0\n", str(tmp_path))
-    assert found["mount"] == "/boot" and found["free_mib"] >= 0
+    assert found["mount"] == "/boot"
+    assert found["free_mib"] >= 0
 
 
 def test_where_images_lie() -> None:

@@ -75,9 +75,7 @@ def test_a_window_of_a_card_that_works_is_none_of_our_business() -> None:
     assert severity({"gpu": {"bus": bus, "source": "nvidia-smi"}}, "gpu_without_window") == ""
 
 
-@pytest.mark.parametrize(
-    ("method", "severe"), [("auto", "warning"), ("packages", "warning"), ("present", "error")]
-)
+@pytest.mark.parametrize(("method", "severe"), [("auto", "warning"), ("packages", "warning"), ("present", "error")])
 def test_a_driver_that_the_role_will_replace_is_a_warning(method: str, severe: str) -> None:
     driver = {**LOADED, "loaded": "620.10", "kernel_module": "proprietary"}
     gpus = {"llm_gpus_found": [{"index": 0, "compute_capability": "12.0"}]}
@@ -119,7 +117,9 @@ def test_packages_of_a_driver_that_are_held_or_ours() -> None:
     assert severity({"host": host, "gpu": gpu}, "driver_not_held", driver_method="packages") == ""
 
 
-@pytest.mark.parametrize(("kind", "code"), [("ext4", ""), ("xfs", ""), ("btrfs", ""), ("nfs4", "error"), ("9p", "error")])
+@pytest.mark.parametrize(
+    ("kind", "code"), [("ext4", ""), ("xfs", ""), ("btrfs", ""), ("nfs4", "error"), ("9p", "error")]
+)
 def test_where_an_engine_can_keep_images(kind: str, code: str) -> None:
     mounts = [{"path": "/var/lib/docker", "mount": "/var", "type": kind, "options": ["rw"], "ftype": 1}]
     assert severity({"host": {"mounts": mounts}}, "engine_filesystem") == code
@@ -143,7 +143,11 @@ def test_the_runtime_of_nvidia_comes_with_the_toolkit(method: str, severe: str) 
 
 
 def test_an_offline_host_asks_no_proxy_for_images() -> None:
-    engine = {"proxy": "http://p:3128", "no_proxy": "", "config": {"insecure-registries": ["10.0.0.9:5000", "10.1.0.0/16"]}}
+    engine = {
+        "proxy": "http://p:3128",
+        "no_proxy": "",
+        "config": {"insecure-registries": ["10.0.0.9:5000", "10.1.0.0/16"]},
+    }
     assert severity({"host": {"engine": engine}}, "engine_proxy_hides") == "warning"
     assert severity({"host": {"engine": engine}}, "engine_proxy_hides", offline=True) == ""
 

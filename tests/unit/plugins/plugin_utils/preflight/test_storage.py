@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.host_reports import found_codes, reports
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
 
-from tests.support.host_reports import LIMITS, numbered
+from tests.support.host_reports import LIMITS, found_codes, numbered, reports
 
 REPORTS = {report["id"]: report for report in reports()}
 
