@@ -71,8 +71,9 @@ EXCEPTIONS = (
     # What ssh and sudo print, the beginning of an inventory, and what a person copies into a shell or into Python.
     (
         "plugins/plugin_utils/inventory/discover.py",
-        r"^(host key|identification|could not|missing sudo|future feature|requires a|must have|received message|no space|password|change your) |^---\n|^\^\(Task failed: ",
+        r"^(host key|identification|could not|missing sudo|future feature|requires a) |^---\n|^\^\(Task failed: ",
     ),
+    ("plugins/plugin_utils/inventory/discover.py", r"^(must have|received message|no space|password|change your) "),
     ("plugins/plugin_utils/reports/use_it.py", r'^--header |^\[\{"role"'),
     # What the driver logs, and what nvidia-smi prints of NVLinks.
     ("plugins/module_utils/_xid.py", r"NVRM|recovery action|required$|^drain and reset$"),
