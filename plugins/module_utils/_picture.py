@@ -55,7 +55,7 @@ UNITS = (
 MODULES = ("nouveau", "nvidia", "nvidia_uvm", "nvidia_peermem", "overlay", "ib_uverbs")
 CONTAINERD_ROOT = "/var/lib/containerd"
 _SNAPS = ("snap/docker/current", "var/lib/snapd/snaps/docker_*.snap")
-_BOOLEANS = ("haproxy_connect_any",)
+_BOOLEANS = ("haproxy_connect_any", "keepalived_connect_any")
 _ROUTE_UP = 0x1
 _UPGRADES = re.compile(r'^\s*APT::Periodic::Unattended-Upgrade\s+"?(\d+)"?\s*;', re.M)
 
