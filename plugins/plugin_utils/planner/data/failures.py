@@ -100,12 +100,12 @@ driver_kernel_gcc               driver   root         any              pop-os/po
 driver_bound_elsewhere          driver   root         any              beclab/Olares#3963
     is already bound to NovaCore
     was loaded and obtained ownership of the NVIDIA device
-xid_gsp                         driver   root         any              NVIDIA/open-gpu-kernel-modules#446
-    NVRM: Xid \([^)]{1,60}\): (?P<xid>119|120)\b
+gsp_silent                      driver   root         any              NVIDIA/open-gpu-kernel-modules#446
+    Timeout (?:after \d{1,4}s of )?waiting for RPC (?:response )?from (?:GPU\d{1,3} )?GSP
 xid_restart                     driver   root         any              NVIDIA:deploy/xid-errors
     NVRM: Xid \([^)]{1,60}\): (?P<xid>8|13|31|32|68|69|94)\b
 xid_reset                       driver   root         any              NVIDIA:deploy/xid-errors
-    NVRM: Xid \([^)]{1,60}\): (?P<xid>46|48|62|74|95|109|110|140)\b
+    NVRM: Xid \([^)]{1,60}\): (?P<xid>46|48|62|74|95|109|110|119|120|140)\b
 xid_reboot                      driver   root         any              NVIDIA:deploy/xid-errors
     NVRM: Xid \([^)]{1,60}\): (?P<xid>79)\b
 xid_replace                     driver   root         any              NVIDIA:deploy/xid-errors
