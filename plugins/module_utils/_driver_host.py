@@ -104,6 +104,16 @@ def module_paths(kernel: str, root: str = "/") -> list[str]:
     return [path for path in found if _MODULE.fullmatch(os.path.basename(path))]
 
 
+def kernels(root: str = "/") -> dict[str, bool]:
+    """The kernels that have modules on disk, and whether the driver's is among them. What dkms alone left in a folder is no kernel."""
+    folders = glob.glob(os.path.join(root, "lib/modules", "*"))
+    signs = ("modules.dep", "kernel")
+    names = [
+        os.path.basename(path) for path in folders if any(os.path.exists(os.path.join(path, one)) for one in signs)
+    ]
+    return {name: bool(module_paths(name, root)) for name in sorted(names)}
+
+
 def module_key(programs: Any, release: str, root: str = "/") -> dict[str, Any]:
     """Who signed the driver's module for the running kernel, and whether the kernel or the firmware knows that key; None where nobody tells."""
     paths = module_paths(release, root)

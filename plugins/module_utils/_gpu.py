@@ -45,6 +45,9 @@ UNKNOWN_HEALTH: dict[str, Any] = {
     "retired_pages": {"corrected": None, "uncorrected": None, "pending": None},
     "mig_enabled": None,
     "persistence_enabled": None,
+    "compute_mode": None,
+    "recovery_action": None,
+    "license_status": None,
     "fabric_state": None,
     "minor": None,
     "temperature_celsius": None,
@@ -81,6 +84,8 @@ PCIE_LANE_MBPS = {1: 2000, 2: 4000, 3: 7877, 4: 15754, 5: 31508, 6: 60500}
 
 _VENDOR = "0x10de"
 _BRIDGE_CLASS = "0x0680"  # other bridge: how an NVSwitch shows itself
+# Drivers of the kernel that hold a device for virtual machines.
+PASSED_ON = ("vfio-pci", "pci-stub", "pciback", "xen-pciback")
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller; a card's audio function is neither
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NOTHING = re.compile(
@@ -115,10 +120,15 @@ class Product(NamedTuple):
 
 
 # Device id: name as nvidia-smi prints it, compute capability, memory.total in MiB.
-# Sources: Volta from the PCI ID Repository (pci.ids of 2023-04-11); the others from the table of compatible GPUs in the
+# Sources: Pascal and Volta from the PCI ID Repository (pci.ids of 2023-04-11); the others from the table of compatible GPUs in the
 # README of NVIDIA's open-gpu-kernel-modules 595.45.04. Capabilities from NVIDIA's table of CUDA GPUs. Memory where it is
 # known from nvidia-smi outputs that people published, or measured (H200); None elsewhere.
 _PRODUCTS = """
+15F7 | Tesla P100-PCIE-12GB | 6.0 | -
+15F8 | Tesla P100-PCIE-16GB | 6.0 | -
+15F9 | Tesla P100-SXM2-16GB | 6.0 | -
+1B38 | Tesla P40 | 6.1 | -
+1BB3 | Tesla P4 | 6.1 | -
 1DB1 | Tesla V100-SXM2-16GB | 7.0 | 16384
 1DB2 | Tesla V100-DGXS-16GB | 7.0 | 16384
 1DB3 | Tesla V100-FHHL-16GB | 7.0 | 16384
@@ -368,6 +378,12 @@ def _throttle_reasons(gpu: ElementTree.Element) -> list[str] | None:
     return sorted(reasons)
 
 
+def _license(gpu: ElementTree.Element) -> str | None:
+    """Of a virtual GPU whether its software is licensed. Before R450 the block was called grid_licensed_product."""
+    statuses = (_text(gpu, name + "_licensed_product/license_status") for name in ("vgpu_software", "grid"))
+    return next((status for status in statuses if status), None)
+
+
 def parse_health(text: str) -> dict[str, dict[str, Any]] | None:
     """By bus id how each card is, from ``nvidia-smi -q -x``; None if that is no such answer."""
     try:
@@ -409,6 +425,9 @@ def parse_health(text: str) -> dict[str, dict[str, Any]] | None:
             },
             "mig_enabled": _enabled(gpu, "mig_mode/current_mig"),
             "persistence_enabled": _enabled(gpu, "persistence_mode"),
+            "compute_mode": _text(gpu, "compute_mode"),
+            "recovery_action": _text(gpu, "gpu_recovery_action"),
+            "license_status": _license(gpu),
             "fabric_state": _text(gpu, "fabric/state"),
             "minor": _count(gpu, "minor_number"),
             "temperature_celsius": _count(gpu, "temperature/gpu_temp"),
@@ -472,15 +491,29 @@ def driver_facts(proc_root: str = "/proc", root: str = "/") -> dict[str, Any]:
     }
 
 
-def pci_gpus(sysfs_root: str = "/sys") -> list[dict[str, Any]]:
-    """NVIDIA's GPUs on the PCI bus, in the order of their bus ids, as the driver counts them."""
-    gpus: list[dict[str, Any]] = []
+def pci_folders(sysfs_root: str = "/sys") -> list[str]:
+    """Where the kernel describes each GPU of NVIDIA, in the order of their bus ids."""
+    found = []
     for folder in sorted(glob.glob(os.path.join(sysfs_root, "bus/pci/devices/*"))):
-        values = {name: (_read(folder, name) or "").strip().lower() for name in ("vendor", "device", "class")}
-        bus_id = normal_bus_id(os.path.basename(folder))
-        if values["vendor"] != _VENDOR or not values["class"].startswith(_DISPLAY_CLASSES) or bus_id is None:
+        vendor, kind = ((_read(folder, name) or "").strip().lower() for name in ("vendor", "class"))
+        if vendor == _VENDOR and kind.startswith(_DISPLAY_CLASSES) and normal_bus_id(os.path.basename(folder)):
+            found.append(folder)
+    return found
+
+
+def kernel_driver(folder: str) -> str:
+    """What the kernel has bound to a device; empty where nothing is."""
+    path = os.path.join(folder, "driver")
+    return os.path.basename(os.path.realpath(path)) if os.path.exists(path) else ""
+
+
+def pci_gpus(sysfs_root: str = "/sys") -> list[dict[str, Any]]:
+    """NVIDIA's GPUs on the PCI bus, in the order of their bus ids, as the driver counts them: without those that virtual machines have."""
+    gpus: list[dict[str, Any]] = []
+    for folder in pci_folders(sysfs_root):
+        if kernel_driver(folder) in PASSED_ON:
             continue
-        device = values["device"].replace("0x", "").upper().zfill(4)
+        device = (_read(folder, "device") or "").strip().lower().replace("0x", "").upper().zfill(4)
         product = PRODUCTS.get(device)
         gpus.append(
             {
@@ -489,7 +522,7 @@ def pci_gpus(sysfs_root: str = "/sys") -> list[dict[str, Any]]:
                 "name": product.name if product else None,
                 "memory_mib": product.memory_mib if product else None,
                 "compute_capability": product.compute_capability if product else None,
-                "bus_id": bus_id,
+                "bus_id": normal_bus_id(os.path.basename(folder)),
                 "pci_device_id": device,
             }
         )

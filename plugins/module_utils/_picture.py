@@ -1,7 +1,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What others left on a host that decides whether the collection may change something there: the engine and how it came there, packages, units,
-mounts, routes, keys of modules. plugin_utils/preflight/history.py judges it.
+mounts, routes, keys of modules. plugin_utils/preflight/history.py judges what was found.
 
 Runs on the host, so nothing here may fail because a file or a program is missing: what is not known is empty or None.
 """
@@ -20,14 +20,17 @@ from typing import Any, Iterable, Mapping
 from ansible_collections.baremetal.llm.plugins.module_utils import _daemon_json
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import (
     compilers,
+    kernels,
     list_packages,
     module_key,
     secure_boot,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import parse_packages as parse_driver_packages
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import read_flags
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import ssh_client
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
+from ansible_collections.baremetal.llm.plugins.module_utils._storage import storage
 
 # Packages that an engine gets along with badly, and those that show who else uses one.
 PACKAGES = frozenset(
@@ -40,12 +43,21 @@ PACKAGES = frozenset(
 UNITS = (
     *("containerd.service", "docker.service", "kubelet.service", "snap.docker.dockerd.service"),
     *("nvidia-fabricmanager.service", "nvidia-persistenced.service"),
+    # Who decides what may run, who puts the host to sleep, and who renews packages by night.
+    *(
+        "fapolicyd.service",
+        "display-manager.service",
+        "sleep.target",
+        "dnf-automatic.timer",
+        "dnf-automatic-install.timer",
+    ),
 )
 MODULES = ("nouveau", "nvidia", "nvidia_uvm", "nvidia_peermem", "overlay", "ib_uverbs")
 CONTAINERD_ROOT = "/var/lib/containerd"
 _SNAPS = ("snap/docker/current", "var/lib/snapd/snaps/docker_*.snap")
-_BOOLEANS = ("haproxy_connect_any",)
+_BOOLEANS = ("haproxy_connect_any", "keepalived_connect_any")
 _ROUTE_UP = 0x1
+_UPGRADES = re.compile(r'^\s*APT::Periodic::Unattended-Upgrade\s+"?(\d+)"?\s*;', re.M)
 
 
 def parse_packages(text: str) -> tuple[dict[str, str], list[str]]:
@@ -81,6 +93,35 @@ def parse_mounts(text: str) -> dict[str, dict[str, Any]]:
             # Those with a value, such as the layers of overlay, say nothing here.
             found[place] = {"type": cells[2], "options": [each for each in cells[3].split(",") if "=" not in each]}
     return found
+
+
+def automatic_upgrades(listing: str, units: Mapping[str, str], root: str = "/") -> bool:
+    """Whether packages are renewed without anybody asking for it. Of several files of apt the last one counts."""
+    if any(units.get(name) == "active" for name in ("dnf-automatic.timer", "dnf-automatic-install.timer")):
+        return True
+    if not re.search(r"^.i\s*\tunattended-upgrades\t", listing, re.M):
+        return False
+    texts = (read(path) for path in sorted(glob.glob(os.path.join(root, "etc/apt/apt.conf.d/*"))))
+    said = [number for text in texts for number in _UPGRADES.findall(text)]
+    return bool(said) and said[-1] != "0"
+
+
+def boot_room(mounts_text: str, root: str = "/") -> dict[str, Any]:
+    """How much room kernels and initial RAM disks have, where that is a file system of its own."""
+    if "/boot" not in parse_mounts(mounts_text):
+        return {}
+    try:
+        status = os.statvfs(os.path.join(root, "boot"))
+    except OSError:
+        return {}
+    return {"mount": "/boot", "free_mib": status.f_bavail * status.f_frsize >> 20}
+
+
+def apparmor(programs: Any, sysfs_root: str) -> dict[str, bool]:
+    """Whether the kernel confines programs by profiles, as containerd asks for it, and whether the program is there that loads them."""
+    enabled = read(sysfs_root, "module/apparmor/parameters/enabled").strip() == "Y"
+    seen = os.path.isdir(os.path.join(sysfs_root, "kernel/security/apparmor"))
+    return {"enabled": enabled and seen, "parser": bool(programs.path("apparmor_parser"))}
 
 
 def mount_of(path: str, mounts: Mapping[str, Any]) -> str:
@@ -130,6 +171,18 @@ def booleans(sysfs_root: str) -> dict[str, bool]:
     return {name: words[0] == "1" for name, words in found.items() if words}
 
 
+def missing_runtimes(config: Mapping[str, Any], programs: Any) -> list[str]:
+    """The runtimes of daemon.json whose program is not there."""
+    runtimes = config.get("runtimes")
+    found = []
+    for name, said in runtimes.items() if isinstance(runtimes, dict) else ():
+        path = str(said.get("path") or "") if isinstance(said, dict) else ""
+        there = os.path.exists(path) if path.startswith("/") else bool(programs.path(path)) if path else True
+        if not there:
+            found.append(str(name))
+    return sorted(found)
+
+
 def engine_state(programs: Any, units: Mapping[str, str], root: str = "/") -> dict[str, Any]:
     """How Docker came to the host, what it is told by flags and by its file, and what it says of itself."""
     info = ask_engine("/info") or {}
@@ -154,6 +207,9 @@ def engine_state(programs: Any, units: Mapping[str, str], root: str = "/") -> di
         "userns": "name=userns" in security,
         "rootless": "name=rootless" in security,
         "live_restore": bool(info.get("LiveRestoreEnabled")),
+        "missing_runtimes": missing_runtimes(config, programs),
+        "proxy": str(info.get("HttpsProxy") or info.get("HttpProxy") or ""),
+        "no_proxy": str(info.get("NoProxy") or ""),
     }
 
 
@@ -179,11 +235,14 @@ def mounts_of(programs: Any, paths: Iterable[str], text: str) -> list[dict[str, 
 
 
 def picture(
-    programs: Any, sysfs_root: str, host_dir: str, docker_root: str, proc_root: str = "/proc"
+    programs: Any, sysfs_root: str, host_dir: str, docker_root: str, proc_root: str = "/proc", base: str = "/"
 ) -> dict[str, Any]:
     """All of it, for the fact llm_host."""
     release = platform.release()
-    packages, held = parse_packages(list_packages(programs))
+    listing = list_packages(programs)
+    packages, held = parse_packages(listing)
+    driver = parse_driver_packages(listing)
+    mounts = read(proc_root, "mounts")
     units = parse_units(programs.answer("systemctl", "show", "--property=Id,LoadState,ActiveState", *UNITS))
     engine = engine_state(programs, units)
     root = docker_root or engine["data_root"] or "/var/lib/docker"
@@ -195,12 +254,19 @@ def picture(
         "packages": packages,
         "held": held,
         "units": units,
-        "mounts": mounts_of(programs, ("/tmp", host_dir, root, CONTAINERD_ROOT), read(proc_root, "mounts")),
+        "mounts": mounts_of(programs, ("/tmp", host_dir, root, CONTAINERD_ROOT), mounts),
         "routes": parse_routes(read(proc_root, "net/route")),
         "ssh_client": ssh_client(proc_root, os.getpid()),
         "modules": sorted(loaded.intersection(MODULES)),
         "secure_boot": boot,
         "module": module_key(programs, release) if boot else {},
+        "kernels": kernels(base),
+        "boot": boot_room(mounts, base),
+        "driver_packages": driver["packages"],
+        "driver_held": driver["held"],
+        "automatic_upgrades": automatic_upgrades(listing, units, base),
+        "apparmor": apparmor(programs, sysfs_root),
+        "storage": storage(mounts, sysfs_root),
         "fabric_manager": manager.group(1) if manager else "",
         "selinux_booleans": booleans(sysfs_root),
         "cgroup": 2 if os.path.exists(os.path.join(sysfs_root, "fs/cgroup/cgroup.controllers")) else 1,

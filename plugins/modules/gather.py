@@ -186,7 +186,10 @@ ansible_facts:
   type: dict
   contains:
     llm_gpu:
-      description: The GPUs and the driver, as RV(baremetal.llm.gpu_facts#module:gpu_facts) holds them.
+      description:
+        - The GPUs and the driver, as RV(baremetal.llm.gpu_facts#module:gpu_facts) holds them.
+        - Besides, C(bus) has every GPU on the PCI bus with its C(bus_id), the C(kernel_driver) that the kernel has bound to it, whether the firmware gave its
+          memory no addresses (C(window_missing)), the kind of its group in the IOMMU (C(iommu)), and the bridges above it that redirect (C(redirecting)).
       type: dict
     llm_gpus_found:
       description: The list C(gpus) of RV(ansible_facts.llm_gpu).
@@ -266,8 +269,8 @@ ansible_facts:
         engine:
           description:
             - How Docker came to the host (C(installed_by), V(packages), V(static), V(snap) or empty), what its command line says (C(flags), by the directive
-              of C(daemon.json) with what is C(said) and the C(path) of the file that says so), the content of C(daemon.json) (C(config)), and what it
-              says of itself, as far as it runs.
+              of C(daemon.json) with what is C(said) and the C(path) of the file that says so), the content of C(daemon.json) (C(config)), runtimes in it whose
+              program is not there (C(missing_runtimes)), and what it says of itself, as far as it runs.
           type: dict
           sample: {"installed_by": "packages", "flags": {}, "config": {"live-restore": true}, "version": "28.5.1", "swarm": "inactive"}
         packages:
@@ -304,6 +307,32 @@ ansible_facts:
             - Whether the firmware allows signed modules only. Then C(module) has the C(path) of the driver's module, its C(signer), and whether that
               is C(known).
           type: bool
+        kernels:
+          description: The kernels that have modules on disk, and for each whether the driver's module is among them.
+          type: dict
+          sample: {"6.1.0-40-amd64": true, "6.1.0-41-amd64": false}
+        boot:
+          description: Where C(/boot) is a file system of its own, how much room it has (C(mount), C(free_mib)).
+          type: dict
+          sample: {"mount": "/boot", "free_mib": 210}
+        driver_packages:
+          description: Versions of the driver's packages, and as C(driver_held) those of them that are held.
+          type: dict
+          sample: {"libnvidia-compute-570": "570.195.03-0ubuntu1"}
+        automatic_upgrades:
+          description: Whether packages are renewed without anybody asking for it.
+          type: bool
+        apparmor:
+          description: Whether the kernel confines programs by profiles (C(enabled)), and whether the program is there that loads them (C(parser)).
+          type: dict
+          sample: {"enabled": false, "parser": true}
+        storage:
+          description:
+            - What is mounted, or used as a disk, over the network, with C(kind), the address of the C(server), the C(mount) or the disk, and whether it
+              uses C(rdma).
+          type: list
+          elements: dict
+          sample: [{"kind": "nfs4", "server": "10.55.0.200", "mount": "/data", "rdma": true}]
         fabric_manager:
           description: Version of NVIDIA's fabric manager; empty where there is none.
           type: str
@@ -485,6 +514,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._listeners import fo
 from ansible_collections.baremetal.llm.plugins.module_utils._live import look
 from ansible_collections.baremetal.llm.plugins.module_utils._lock import read_lock
 from ansible_collections.baremetal.llm.plugins.module_utils._nics import nic_facts
+from ansible_collections.baremetal.llm.plugins.module_utils._pci import bus_facts
 from ansible_collections.baremetal.llm.plugins.module_utils._picture import image_root, picture
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
@@ -631,7 +661,8 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
     options = module.params
     sysfs_root = options["sysfs_root"]
     programs = Programs(module)
-    gpu = read_gpus(programs, options["gpu_sysfs_root"] or sysfs_root, "/proc")
+    gpu_sysfs_root = options["gpu_sysfs_root"] or sysfs_root
+    gpu = {**read_gpus(programs, gpu_sysfs_root, "/proc"), "bus": bus_facts(gpu_sysfs_root)}
     engine = read_engine()
     containers = {entry["id"]: entry["name"] for entry in (engine or {"containers": []})["containers"]}
     processes = parse_gpu_processes(programs.answer("nvidia-smi", *GPU_PROCESSES))

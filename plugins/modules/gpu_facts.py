@@ -70,6 +70,8 @@ gpu_facts:
         - C(remapped_rows) (Ampere and newer) and C(retired_pages) (older cards) count what memory was taken out of use; with
           C(pending) the next reset of the card does it, with C(failed) it could not be done and the card has to be replaced.
         - C(minor) is the number in the name of its device file, and C(fabric_state) how far it got into a fabric of NVSwitches.
+        - C(compute_mode) says who may compute on it, C(recovery_action) what the driver asks for before it goes on, and C(license_status) whether the
+          software of a virtual GPU is licensed.
         - C(mig_enabled), C(persistence_enabled) and C(temperature_celsius) are of this moment, and so is C(throttle_reasons),
           the list of what slows the card down (V(hw_slowdown), V(hw_thermal_slowdown), V(hw_power_brake_slowdown),
           V(sw_thermal_slowdown), V(sw_power_cap)); idleness and settings of somebody are none. So is C(memory_used_mib).
@@ -96,6 +98,9 @@ gpu_facts:
           retired_pages: {"corrected": 0, "uncorrected": 0, "pending": false}
           mig_enabled: null
           persistence_enabled: true
+          compute_mode: Default
+          recovery_action: None
+          license_status: null
           temperature_celsius: 35
           throttle_reasons: []
           memory_used_mib: 14210

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import struct
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
-from ansible_collections.baremetal.llm.plugins.module_utils import _gpu
+from ansible_collections.baremetal.llm.plugins.module_utils import _gpu, _pci, _picture
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.driver import plan_driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import decide_engine
@@ -108,6 +110,7 @@ def found_codes(report: Report, lang: str = "en") -> list[str]:
             "pkg_mgr": "apt",
             "llm_nics_found": interfaces,
             "llm_gpus_found": [{"index": 0, **CARD, **report.get("gpus", {})}],
+            "llm_rdma_found": numbered(report.get("rdma") or [], number),
             **report.get("facts", {}),
         }
         settings[name] = {**report.get("found", {}), **report.get("settings", {})}
@@ -171,6 +174,113 @@ def rdma(report: Report) -> str:
     return "" if found == report["hca"] else f"NCCL_IB_HCA={found}"
 
 
+class Recorded:
+    """Programs of a host that answer what they answered there."""
+
+    def __init__(self, answers: Mapping[str, str]) -> None:
+        self.answers = answers
+
+    def path(self, name: str) -> str:
+        return f"/usr/bin/{name}" if name in self.answers else ""
+
+    def run(self, words: list[str]) -> tuple[int, str, str]:
+        out = self.answers[Path(words[0]).name]
+        return (0, out, "") if out else (9, "", "failed")
+
+    def answer(self, name: str, *_words: str) -> str:
+        return self.answers.get(name, "")
+
+
+# Two cards without NVLink that are said to reach each other, as nvidia-smi prints that.
+TWO_CARDS = {
+    "query": "index, uuid, name, memory.total [MiB], compute_cap, pci.bus_id\n"
+    "0, GPU-1, NVIDIA A10, 23028 MiB, 8.6, 00000000:02:00.0\n"
+    "1, GPU-2, NVIDIA A10, 23028 MiB, 8.6, 00000000:03:00.0\n",
+    "topology": "\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tPHB\t0-31\nGPU1\tPHB\t X \t0-31\n",
+    "p2p": " \tGPU0\tGPU1\t\n GPU0\tX\tOK\t\n GPU1\tOK\tX\t\n",
+}
+ACS_CAPABILITY = 0x000D
+
+
+def config_space(control: str) -> bytes:
+    """What the kernel shows of a bridge whose one extended capability is that of access control."""
+    header = struct.pack("<I", ACS_CAPABILITY | 1 << 16)
+    return b"\0" * 0x100 + header + struct.pack("<HH", 0x1F, int(control, 16)) + b"\0" * 0xEF8
+
+
+def plant(root: Path, tree: Mapping[str, str]) -> None:
+    """The files of a host below a folder: a text after ``-> `` is where a link leads, one after ``acs `` a bridge's control."""
+    for name, text in tree.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if text.startswith("-> "):
+            (root / text[3:]).mkdir(parents=True, exist_ok=True)
+            path.symlink_to(root / text[3:])
+        elif text.startswith("acs "):
+            path.write_bytes(config_space(text[4:]))
+        else:
+            path.write_text(text, encoding="utf-8")
+
+
+def tree(report: Report) -> str:
+    """What preflight finds on a host with these files: they are read as gather reads them."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        plant(root, report["tree"])
+        sysfs, proc = str(root / "sys"), str(root / "proc")
+        programs_there = Recorded({"dpkg-query": report["dpkg"]} if "dpkg" in report else {})
+        answers = TWO_CARDS if report.get("smi") == "two_cards_over_pcie" else {}
+        driver = {**NO_DRIVER, **report.get("driver", {})}
+        cards = _gpu.pci_gpus(sysfs)
+        read = _gpu.gpu_facts(answers, cards, driver, 0, report.get("failure", ""))
+        picture = _picture.picture(programs_there, sysfs, "/opt/llm", "", proc, folder)
+        host = {"kernel": report.get("kernel", "6.8.0"), **picture}
+        read["bus"] = _pci.bus_facts(sysfs)
+    found = {"gpu": read, "host": {**host, "module": {}, "dnf": None, "mounts": []}}
+    return wrong_codes(report, found_codes({**report, "found": found, "facts": {"llm_gpus_found": read["gpus"]}}))
+
+
+def smi(report: Report) -> str:
+    """What preflight finds where nvidia-smi says this."""
+    on_bus = []
+    for at, bus in enumerate(report["on_bus"]):
+        product = _gpu.PRODUCTS.get(report.get("device", "2236"))
+        capability = product.compute_capability if product else None
+        card = {**CARD, "index": at, "uuid": None, "name": "?", "compute_capability": capability, "bus_id": bus}
+        on_bus.append({**card, "pci_device_id": report.get("device", "2236")})
+    answers = {name: report[name] for name in ("query", "details") if name in report}
+    driver = {**NO_DRIVER, "loaded": "570.195.03", "installed": "570.195.03", "kernel_module": "open"}
+    read = _gpu.gpu_facts(answers, on_bus, {**driver, **report.get("driver", {})}, 0, report.get("failure", ""))
+    facts = {"llm_gpus_found": read["gpus"]}
+    return wrong_codes(report, found_codes({**report, "alone": True, "found": {"gpu": read}, "facts": facts}))
+
+
+def packages_wait(report: Report) -> str:
+    """Every task that asks a package manager waits for whoever holds its lock."""
+    impatient = []
+    for path in sorted((ROOT / "roles").glob("*/tasks/*.yml")):
+        for block in path.read_text(encoding="utf-8").split("- name: ")[1:]:
+            asks = any(f"ansible.builtin.{name}:" in block for name in ("apt", "dnf", "package"))
+            if asks and "lock_timeout" not in block:
+                impatient.append(f"{path.relative_to(ROOT)}: {block.splitlines()[0]}")
+    seconds = yaml.safe_load((ROOT / "roles/common/vars/main.yml").read_text()).get("_common_lock_seconds", 0)
+    return "; ".join(impatient) or ("" if seconds >= report["seconds"] else f"{seconds} s")
+
+
+def hashes(report: Report) -> str:
+    """No code that runs on hosts asks for these."""
+    places = [*(ROOT / "plugins").glob("module*/*.py"), *(ROOT / "roles").glob("*/files/*.py")]
+    asked = [path.name for path in places if any(f"hashlib.{one}" in path.read_text() for one in report["never"])]
+    return ", ".join(asked)
+
+
+def limits(report: Report) -> str:
+    """The limits that containers of the cluster are given."""
+    given = host_sections(member())["vllm"]["container"]["ulimits"]
+    missing = [limit for limit in report["limits"] if not any(one.startswith(limit) for one in given)]
+    return f"not given: {missing} ({given})" if missing else ""
+
+
 def devices(report: Report) -> str:
     """What a container is given."""
 
@@ -219,7 +329,10 @@ def probe(report: Report) -> str:
 
 JUDGES: dict[str, Callable[[Report], str]] = {
     each.__name__: each
-    for each in (check, engine, gpus, driver, rdma, devices, diagnosis, said, reading, containers, probe)
+    for each in (
+        *(check, engine, gpus, driver, rdma, devices, diagnosis, said, reading, containers, probe),
+        *(smi, tree, packages_wait, hashes, limits),
+    )
 }
 
 

@@ -42,8 +42,8 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/engines/counterparts.py", r"^\nmodel "),
     ("plugins/plugin_utils/engines/llama_cpp/data/options.py", r"^\n[a-z_]+ "),
     ("plugins/plugin_utils/engines/llama_cpp/data/architectures.py", r"^\nafmoe "),
-    ("plugins/module_utils/_gpu.py", r"^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
-    ("plugins/module_utils/_gpu.py", r"^GPU is lost$|^Unable to determine|^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
+    ("plugins/module_utils/_gpu.py", r"^\n15F7 |^\\\[\?\(n/a|^Open Kernel Module$"),
+    ("plugins/module_utils/_gpu.py", r"^GPU is lost$|^Unable to determine|^\n15F7 |^\\\[\?\(n/a|^Open Kernel Module$"),
     ("plugins/module_utils/_gpu_generations.py", r"^Ampere or Ada$"),
     ("plugins/plugin_utils/install/packages.py", r"^kylin linux advanced server$"),
     # Files and commands for other programs.
@@ -73,6 +73,7 @@ EXCEPTIONS = (
         "plugins/plugin_utils/inventory/discover.py",
         r"^(host key|identification|could not|missing sudo|future feature|requires a) |^---\n|^\^\(Task failed: ",
     ),
+    ("plugins/plugin_utils/inventory/discover.py", r"^(must have|received message|no space|password|change your) "),
     ("plugins/plugin_utils/reports/use_it.py", r'^--header |^\[\{"role"'),
     # What the driver logs, and what nvidia-smi prints of NVLinks.
     ("plugins/module_utils/_xid.py", r"NVRM|recovery action|required$|^drain and reset$"),

@@ -24,6 +24,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.answers import answers, model_list
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.selinux import selinux_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual import (
     ANY,
     virtual_address,
@@ -228,6 +229,7 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
     https = int(mine["gateway_https_port"])
     # A shared address leads to another gateway at times, which has no page.
     page_at = str(mine.get("ansible_host") or host) if virtual_address(mine) else names_here[0]
+    shared = virtual_section(asked.hosts, host, asked.variables)
     return {
         "address": str(mine["gateway_address"]),
         "https_port": https,
@@ -239,7 +241,8 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
             str(https),
             names_here[0],
         ],
-        "virtual": virtual_section(asked.hosts, host, asked.variables),
+        "virtual": shared,
+        "selinux": selinux_section(shared),
         "web_ui": web_ui_section(
             mine, names_here, page_at, https, pages, asked.language, secrets.web_ui(host).get(SSO_CA_FILE, "")
         )

@@ -119,12 +119,12 @@ _FABRIC = re.compile(r"fabric-?manager|nscq|nvlsm|nvidia-imex")
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
-def _number(capability: str) -> tuple[int, int]:
+def capability_numbers(capability: str) -> tuple[int, int]:
     major, _dot, minor = str(capability).partition(".")
     return int(major), int(minor or 0)
 
 
-def _branch(version: str) -> int | None:
+def branch_of(version: str) -> int | None:
     found = _VERSION.fullmatch(version)
     return int(found.group(1)) if found else None
 
@@ -133,13 +133,13 @@ def driver_problems(
     version: str, capabilities: Iterable[str], kernel_module: str = "auto", lang: str = "en"
 ) -> list[str]:
     """Why this driver cannot be installed on a host with GPUs of these compute capabilities; empty if it can."""
-    branch = _branch(version)
+    branch = branch_of(version)
     if branch is None:
         return [message("driver_version_malformed", lang, version=version or '""')]
     problems = []
-    different = sorted(set(capabilities), key=_number)
+    different = sorted(set(capabilities), key=capability_numbers)
     for capability in different:
-        card = architecture(_number(capability))
+        card = architecture(capability_numbers(capability))
         if card.last_branch is not None and branch > int(card.last_branch):
             problems.append(
                 message("driver_branch_too_new", lang, version=version, capability=capability, last=card.last_branch)
@@ -159,7 +159,7 @@ def _kinds(branch: int | None, capabilities: Iterable[str]) -> tuple[str, ...]:
     kinds: tuple[str, ...] = ("open", "proprietary") if newest else ("proprietary", "open")
     if branch is not None and branch >= OPEN_ONLY_SINCE:
         kinds = ("open",)
-    cards = [architecture(_number(capability)) for capability in capabilities]
+    cards = [architecture(capability_numbers(capability)) for capability in capabilities]
     return tuple(kind for kind in kinds if all(kind in card.kernel_modules for card in cards))
 
 
@@ -225,7 +225,7 @@ class _Plan:
         self.version = str(wish.get("version") or "")
         self.capabilities = [str(item) for item in wish.get("capabilities") or [] if item]
         # Packages of a publisher are named after a branch: the one that is recommended for these GPUs, where nobody names a version.
-        self.branch = _branch(self.version) or (self._recommended() if self.method == "repository" else None)
+        self.branch = branch_of(self.version) or (self._recommended() if self.method == "repository" else None)
         self.system = system_of(str(wish.get("distribution") or ""), str(wish.get("os_family") or ""))
         self.problems: list[str] = []
 
@@ -303,10 +303,18 @@ class _Plan:
         loaded = self.driver.get("kernel_module")
         if asked != "auto" and loaded and loaded != kind and not self.driver.get("mismatch"):
             return False
+        if self.is_unfit():
+            return False
         if self.method == "runfile":
             # An interrupted installation leaves files of a driver that cannot be loaded: nothing loaded means install.
             return bool(self.driver.get("loaded")) and not self.driver_packages()
         return not host["runfile"] and not host["broken"] and all(name in host["packages"] for name in packages)
+
+    def is_unfit(self) -> bool:
+        """Whether the loaded modules are of a kind that does not drive these GPUs: the same version of the other kind does."""
+        loaded = str(self.driver.get("kernel_module") or "")
+        kinds = _kinds(self.branch, self.capabilities)
+        return bool(loaded and kinds and loaded not in kinds and not self.driver.get("mismatch"))
 
     def build_packages(self, builds: bool) -> list[str]:
         """What has to come before modules can be built for the running kernel."""
@@ -483,7 +491,9 @@ def decide_driver(
     fabric_manager = [plan["fabric_manager"]] if plan["fabric_manager"] else []
     packages = [*plan["packages"], *fabric_manager]
     hold = is_true(variables["nvidia_driver_hold_enabled"])
-    kind = str(wish["kernel_module"])
+    kind, loaded = str(wish["kernel_module"]), str(found["gpus"]["driver"].get("kernel_module") or "")
+    # Where nobody asks for a kind, one that drives the cards may have to take the place of one that does not.
+    kind = plan["kernel_module"] if kind == "auto" and loaded not in ("", plan["kernel_module"]) else kind
     section = {
         **plan,
         "method": method,
@@ -499,7 +509,7 @@ def decide_driver(
         "apt_packages": packages,
         "dnf_packages": [f"{name}-{wanted}*" if wanted else name for name in packages],
         "dnf_needs": [*plan["build_packages"], *(plan["hold_needs"] if hold else [])],
-        # The kind of module that was asked for and comes with this run; empty where either is not so.
+        # The kind of module that comes with this run, because it was asked for or the loaded one does not drive the cards; else empty.
         "new_kernel_module": kind if plan["install"] and kind != "auto" else "",
         "left": _left(method, bool(fabric_manager)),
     }
@@ -531,7 +541,7 @@ def _method(variables: Mapping[str, Any], read: Callable[[], Sequence[Record]], 
 def _runfile_options(version: str, kind: str, more: Sequence[str]) -> list[str]:
     """The installer has chosen the kind of module itself, and had an option for it, since 560."""
     options = ["--silent", "--no-x-check", "--no-nouveau-check", "--no-install-compat32-libs"]
-    if (_branch(version) or 0) >= OPEN_PREFERRED_SINCE:
+    if (branch_of(version) or 0) >= OPEN_PREFERRED_SINCE:
         options.append(f"--kernel-module-type={kind}")
     return [*options, *more]
 

@@ -199,6 +199,15 @@ _OLD_PYTHON = ("future feature annotations is not defined", "requires a minimum 
 # What ssh and Ansible say of a host, by a part of it: the code of what to do.
 _WHY = (
     *((part, "discover_python_old") for part in _OLD_PYTHON),
+    # What says more than the words below that it holds as well.
+    ("must have a tty", "discover_tty"),
+    ("received message too long", "discover_shell"),
+    ("no space left on device", "discover_room"),
+    ("password has expired", "discover_expired"),
+    ("change your password", "discover_expired"),
+    ("password change required", "discover_expired"),
+    ("kex_exchange_identification", "discover_startups"),
+    ("ssh_exchange_identification", "discover_startups"),
     ("permission denied", "discover_login"),
     ("authentication", "discover_login"),
     ("host key verification", "discover_host_key"),

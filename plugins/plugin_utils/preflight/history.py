@@ -1,24 +1,26 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What others did to a host before: one table from what was found (module_utils/_picture.py, _gpu.py) to what that means.
+"""What others did to a host before: one table from what was found (module_utils/_picture.py, _gpu.py, _pci.py) to what that means.
 
-A row of ``JUDGEMENTS`` has the code of a finding and the function that says where it holds. The severity of the code stands in ``severities.py``, and
-what to do about it in the catalogue of messages.
+The rows about the kernel, the driver, the bus and the cards are in ``hardware.py``, those about file systems of a special kind, about what stands around
+the engine and about guards of the system in ``surroundings.py``. A row of ``JUDGEMENTS`` has the code of a finding and the function that says where it
+holds. The severity of the code stands in ``severities.py``, and what to do about it in the catalogue of messages.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import colliding
-from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import AUTO, PACKAGES, PRESENT, REPOSITORY
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import PACKAGES, REPOSITORY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import MANAGERS, RPM, package_plan
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hardware import HARDWARE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Deployment, Hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING, Findings
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.surroundings import SURROUNDINGS
 
 # What containerd.io replaces or excludes, and what takes the name of Docker's client. Sources: docker/packaging (deb control, rpm spec),
 # https://docs.docker.com/engine/install/debian/#uninstall-old-versions
@@ -39,79 +41,6 @@ HOME_LABELS = (
     "default_t",
     "unlabeled_t",
 )
-FABRIC_MANAGER = "nvidia-fabricmanager.service"
-# States of a card's fabric that need no attention.
-FABRIC_READY = ("completed", "n/a", "not supported")
-
-Said = Iterator[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """One host as it was found, and what is asked of it."""
-
-    hosts: Hosts
-    deployment: Deployment
-    name: str
-
-    @cached_property
-    def found(self) -> Mapping[str, Any]:
-        return self.hosts.found(self.name, "host")
-
-    @cached_property
-    def engine(self) -> Mapping[str, Any]:
-        return self.found.get("engine") or {}
-
-    @property
-    def flags(self) -> Mapping[str, Mapping[str, str]]:
-        return self.engine.get("flags") or {}
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        return self.engine.get("config") or {}
-
-    @property
-    def packages(self) -> Mapping[str, str]:
-        return self.found.get("packages") or {}
-
-    @property
-    def units(self) -> Mapping[str, str]:
-        return self.found.get("units") or {}
-
-    @property
-    def gpu(self) -> Mapping[str, Any]:
-        return self.hosts.found(self.name, "gpu")
-
-    @property
-    def driver(self) -> str:
-        return str((self.gpu.get("driver") or {}).get("loaded") or "")
-
-    @property
-    def gpus(self) -> list[Mapping[str, Any]]:
-        return self.hosts.own_gpus(self.name)
-
-    @property
-    def keeps_driver(self) -> bool:
-        """Whether nobody will touch the driver: the role is told so, or leaves one alone that it has not installed."""
-        method = str(self.hosts.get(self.name, "driver_method") or AUTO)
-        ours = "nvidia_driver" in (self.hosts.facts[self.name].get("llm_records") or {})
-        return method == PRESENT or (method == AUTO and bool(self.driver) and not ours)
-
-    @property
-    def docker_method(self) -> str:
-        """How the role docker will install an engine; empty where it installs none."""
-        asked = str(self.hosts.get(self.name, "docker_method") or AUTO)
-        if asked == PRESENT or (asked == AUTO and self.engine.get("installed_by")):
-            return ""
-        if asked == AUTO:
-            return "static" if self.hosts.get(self.name, "offline") else REPOSITORY
-        return asked
-
-    def mounts(self, *paths: str) -> Iterator[Mapping[str, Any]]:
-        """The file systems of folders, or of all that were looked at."""
-        for entry in self.found.get("mounts") or ():
-            if not paths or entry["path"] in paths:
-                yield entry
 
 
 # -- the engine --------------------------------------------------------------------------------------------------------
@@ -276,56 +205,8 @@ def _host_dir_label(picture: Picture) -> Said:
             yield {"value": entry["label"], "path": entry["path"]}
 
 
-# -- driver and GPUs ---------------------------------------------------------------------------------------------------
-def _module_key(picture: Picture) -> Said:
-    module = picture.found.get("module") or {}
-    if picture.found.get("secure_boot") and module.get("path") and module.get("known") is False and not picture.driver:
-        yield {"value": str(module.get("signer") or "-"), "path": module["path"]}
-
-
-def _mig(picture: Picture) -> Said:
-    cards = [str(gpu.get("index", at)) for at, gpu in enumerate(picture.gpus) if gpu.get("mig_enabled")]
-    if cards:
-        yield {"value": picture.hosts.names(cards), "index": cards[0]}
-
-
-def _persistence(picture: Picture) -> Said:
-    cards = [
-        str(gpu.get("index", at)) for at, gpu in enumerate(picture.gpus) if gpu.get("persistence_enabled") is False
-    ]
-    if cards and picture.driver and picture.keeps_driver:
-        yield {"value": picture.hosts.names(cards)}
-
-
-def _fabric_missing(picture: Picture) -> Said:
-    state = picture.units.get(FABRIC_MANAGER) or ""
-    if (
-        picture.driver
-        and picture.gpu.get("nvswitches")
-        and state != "active"
-        and not picture.found.get("fabric_manager")
-    ):
-        severity = ERROR if picture.keeps_driver else WARNING
-        yield {"value": f"{FABRIC_MANAGER}: {state or '-'}", "severity": severity, "driver": picture.driver}
-
-
-def _fabric_differs(picture: Picture) -> Said:
-    version = str(picture.found.get("fabric_manager") or "")
-    if picture.driver and picture.gpu.get("nvswitches") and version and version != picture.driver:
-        severity = ERROR if picture.keeps_driver else WARNING
-        yield {"value": version, "severity": severity, "driver": picture.driver}
-
-
-def _fabric_state(picture: Picture) -> Said:
-    states = sorted({str(gpu["fabric_state"]) for gpu in picture.gpus if gpu.get("fabric_state")})
-    unfit = [state for state in states if state.lower() not in FABRIC_READY]
-    named = [*_fabric_missing(picture), *_fabric_differs(picture)]
-    if picture.driver and unfit and not named:
-        yield {"value": picture.hosts.names(unfit)}
-
-
 # -- the table ---------------------------------------------------------------------------------------------------------
-JUDGEMENTS: dict[str, Callable[[Picture], Said]] = {
+JUDGEMENTS: Judgements = {
     "python_without_dnf": _python,
     "engine_by_snap": _snap,
     "engine_rootless": _rootless,
@@ -339,12 +220,8 @@ JUDGEMENTS: dict[str, Callable[[Picture], Said]] = {
     "filesystem_without_ftype": _ftype,
     "mount_noexec": _noexec,
     "selinux_host_dir": _host_dir_label,
-    "module_key_rejected": _module_key,
-    "fabric_manager_missing": _fabric_missing,
-    "fabric_manager_differs": _fabric_differs,
-    "fabric_not_ready": _fabric_state,
-    "gpu_mig_enabled": _mig,
-    "gpu_persistence_off": _persistence,
+    **HARDWARE,
+    **SURROUNDINGS,
 }
 
 

@@ -8,6 +8,7 @@ import ipaddress
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import rdma_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import (
     agree_interfaces,
     interfaces_from_facts,
@@ -39,6 +40,7 @@ def interface_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, A
     if len(deployment.members) > 1:
         yield from _subnet_findings(hosts, deployment, agreed)
         yield from _rdma_findings(hosts, deployment, agreed["interfaces"])
+        yield from _storage_findings(hosts, deployment, agreed)
 
 
 def _subnet_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, Any]) -> Findings:
@@ -77,6 +79,59 @@ def _rdma_findings(hosts: Hosts, deployment: Deployment, interfaces: dict[str, A
     if idle:
         where = message("where_hosts_network", hosts.lang)
         yield hosts.finding("rdma_unused", list(idle), "; ".join(idle.values()), where, names=hosts.names(list(idle)))
+
+
+def _used_by_nccl(hosts: Hosts, deployment: Deployment, interfaces: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """By host each interface that NCCL will use, with its port of RDMA where there is one."""
+    known = {
+        host: {"interface": interfaces[host], "rdma": hosts.facts[host].get("llm_rdma_found")}
+        for host in deployment.seen
+        if interfaces.get(host)
+    }
+    used: dict[str, dict[str, str]] = {}
+    for host, entry in known.items():
+        rdma = rdma_of(host, known)
+        ports = {f"{port['device']}:{port['port']}": port.get("interface") for port in entry["rdma"] or ()}
+        used[host] = {str(ports[name]): name for name in (rdma.ports if rdma else ()) if ports.get(name)}
+        used[host].setdefault(str(entry["interface"]["interface"]), "")
+    return used
+
+
+def _way_to(server: str, interfaces: list[dict[str, Any]]) -> str:
+    """The interface whose subnet has a server; nothing where only a router leads there."""
+    for entry in interfaces:
+        for text in entry["addresses"]:
+            try:
+                if ipaddress.ip_address(server) in ipaddress.ip_interface(text).network and is_outer(entry):
+                    return str(entry["name"])
+            except ValueError:
+                continue
+    return ""
+
+
+def _storage_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, Any]) -> Findings:
+    """Cards that carry the site's storage, and that NCCL will use as well.
+
+    Shares by TCP over the cluster's own network are what most sites have: worth a word are RDMA of both kinds on one port, and ports of InfiniBand beside it.
+    """
+    used = _used_by_nccl(hosts, deployment, agreed["interfaces"])
+    said: dict[str, str] = {}
+    ports: list[str] = []
+    for host, mine in used.items():
+        interfaces = interfaces_from_facts(hosts.facts[host])
+        own = str(agreed["interfaces"][host]["interface"])
+        for entry in hosts.found(host, "host").get("storage") or ():
+            way = _way_to(str(entry.get("server")), interfaces)
+            if way in mine and (way != own or entry.get("rdma")):
+                said[host] = f"{host}: {entry.get('mount')} ({entry.get('kind')}, {entry['server']}) {way}"
+                ports += [mine[way]] if way != own and mine[way] else []
+    if said:
+        free = sorted({name for mine in used.values() for name in mine.values() if name} - set(ports))
+        hca = "=" + ",".join(free) if ports and free else ""
+        code = "storage_allowed_ports" if hca else "storage_allowed_network"
+        allowed = message(code, hosts.lang, hca=hca)
+        where = message("where_hosts_network", hosts.lang)
+        yield hosts.finding("storage_shares_fabric", list(said), "; ".join(said.values()), where, remedy=allowed)
 
 
 def _mtu_findings(hosts: Hosts, deployment: Deployment, interfaces: dict[str, Any]) -> Findings:

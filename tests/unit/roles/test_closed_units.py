@@ -11,12 +11,14 @@ import jinja2
 import pytest
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.selinux import selinux_section
 
 from tests.support.roles import ROLES
 
 PLACES: dict[str, Any] = {
     "ansible_managed": "Made by Ansible",
-    "_gateway": {"limits": {"memory_mib": 4096}},
+    "_gateway": {"limits": {"memory_mib": 4096}, "run_dir": "/run/llm-gateway", "selinux": selinux_section({})},
+    "_gateway_confined": False,
     "_gateway_dir": "/etc/llm-gateway",
     "_gateway_program": "/opt/llm/gateway/llm-gateway.py",
     "_gateway_usage_program": "/opt/llm/gateway/llm-gateway-usage.py",
@@ -26,15 +28,26 @@ PLACES: dict[str, Any] = {
 }
 
 
-def rendered(template: str) -> str:
+def rendered(template: str, **more: Any) -> str:
+    """As Ansible renders it: a line that is a block leaves none."""
     text = (ROLES / template).read_text(encoding="utf-8")
-    return jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(text).render(PLACES) + "\n"
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True)
+    return environment.from_string(text).render({**PLACES, **more}) + "\n"
 
 
 def test_every_unit_of_the_gateway_has_a_limit_of_memory() -> None:
     units = sorted(ROLES.glob("gateway/templates/*.service.j2"))
     assert len(units) == 3
     assert [path.name for path in units if "\nMemoryMax=" not in rendered(str(path.relative_to(ROLES)))] == []
+
+
+def test_where_selinux_confines_haproxy_its_folder_gets_its_type_first() -> None:
+    unit = rendered("gateway/templates/llm-gateway.service.j2", _gateway_confined=True)
+    before = [line for line in unit.splitlines() if line.startswith("ExecStartPre=")]
+    # A host without the type starts the gateway all the same.
+    assert before[0] == "ExecStartPre=-/usr/bin/chcon --type haproxy_var_run_t /run/llm-gateway"
+    assert "STATE" in before[1]
+    assert "chcon" not in rendered("gateway/templates/llm-gateway.service.j2")
 
 
 def test_whatever_starts_a_deployment_needs_the_table() -> None:

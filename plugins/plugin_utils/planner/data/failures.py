@@ -92,6 +92,16 @@ ptx_toolchain                   driver   root         any              vllm#3170
 gpu_memory_broken               driver   root         any              vllm#5222
     uncorrectable ECC error encountered
     CUDA_ERROR_ECC_UNCORRECTABLE
+driver_older_than_kernel        driver   root         any              NVIDIA/open-gpu-kernel-modules#642
+    error: implicit declaration of function .(?P<name>\w{1,60}).{0,200}?Wimplicit-function-declaration
+    incompatible pointer type \[-Wincompatible-pointer-types\]
+driver_kernel_gcc               driver   root         any              pop-os/pop#3117
+    unrecognized command-line option .-f(?:trivial-auto-var-init|min-function-alignment|strict-flex-arrays)
+driver_bound_elsewhere          driver   root         any              beclab/Olares#3963
+    is already bound to NovaCore
+    was loaded and obtained ownership of the NVIDIA device
+gsp_silent                      driver   root         any              NVIDIA/open-gpu-kernel-modules#446
+    Timeout (?:after \d{1,4}s of )?waiting for RPC (?:response )?from (?:GPU\d{1,3} )?GSP
 xid_restart                     driver   root         any              NVIDIA:deploy/xid-errors
     NVRM: Xid \([^)]{1,60}\): (?P<xid>8|13|31|32|68|69|94)\b
 xid_reset                       driver   root         any              NVIDIA:deploy/xid-errors

@@ -187,6 +187,9 @@ HEALTHY_H200: dict[str, Any] = {
     "retired_pages": {"corrected": None, "uncorrected": None, "pending": None},
     "mig_enabled": False,
     "persistence_enabled": True,
+    "compute_mode": "Default",
+    "recovery_action": "None",
+    "license_status": None,
     "fabric_state": "Completed",
     "minor": 0,
     "temperature_celsius": 35,
@@ -360,7 +363,7 @@ def test_bus_ids(text: str | None, normal: str | None) -> None:
 def test_products_are_well_formed() -> None:
     for device, product in PRODUCTS.items():
         assert re.fullmatch(r"[0-9A-F]{4}", device)
-        assert product.generation in {"Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell"}
+        assert product.generation in {"Pascal", "Volta", "Turing", "Ampere", "Ada", "Hopper", "Blackwell"}
         assert re.fullmatch(r"\d{1,2}\.\d", product.compute_capability)
     assert PRODUCTS["1DB4"].memory_mib == 16384
 

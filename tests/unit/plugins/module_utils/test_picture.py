@@ -10,6 +10,8 @@ from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.host_reports import Recorded, plant
+
 LISTING = "ii \tcontainerd\t1.6.20~ds1-1+b1\nhi \trunc:amd64\t1.1.5\nrc \tpodman\t4.3.1\nii \tbash\t5\n"
 UNITS = """Id=containerd.service
 LoadState=loaded
@@ -79,6 +81,55 @@ def test_how_docker_came(tmp_path: Path) -> None:
     assert picture.installed_by({"snap.docker.dockerd.service": "active"}, "/usr/bin/dockerd", root) == "snap"
     (tmp_path / "snap/docker/current").mkdir(parents=True)
     assert picture.installed_by({}, "", root) == "snap"
+
+
+def test_runtimes_without_their_program(tmp_path: Path) -> None:
+    there = tmp_path / "runsc"
+    there.touch()
+    runtimes = {
+        "runsc": {"path": str(there)},
+        "gone": {"path": str(tmp_path / "gone")},
+        "nvidia": {"path": "nvidia-container-runtime"},
+        "io": {"runtimeType": "io.containerd.kata.v2"},
+    }
+    assert picture.missing_runtimes({"runtimes": runtimes}, Recorded({})) == ["gone", "nvidia"]
+    assert picture.missing_runtimes({"runtimes": runtimes}, Recorded({"nvidia-container-runtime": ""})) == ["gone"]
+    assert picture.missing_runtimes({"runtimes": []}, Recorded({})) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "units", "installed", "automatic"),
+    [
+        ({"20auto-upgrades": 'APT::Periodic::Unattended-Upgrade "1";'}, {}, True, True),
+        ({"20auto-upgrades": 'APT::Periodic::Unattended-Upgrade "1";'}, {}, False, False),
+        (
+            {
+                "20auto-upgrades": 'APT::Periodic::Unattended-Upgrade "1";',
+                "99site": 'APT::Periodic::Unattended-Upgrade "0";',
+            },
+            {},
+            True,
+            False,
+        ),
+        ({"20auto-upgrades": '// APT::Periodic::Unattended-Upgrade "1";'}, {}, True, False),
+        ({}, {"dnf-automatic.timer": "active"}, False, True),
+        ({}, {"dnf-automatic.timer": "inactive"}, False, False),
+    ],
+)
+def test_whether_packages_are_renewed_by_themselves(
+    tmp_path: Path, files: dict[str, str], units: dict[str, str], installed: bool, automatic: bool
+) -> None:
+    plant(tmp_path, {f"etc/apt/apt.conf.d/{name}": text for name, text in files.items()})
+    listing = "ii \tunattended-upgrades\t2.8\n" if installed else "rc \tunattended-upgrades\t2.8\n"
+    assert picture.automatic_upgrades(listing, units, str(tmp_path)) is automatic
+
+
+def test_room_for_kernels_where_they_have_a_file_system(tmp_path: Path) -> None:
+    (tmp_path / "boot").mkdir()
+    assert picture.boot_room(MOUNTS, str(tmp_path)) == {}
+    found = picture.boot_room(MOUNTS + "/dev/sda2 /boot ext4 rw 0 0\n", str(tmp_path))
+    assert found["mount"] == "/boot"
+    assert found["free_mib"] >= 0
 
 
 def test_where_images_lie() -> None:

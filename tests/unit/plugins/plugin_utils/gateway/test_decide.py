@@ -202,6 +202,7 @@ def test_the_names_of_the_certificate_and_the_address_that_is_reported() -> None
     assert sections["gate"]["url"] == "https://llm.example"
     assert sections["gate"]["certificate"]["names"] == ["192.0.2.7", "gate", "llm.example"]
     sections, _problems = asked(gate=gateway(ansible_host="2001:db8::7", gateway_https_port=8443))
+    assert sections["gate"]["selinux"]["booleans"] == ["haproxy_connect_any"]
     assert sections["gate"]["url"] == "https://[2001:db8::7]:8443"
 
 
@@ -228,6 +229,8 @@ def test_two_gateways_share_an_address_and_its_name() -> None:
     assert {section["url"] for section in sections.values()} == {"https://10.0.0.50"}
     assert wanted == {host: ["10.0.0.50", host] for host in pair}
     assert [sections[host]["virtual"]["peers"] for host in pair] == [["10.0.0.8"], ["10.0.0.7"]]
+    # keepalived asks the gateway on a port that SELinux knows nothing of.
+    assert sections["g7"]["selinux"]["booleans"] == ["haproxy_connect_any", "keepalived_connect_any"]
     alone = Gateways(["g7"], deployments, {"h1": head(), **pair}, addresses={"h1": "10.0.0.1"})
     assert codes(decide_gateways(alone, secrets)) == ["gateway_virtual"]
 

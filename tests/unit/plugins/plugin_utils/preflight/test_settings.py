@@ -30,7 +30,7 @@ def variables(**said: Any) -> dict[str, Any]:
         "vllm_model": "org/a", "vllm_version": "0.8.5", "vllm_image": "vllm:1", "vllm_executor": "auto",
         "vllm_options": {}, "vllm_port": 8000, "ray_port": 6379, "ray_min_worker_port": 10002, "ray_portal": 1,
         "nvidia_driver_method": "runfile", "nvidia_driver_version": "", "llm_offline": True,
-        "docker_method": "auto", "docker_address_pools": [],
+        "docker_method": "auto", "docker_address_pools": [], "nvidia_driver_power_limit_watts": 0, "llm_host_dir": "/opt/llm",
         "llm_bundle_dir": "/bundle", "ansible_facts": FACTS, **said,
     }  # fmt: skip
 
@@ -57,6 +57,7 @@ def test_all_that_is_known_of_a_host() -> None:
         "tensor_parallel_size": 2, "pipeline_parallel_size": 1,
         "executor": "auto", "cpu_offload_gib": 4, "swap_space_gib": 8, "object_store_gib": 3,
         "driver_method": "runfile", "driver_version": "", "docker_method": "auto", "docker_address_pools": [],
+        "docker_registry_mirrors": None, "toolkit_method": None, "power_limit_watts": 0, "host_dir": "/opt/llm",
         "offline": True, "services": [],
         "ports": {"vllm_port": 8000, "ray_port": 6379, "ray_min_worker_port": 10002},
         "model_bytes": 42, "drivers": ["570.195.03"], "image": {"reference": "vllm:1"},

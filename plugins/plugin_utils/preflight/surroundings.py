@@ -1,0 +1,180 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""File systems that engine or collection cannot live on, what stands around the engine, and guards of the system: rows of the table in ``history.py``."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.module_utils._picture import CONTAINERD_ROOT
+from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import PRESENT
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.picture import Judgements, Picture, Said
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING
+
+# What cannot be the upper part of an overlay (https://docs.kernel.org/filesystems/overlayfs.html): shares, FUSE, and overlays themselves.
+NO_UPPER = (
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "9p",
+    "afs",
+    "ceph",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "glusterfs",
+    "overlay",
+    "aufs",
+)
+NO_UPPER_TOO = ("ecryptfs", "vfat", "exfat", "ntfs", "ntfs3", "squashfs", "iso9660")
+# One folder for all hosts that mount it.
+SHARED = ("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs")
+MEMORY = ("tmpfs", "ramfs", "rootfs")
+# Drivers of the engine that make no overlay of the kernel.
+OTHER_DRIVERS = ("vfs", "fuse-overlayfs", "zfs", "btrfs")
+DOCKER_ZONE = "docker"
+
+
+# -- file systems ------------------------------------------------------------------------------------------------------
+def _of_engine(picture: Picture) -> Iterator[Mapping[str, Any]]:
+    """The file systems of the folders in which the engine keeps images."""
+    others = {"/tmp", str(picture.hosts.get(picture.name, "host_dir") or "/opt/llm")}
+    if not picture.engine.get("containerd_store"):
+        others.add(CONTAINERD_ROOT)
+    for entry in picture.mounts():
+        if entry["path"] not in others:
+            yield entry
+
+
+def _of_host_dir(picture: Picture) -> Iterator[Mapping[str, Any]]:
+    return picture.mounts(str(picture.hosts.get(picture.name, "host_dir") or "/opt/llm"))
+
+
+def _engine_filesystem(picture: Picture) -> Said:
+    if picture.engine.get("storage_driver") in OTHER_DRIVERS:
+        return
+    asked = picture.config.get("storage-driver")
+    for entry in _of_engine(picture):
+        kind = str(entry.get("type") or "")
+        wrong = kind in (*NO_UPPER, *NO_UPPER_TOO) or kind.startswith("fuse")
+        if wrong or (kind == "zfs" and asked == "overlay2"):
+            yield {"value": f"{entry['mount']}: {kind}", "path": entry["path"]}
+
+
+def _shared(picture: Picture) -> Said:
+    for entry in _of_host_dir(picture):
+        kind = str(entry.get("type") or "")
+        if kind in SHARED or kind.removeprefix("fuse.") in SHARED:
+            yield {"value": f"{entry['mount']}: {kind}", "path": entry["path"]}
+
+
+def _in_memory(picture: Picture) -> Said:
+    for entry in _of_host_dir(picture):
+        if entry.get("type") in MEMORY:
+            yield {"value": f"{entry['mount']}: {entry['type']}", "path": entry["path"]}
+
+
+def _read_only(picture: Picture) -> Said:
+    for entry in (*_of_host_dir(picture), *_of_engine(picture)):
+        if "ro" in (entry.get("options") or ()):
+            yield {"value": f"{entry['mount']}: ro", "path": entry["path"], "mount": entry["mount"]}
+
+
+# -- around the engine -------------------------------------------------------------------------------------------------
+def _default_runtime(picture: Picture) -> Said:
+    """A runtime of all containers whose program is gone. That of NVIDIA comes with the toolkit, where the role may bring it."""
+    said = str((picture.flags.get("default-runtime") or {}).get("said") or "")
+    name = str(picture.config.get("default-runtime") or said.rpartition("=")[2])
+    if name and name in (picture.engine.get("missing_runtimes") or ()):
+        comes = name == "nvidia" and picture.hosts.get(picture.name, "toolkit_method") != PRESENT
+        yield {"value": f"default-runtime: {name}", "severity": WARNING if comes else ERROR, "runtime": name}
+
+
+def _zone(picture: Picture) -> Said:
+    """docker0 in a zone of firewalld that is not the engine's own."""
+    firewalls = picture.hosts.facts[picture.name].get("llm_firewall") or {}
+    said = firewalls.get("firewalld") or {}
+    zone = ""
+    for line in str(said.get("zones") or "").splitlines() if said.get("running") else ():
+        if line and not line[0].isspace():
+            zone = line.split()[0]
+        elif re.match(r"\s+interfaces:.*\bdocker0\b", line) and zone != DOCKER_ZONE:
+            severity = WARNING if picture.engine.get("version") else ERROR
+            yield {"value": f"{zone}: docker0", "zone": zone, "severity": severity}
+
+
+def needs_proxy(host: str, no_proxy: str) -> bool:
+    """Whether a program of Go asks a proxy for a host (golang.org/x/net/http/httpproxy)."""
+    for entry in (part.strip().lower() for part in no_proxy.split(",")):
+        name = entry.partition(":")[0] if entry.count(":") == 1 else entry
+        if entry == "*" or host.lower() == name.lstrip(".") or (name and host.lower().endswith("." + name.lstrip("."))):
+            return False
+        try:
+            if "/" in entry and ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False):
+                return False
+        except ValueError:
+            continue
+    return True
+
+
+def _registries(picture: Picture) -> Iterator[str]:
+    """The hosts of registries that belong to the site; whole networks, which insecure-registries may have, are none."""
+    mirrors = [
+        *(picture.hosts.get(picture.name, "docker_registry_mirrors") or ()),
+        *(picture.config.get("registry-mirrors") or ()),
+    ]
+    plain = [str(text) for text in picture.config.get("insecure-registries") or () if "/" not in str(text)]
+    for text in (*map(str, mirrors), *(f"//{text}" for text in plain)):
+        try:
+            host = urllib.parse.urlsplit(text).hostname
+        except ValueError:
+            continue
+        if host:
+            yield host
+
+
+def _proxy(picture: Picture) -> Said:
+    proxy, exceptions = str(picture.engine.get("proxy") or ""), str(picture.engine.get("no_proxy") or "")
+    if not proxy or picture.hosts.get(picture.name, "offline"):
+        return
+    hidden = sorted({host for host in _registries(picture) if needs_proxy(host, exceptions)})
+    if hidden:
+        yield {"value": f"NO_PROXY={exceptions}", "proxy": proxy, "registries": picture.hosts.names(hidden)}
+
+
+# -- guards of the system ----------------------------------------------------------------------------------------------
+def _apparmor(picture: Picture) -> Said:
+    found = picture.found.get("apparmor") or {}
+    if found.get("enabled") and found.get("parser") is False:
+        yield {"value": "apparmor_parser", "severity": WARNING if picture.engine.get("version") else ERROR}
+
+
+def _fapolicyd(picture: Picture) -> Said:
+    if picture.units.get("fapolicyd.service") == "active":
+        folder = str(picture.hosts.get(picture.name, "host_dir") or "/opt/llm")
+        yield {"value": "fapolicyd.service", "path": folder}
+
+
+def _sleep(picture: Picture) -> Said:
+    # A masked unit is none that was found.
+    if picture.units.get("display-manager.service") == "active" and "sleep.target" in picture.units:
+        yield {"value": "display-manager.service, sleep.target"}
+
+
+SURROUNDINGS: Judgements = {
+    "engine_filesystem": _engine_filesystem,
+    "host_dir_shared": _shared,
+    "host_dir_in_memory": _in_memory,
+    "mount_read_only": _read_only,
+    "engine_runtime_missing": _default_runtime,
+    "engine_zone_conflict": _zone,
+    "engine_proxy_hides": _proxy,
+    "apparmor_parser_missing": _apparmor,
+    "fapolicyd_active": _fapolicyd,
+    "host_may_sleep": _sleep,
+}
