@@ -512,6 +512,32 @@ def test_a_client_that_leaves_before_the_answer_pays_what_it_asked_for() -> None
     assert through(json.dumps(several).encode(), gone)[1] == cost(2, 3 * 1024, 1)
 
 
+@pytest.mark.parametrize("asks", [{"max_tokens": 10**30}, {"max_tokens": 10**4000, "n": 10**400}, {"n": 10**18}])
+def test_no_request_costs_more_than_can_be_added_up(asks: dict[str, int]) -> None:
+    """The client leaves before vLLM refuses the number. A count that nobody can read would end the counting, for every key."""
+
+    async def gone(_scope: Any, _receive: Any, _send: Any) -> None:
+        raise ConnectionResetError
+
+    most = program().MOST_TOKENS
+    assert through(json.dumps({**ASKED, **asks}).encode(), gone)[1] == cost(5, most, 1)
+    said = {"usage": {"prompt_tokens": 10**30, "completion_tokens": 10**30}}
+    assert counted([json.dumps(said).encode()]) == cost(most, most)
+
+
+@pytest.mark.parametrize("levels", [50, 200, 400, 800, 900, 950, 5000])
+def test_no_request_is_nested_so_deep_that_it_costs_nothing(levels: int) -> None:
+    """It is counted, or no vLLM gets it."""
+    asking = b'{"model": "m", "max_tokens": 50, "tools": ' + b"[" * levels + b'"abcde"' + b"]" * levels + b"}"
+
+    async def gone(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ConnectionResetError
+
+    answer, found = through(asking, gone)
+    assert found == cost(5, 50, 1) if answer[0]["status"] == 200 else (answer[0]["status"], found) == (400, None)
+
+
 @pytest.mark.parametrize(("options", "added"), [(None, True), ({}, True), ({"include_usage": True}, False)])
 @pytest.mark.parametrize(("release", "can"), [((0, 4, 2), False), ((0, 4, 3), True), ((0, 11, 0), True)])
 def test_a_stream_is_always_asked_for_its_usage(options: Any, added: bool, release: tuple[int, ...], can: bool) -> None:

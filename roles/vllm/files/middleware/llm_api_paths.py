@@ -53,6 +53,8 @@ PROMPT_TOKENS, COMPLETION_TOKENS = ("prompt_tokens", "input_tokens"), ("completi
 ASKS_FOR_USAGE, STREAMING = (0, 4, 3), ("/v1/completions", "/v1/chat/completions")
 # What an answer may have cost where its request names no limit and it ended before it said so.
 UNKNOWN_TOKENS = 1024
+# No request costs more, whatever it asks for: numbers that nobody can add up would end the counting for every key.
+MOST_TOKENS = 1 << 24
 # A picture or sound within a text counts no more than this; how many tokens it is only the model knows.
 MOST_OF_MEDIA = 4096
 # From this size on an answer is read beside the server's other work.
@@ -96,14 +98,17 @@ def usage_of(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def length(value: Any) -> int:
     """At least as many tokens as the texts in a value are: a token has a byte or more. Numbers are tokens themselves."""
-    if isinstance(value, str):
-        size = len(value.encode(errors="replace"))
-        return min(size, MOST_OF_MEDIA) if value.startswith("data:") else size
-    if isinstance(value, dict):
-        return sum(map(length, value.values()))
-    if isinstance(value, list):
-        return sum(map(length, value))
-    return 1 if isinstance(value, int) else 0
+    found, left = 0, [value]
+    while left:  # values may lie deeper than Python's stack
+        each = left.pop()
+        if isinstance(each, str):
+            size = len(each.encode(errors="replace"))
+            found += min(size, MOST_OF_MEDIA) if each.startswith("data:") else size
+        elif isinstance(each, (dict, list)):
+            left += each.values() if isinstance(each, dict) else each
+        elif isinstance(each, int):
+            found += 1
+    return found
 
 
 def once_each(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -127,7 +132,7 @@ def engine_release() -> tuple[int, ...]:
 
 def tokens(usage: Mapping[str, Any], names: Iterable[str]) -> int:
     """A count of a usage, under the first of these names that it has."""
-    return next((max(0, value) for value in map(usage.get, names) if isinstance(value, int)), 0)
+    return next((min(max(0, value), MOST_TOKENS) for value in map(usage.get, names) if isinstance(value, int)), 0)
 
 
 class Asked:
@@ -156,7 +161,7 @@ class Asked:
         limits = [self.content.get(name) for name in ("max_completion_tokens", "max_tokens", "max_output_tokens")]
         most = next((limit for limit in limits if isinstance(limit, int) and limit >= 0), UNKNOWN_TOKENS)
         several = [self.content.get(name) for name in ("n", "best_of")]
-        return most * max([1, *(count for count in several if isinstance(count, int))])
+        return min(most * max([1, *(count for count in several if isinstance(count, int))]), MOST_TOKENS)
 
 
 # Where the text of a request stands, of all paths that compute.
@@ -339,7 +344,11 @@ class ApiPaths:
         if not isinstance(content, dict) or len(names) != 1 or [str(content.get("model")).encode()] != models:
             await respond(send, 400, {"error": REFUSED})
             return
-        asked = Asked(content, scope["path"], self.release)
+        try:
+            asked = Asked(content, scope["path"], self.release)
+        except (ValueError, RecursionError):  # read, but not to be written again
+            await respond(send, 400, {"error": REFUSED})
+            return
         counter = Counter(send, asked)
         length_header = (b"content-length", str(len(asked.body)).encode())
         kept = [pair for pair in headers if pair[0] not in (b"content-length", b"transfer-encoding", b"content-type")]
