@@ -28,7 +28,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
     is_reduced,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, ranked_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.model_config import (
     Found,
     config_problem,
@@ -60,7 +60,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import NFTABLES, Network, backend_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import ranked_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import STARTS, UNSURE, UNVERIFIED
 
 

@@ -139,7 +139,9 @@ class Engine:
     # Whether a release reads only numbers in CUDA_VISIBLE_DEVICES.
     devices_by_index: Callable[[str], bool] = _no
 
-    # Which line of the engine's log begins which part of a start, as planner/data/start_phases.py has it: part and pattern.
+    # Which line of the engine's log begins which part of a start, in the order in which a start goes through them: part and pattern.
+    # The texts are start_phase_<part>, and start_share_<part> where the log counts: N/M in a bar, or the groups done and total. What begins a start
+    # has a name of BEGINNINGS (planner/start_progress.py).
     start_phases: Sequence[tuple[str, str]] = ()
 
     # -- to clients -----------------------------------------------------------------------------------------------------

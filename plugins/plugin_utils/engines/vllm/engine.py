@@ -25,13 +25,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.inputs 
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.launch import launch_of, rank_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.paths import paths_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.ray import object_store_gib
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.sections import sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import Serving, answers_with
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.start_phases import PHASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.start_phases import PHASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, within
 
 
