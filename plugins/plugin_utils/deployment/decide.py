@@ -349,7 +349,7 @@ def _no_environment(
     if not is_made(head) or candidates(head, records):
         return []
     where, version = message("where_group", language, group=name), str(setting(head, "version"))
-    releases = names(sorted({each.vllm_version for each in held(records)}), language)
+    releases = names(sorted({each.version for each in held(records)}), language)
     values = {"deployment": name, "path": bundle, "releases": releases}
     return [problem("bundle_without_environment", language, value=version, where=where, **values)]
 

@@ -138,7 +138,7 @@ class Member:
         return is_true(self.variables[variable])
 
     def setting(self, name: str) -> Any:
-        """A setting of the engine: ``port`` is vllm_port."""
+        """A setting of the engine: ``port`` is NAME_port."""
         return setting(self.variables, name)
 
     def enables(self, name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.baremetal.llm.plugins.module_utils._engines import ENGINES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import UNUSED, asked_by_decision
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import DecisionInput, Readers, decide
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import find
@@ -74,7 +75,9 @@ def test_a_setting_is_the_variable_of_the_deployments_engine() -> None:
 
 def test_the_real_engines_have_a_role_with_what_every_engine_has() -> None:
     known = known_variables()
+    assert ENGINES[0] == find.DEFAULT
     for name in set(find.engine_names()) - {"echo"}:
+        assert name in ENGINES, "plugins/module_utils/_engines.py says it to code on hosts"
         for setting in ("model", "version", "image", "served_model_name", "port", "options", "api_key"):
             assert f"{name}_{setting}" in known
         assert (ROOT / "roles" / name / "tasks/main.yml").is_file()
