@@ -17,8 +17,7 @@ ALLOWED = {
     r"|playbooks/stages/(benchmark|collective|decide|network|serve)\.yml",
     "the role ray serves vLLM": r"roles/ray/(tasks/main\.yml|files/cluster\.py)",
     "what images hold and what foreign programs are called": r"plugins/module_utils/_(image_archive|cuda_compatibility|host)\.py",
-    "to do: bundles add Ray to vLLM's images, and messages name its variables": r"roles/bundle/.*|roles/images/tasks/begin\.yml",
-    "to do: the gateway asks heads by vLLM's port, key and metrics": r"roles/gateway/(tasks/(back|mark)|vars/main)\.yml|roles/gateway/files/.*",
+    "a bundle adds Ray to images of vLLM only": r"roles/bundle/tasks/adopt_ray\.yml",
 }
 
 

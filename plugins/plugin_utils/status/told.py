@@ -33,5 +33,4 @@ def figures() -> dict[str, str]:
 
 def address_variables() -> list[str]:
     """The variables that tell a server the address of its host."""
-    engines = [engine(name) for name in engine_names()]
-    return list(dict.fromkeys(name for each in engines for name in each.address_variables(each.example_release)))
+    return list(dict.fromkeys(name for each in engine_names() for name in engine(each).all_address_variables))
