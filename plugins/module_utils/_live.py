@@ -47,7 +47,7 @@ ARGUMENTS = (
 )
 ENVIRONMENT = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 UNIT_PROPERTIES = "Id,LoadState,ActiveState,SubState,NRestarts,Result,ActiveEnterTimestampMonotonic"
-_FIGURE = re.compile(r"^([a-z_]+:?[a-z_]+)(?:\{[^}]*\})? ([0-9.]+(?:e[+-]?[0-9]+)?)$", re.MULTILINE)
+_FIGURE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{[^}]*\})? ([0-9.]+(?:e[+-]?[0-9]+)?)$", re.MULTILINE)
 _PENDING = re.compile(r"^\s*(.+?): (\d+)\+? pending placement groups?", re.MULTILINE)
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 # Answers that are larger are none of an engine.

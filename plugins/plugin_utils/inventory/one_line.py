@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting, variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, name_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import read_fleet, said_fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import RELEASE, recommended_release
@@ -76,7 +76,8 @@ def one_line(variables: Mapping[str, Any], has_inventory: bool) -> OneLine | Non
     hosts = read_fleet(fleet)
     said: dict[str, Any] = {variable_of(variables, "model"): str(model)} if model else {}
     version = variable_of(variables, "version")
-    if not variables.get(version):
+    # Which release of another engine serves a GPU best, nobody knows.
+    if not variables.get(version) and name_of(variables) == DEFAULT:
         said[version] = release_for([gpu for gpus in hosts for gpu in gpus])
     named = zip(host_names(len(hosts)), hosts, strict=True)
     return OneLine(
