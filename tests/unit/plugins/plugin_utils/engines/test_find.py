@@ -167,7 +167,7 @@ def test_preflight_is_asked_about_it() -> None:
     fleet = {"gpu1": variables(echo_port=8080, docker_address_pools=[], **more)}
     found = check_arguments(SMALL, fleet, ["gpu1"], role, lambda bundle: ())["settings"]["gpu1"]
     assert found["ports"] == {"llm_engine": "echo", "echo_port": 8080}
-    assert (found["executor"], found["vllm_version"]) == ("uni", "b5000")
+    assert (found["executor"], found["engine_version"]) == ("uni", "b5000")
 
 
 def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_nothing_to_do() -> None:
