@@ -45,7 +45,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/engines/llama_cpp/data/architectures.py", r"^\nafmoe "),
     ("plugins/module_utils/_gpu.py", r"^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
     ("plugins/module_utils/_gpu.py", r"^GPU is lost$|^Unable to determine|^\n1DB1 |^\\\[\?\(n/a|^Open Kernel Module$"),
-    ("plugins/module_utils/_gpu_generations.py", r"^Ampere or Ada$"),
+    ("plugins/plugin_utils/planner/data/generations.py", r"^Ampere or Ada$"),
     ("plugins/plugin_utils/install/packages.py", r"^kylin linux advanced server$"),
     # Files and commands for other programs.
     ("plugins/plugin_utils/bundle/lists.py", r"^#!/bin/sh"),
