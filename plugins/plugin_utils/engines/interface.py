@@ -146,9 +146,10 @@ class Engine:
     # name folders in which compiled code is kept, each with its folder below that of the cache.
     address_variables: Callable[[str], tuple[str, ...]] = lambda release: ()
     environment: Callable[[Any], dict[str, str]] = _none
-    # All names that any release has for the first of these; and the variable from which it would read a key.
+    # All names that any release has for the first of these. And variables in which the engine would read what the inventory says elsewhere, with that
+    # variable of the inventory; a name that ends in * is the beginning of one.
     all_address_variables: tuple[str, ...] = ()
-    key_variable: str = ""
+    owned_variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     caches: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # Names that programs of a host look up, with their addresses, of a deployment.
     etc_hosts: Callable[[Any], dict[str, str]] = _none
