@@ -52,8 +52,8 @@ def owned() -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {OF_PAGE: _OWNED_BY_PAGE}
     for name in engine_names():
         mine = engine(name)
-        # Where the collection's own programs find the key, and which paths are open.
-        own = {**mine.owned_variables, "LLM_*": f"{name}_api_paths, {name}_api_key_enabled"}
+        # Where the collection's own programs find the key.
+        own = {"LLM_*": f"{name}_api_key_enabled", **mine.owned_variables}
         for role in mine.roles:
             found.setdefault(f"{role}{ENDING}", {**_OWNED_BY_ENGINES, **own})
     return found

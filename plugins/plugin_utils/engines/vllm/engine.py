@@ -92,7 +92,8 @@ ENGINE = Engine(
     before=("ray",),
     address_variables=address_variables,
     all_address_variables=ALL_ADDRESS_VARIABLES,
-    owned_variables={"VLLM_API_KEY": "vllm_api_key"},
+    # The latter are those of the collection's own programs, which paths are open among them.
+    owned_variables={"VLLM_API_KEY": "vllm_api_key", "LLM_*": "vllm_api_paths, vllm_api_key_enabled"},
     environment=own_environment,
     caches=CACHES,
     etc_hosts=rank_names,
