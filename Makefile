@@ -46,7 +46,7 @@ define lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo demo-down controller-kit test test-all lint format sanity unit unit-all unit-next molecule build bench-planner bench-verdicts bench-requests bench-diagnosis bench-inspect bench-gateway bench-scale bench-first-hour check-wheels changelog lock clean bench-status bench-hosts bench-fanout
+.PHONY: help env demo demo-down controller-kit test test-all lint format sanity unit unit-all unit-next molecule build bench-planner bench-verdicts bench-requests bench-diagnosis bench-inspect bench-gateway bench-scale bench-first-hour check-wheels changelog lock clean bench-status bench-hosts bench-fanout bench-house
 
 help:
 	@echo "baremetal.llm: from bare GPU hosts to a served language model"
@@ -132,6 +132,9 @@ bench-status: $(VENV)/.made ## what status.yml and doctor.yml take with 100 host
 	@$(RUN) PYTHONPATH=.collections:. python benchmarks/status.py $(ARGS)
 bench-hosts: $(VENV)/.made ## 500 hosts that are not fresh x what is asked: nothing stopped, removed or left invalid
 	@$(RUN) python benchmarks/hosts.py $(ARGS)
+
+bench-house: $(VENV)/.made ## lines, untyped values, task names, engines outside of their rooms, and files that an example task touches
+	@$(RUN) PYTHONPATH=.collections:. python benchmarks/house.py $(ARGS)
 
 bench-first-hour: $(VENV)/.made ## the first screen of README.md in a clean clone: commands, files, seconds (on the demo's hosts)
 	@$(RUN) python benchmarks/first_hour.py $(ARGS)

@@ -31,6 +31,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.recommend im
     formats_of,
     recommend,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.plan import plan_deployment  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, spoken  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.attention import backends, spoken_sizes  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import cards  # noqa: E402
@@ -43,7 +44,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.fits import 
     what_fits,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import image_serves  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import choose_engine  # noqa: E402

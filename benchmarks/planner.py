@@ -27,11 +27,11 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / ".collections")]
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.plan import plan_deployment  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import plan as planning  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.registry import registry  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.uncertainty import GENERATIONS  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, known  # noqa: E402
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import (  # noqa: E402
     generation,

@@ -20,6 +20,7 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.search import search_config
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.model_config import config_problem, find_config
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover import (
     FoundHost,
     Proposal,
@@ -113,7 +114,7 @@ class ActionModule(ActionBase):
     def _proposal(
         self, fleet: Fleet, hosts: list[FoundHost], model: str, lang: str
     ) -> tuple[Proposal, list[dict[str, str]]]:
-        controller = ChainMap({"vllm_model": model}, cast(Any, fleet["localhost"]))
+        controller = ChainMap({f"{DEFAULT}_model": model}, cast(Any, fleet["localhost"]))
         found = find_config(None, controller, "", self._config, lambda name: search_config(name, fleet["localhost"]))
         if found.config is None:
             return Proposal(), [config_problem(model, controller, found, lang)]
@@ -123,7 +124,7 @@ class ActionModule(ActionBase):
         except InputError as error:
             self._print(engine_lines(model, cards, lang))
             raise AnsibleActionFail(reason(error, lang)) from error
-        if not proposal.deployments:  # another engine may serve what vLLM does not
+        if not proposal.deployments:  # another engine may serve what the default one does not
             self._print(engine_lines(model, cards, lang))
         return proposal, [] if proposal.deployments else refusals(proposal, model, lang)
 

@@ -13,14 +13,21 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import candidates
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import BASE_PYTHON, RUNTIME, VENV
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import BASE_PYTHON, PYTHON, RUNTIME, VENV
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import kept, secret_of, standing
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
+    DEFAULT,
+    VARIABLE,
+    engine,
+    engine_names,
+    name_of,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.discover import is_old_python
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_offset
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.disks import disk_needs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import short
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.told import address_variables, figures
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import SERIES, SERIES_SECONDS, SERIES_STEP
 
 
@@ -38,11 +45,18 @@ class ActionModule(ActionBase):
             **self._task.args,
             "needs": self.needs(task_vars),
             "challenge": challenge,
-            "engines": engine_names(),
+            **self.of_environment(task_vars),
         }
         if (arguments.get("live") or {}).get("series") is not None:
             series = {"queries": SERIES, "seconds": SERIES_SECONDS, "step": SERIES_STEP}
             arguments["live"] = {**arguments["live"], "series": series}
+        if arguments.get("live"):
+            told = {
+                "figures": figures(),
+                "addresses": address_variables(),
+                "port": self.setting(task_vars, "port") or 8000,
+            }
+            arguments["live"] = {**arguments["live"], **told}
         before = time.time()
         may_be_silent = arguments.pop("may_be_silent", False)
         run = self.tolerant if self._task.args.get("live") else self.gathered
@@ -115,12 +129,29 @@ class ActionModule(ActionBase):
         environment = self.environment(records, host_dir, task_vars)
         return disk_needs(records, options.get("models") or [], host_dir, environment, mine.get("engine", True))
 
+    def engine(self, task_vars: Any) -> str:
+        """The name of the host's engine; the default where the inventory names one that there is not, which is refused elsewhere."""
+        named = name_of({VARIABLE: self._templar.template(task_vars.get(VARIABLE))})
+        return named if named in engine_names() else DEFAULT
+
+    def setting(self, task_vars: Any, name: str) -> Any:
+        return self._templar.template(task_vars.get(f"{self.engine(task_vars)}_{name}"))
+
+    def of_environment(self, task_vars: Any) -> dict[str, str]:
+        """Which Python the host serves from, or makes its environment on, where it serves without containers."""
+        if self.setting(task_vars, RUNTIME) != VENV:
+            return {"python": "", "package": "", "base_python": ""}
+        python = str(self.setting(task_vars, PYTHON) or "")
+        base = "" if python else str(self.setting(task_vars, BASE_PYTHON) or "/usr/bin/python3")
+        return {"python": python, "package": engine(self.engine(task_vars)).module, "base_python": base}
+
     def environment(self, records: Any, host_dir: str, task_vars: Any) -> dict[str, Any] | None:
         """The largest of the Python environments that may be the host's: which one is, its Python will tell."""
-        base = self._task.args.get("base_python")
+        base = self.of_environment(task_vars)["base_python"]
         if not base:
             return None
-        version = self._templar.template(task_vars.get("vllm_version"))
-        variables = {RUNTIME: VENV, BASE_PYTHON: base, "vllm_version": version, "llm_host_dir": host_dir}
+        known = {name: self.setting(task_vars, name) for name in (RUNTIME, "version")} | {BASE_PYTHON: base}
+        engine = self.engine(task_vars)
+        variables = {VARIABLE: engine, "llm_host_dir": host_dir, **{f"{engine}_{name}": known[name] for name in known}}
         found = candidates(variables, records)
         return max(found, key=lambda each: each.wheel_bytes).disk_need(variables) if found else None

@@ -16,13 +16,16 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.decide import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.online import add_contents
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of_machine, image_to_run
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import VARIABLE, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online, manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, render
 
 display = Display()
-_COMPARED_BY = ("vllm_image", "vllm_version", "nvidia_driver_method", "nvidia_driver_version", "vllm_runtime")
+_COMPARED_BY = ("nvidia_driver_method", "nvidia_driver_version")
+# And these settings of its engine.
+_COMPARED_SETTINGS = ("image", "version", "runtime")
 
 
 class ActionModule(ActionBase):
@@ -72,7 +75,8 @@ class ActionModule(ActionBase):
 
         def compared(name: str) -> Mapping[str, Any]:
             variables = fleet[name]
-            said = {key: variables[key] for key in _COMPARED_BY if key in variables}
+            keys = [VARIABLE, *_COMPARED_BY, *(variable_of(variables, key) for key in _COMPARED_SETTINGS)]
+            said = {key: variables[key] for key in keys if key in variables}
             return {**said, "llm_gpus": gpus_of_machine(variables)}
 
         hosts = {name: compared(name) for one in deployments.values() for name in one["hosts"]}

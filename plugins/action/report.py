@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import key_file, secret_file
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import name_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import absent_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
@@ -54,12 +54,12 @@ class ActionModule(ActionBase):
             benchmarks={
                 head: latest_benchmarks(Path(folder))
                 for head in heads
-                if (folder := fleet[head].get("vllm_benchmark_dir"))
+                if (folder := setting(fleet[head], "benchmark_dir"))
             },
             starts={
                 head: {**start, "first": first_start(starts, head, str(start["cache"]), float(start["seconds"]))}
                 for head in heads
-                if (start := fleet[head].get("_vllm_new_start"))
+                if (start := fleet[head].get(f"_{name_of(fleet[head])}_new_start"))
             },
             meanwhile=(decided.get("rolling") or {}).get("meanwhile") or {},
             work=controller.get("llm_work") or {},

@@ -41,7 +41,7 @@ class ActionModule(ActionBase):
                 result,
             )
         if options["back"]:
-            looked = {host: plain(fleet[host].get("__vllm_before") or {}) for host in hosts}
+            looked = {host: plain(fleet[host].get("__rollback_before") or {}) for host in hosts}
             plan = rollback_plan(meant, looked, lang)
         else:
             served = {host: (fleet[host].get("ansible_facts") or {}).get("llm_served") or {} for host in hosts}

@@ -68,8 +68,8 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm import plan as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import plan as core
 
 plan_deployment = refusing(core.plan_deployment)
 

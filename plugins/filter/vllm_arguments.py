@@ -43,8 +43,8 @@ _value:
 from collections.abc import Callable
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm import arguments as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import arguments as core
 
 vllm_arguments = refusing(core.vllm_arguments)
 

@@ -22,7 +22,7 @@ FAMILIES: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {
 }
 
 # In which share of its containers a library must have an architecture to be built for it. Not all kernels are built for all GPUs (of
-# vLLM 0.19.1, 26 % of them for 7.0), but single strays from CUDA's own device library are in many (2 % for 5.2). Where a GPU depends on
+# one release, 26 % of them for 7.0), but single strays from CUDA's own device library are in many (2 % for 5.2). Where a GPU depends on
 # PTX, it has nothing else: then it has to be in most of them. Figures: docs/reference/images.md.
 LEAST_SHARE = {"sm": 0.1, "compute": 0.5}
 
@@ -47,7 +47,7 @@ OWN_DRIVER: tuple[tuple[tuple[int, int], str], ...] = (
     ((13, 1), "590.44.01"),
 )
 
-# Images made from NVIDIA's bring the driver's libraries of their own CUDA (forward compatibility). The container toolkit and vLLM's images
+# Images made from NVIDIA's bring the driver's libraries of their own CUDA (forward compatibility). The container toolkit and engines' images
 # prefer them to those of an older driver, and only the cards of data centres run them; others end with error 804.
 # https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html; issues 5283 and 5510 of vllm-project/vllm.
 # A card is one of data centres by these words of its name; without a name by a capability that no other card has.
@@ -55,7 +55,7 @@ _OTHER_CARDS = re.compile(r"geforce|quadro|titan|\brtx\b|\bgtx\b", re.I)
 _DATA_CENTRE_CARDS = re.compile(r"tesla|\b(?:[ABHLPTV]\d{1,3}[GLS]?|G[BH]\d{3})\b", re.I)
 _DATA_CENTRE_ONLY = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0), (10, 3))
 
-# Without code for a GPU in these libraries, nothing runs on it. The others hold kernels that vLLM goes without.
+# Without code for a GPU in these libraries, nothing runs on it. The others hold kernels that engines go without.
 NEEDED = ("vllm", "torch")
 
 _NAME = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")

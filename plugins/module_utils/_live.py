@@ -33,6 +33,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._engine import (
     ask_engine,
     ask_engine_list,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils._engines import ENGINES, PROBED
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state, reread, yield_to_others
@@ -44,24 +45,9 @@ ARGUMENTS = (
     *("address", "host", "nnodes", "node-ip-address", "node-rank", "num-gpus", "pipeline-parallel-size", "port"),
     *("served-model-name", "tensor-parallel-size"),
 )
-ENVIRONMENT = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "VLLM_HOST_IP")
+ENVIRONMENT = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 UNIT_PROPERTIES = "Id,LoadState,ActiveState,SubState,NRestarts,Result,ActiveEnterTimestampMonotonic"
-# What an engine counts, by its name there (vllm/v1/metrics/loggers.py; names that are no more are those of older releases).
-METRICS = {
-    "num_requests_running": "running",
-    "num_requests_waiting": "waiting",
-    "kv_cache_usage_perc": "kv_use",
-    "gpu_cache_usage_perc": "kv_use",
-    "prompt_tokens_total": "prompt_tokens",
-    "generation_tokens_total": "generated_tokens",
-    "inter_token_latency_seconds_sum": "token_seconds",
-    "inter_token_latency_seconds_count": "token_gaps",
-    "time_per_output_token_seconds_sum": "token_seconds",
-    "time_per_output_token_seconds_count": "token_gaps",
-}
-_METRIC = re.compile(
-    r"^vllm:({0})(?:\{{[^}}]*\}})? ([0-9.]+(?:e[+-]?[0-9]+)?)$".format("|".join(sorted(METRICS))), re.MULTILINE
-)
+_FIGURE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{[^}]*\})? ([0-9.]+(?:e[+-]?[0-9]+)?)$", re.MULTILINE)
 _PENDING = re.compile(r"^\s*(.+?): (\d+)\+? pending placement groups?", re.MULTILINE)
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 # Answers that are larger are none of an engine.
@@ -96,8 +82,8 @@ def selected(words: Sequence[Any], options: Sequence[str] = ARGUMENTS) -> dict[s
     return found
 
 
-def own_containers(path: str = ENGINE_SOCKET) -> list[dict[str, Any]] | None:
-    """Every container of ours, running or not; None where no engine answers."""
+def own_containers(path: str = ENGINE_SOCKET, addresses: Sequence[str] = ()) -> list[dict[str, Any]] | None:
+    """Every container of ours, running or not; None where no engine answers. ``addresses`` are variables that tell a server its address."""
     filters = urllib.parse.quote(json.dumps({"name": ["^/?" + OURS]}))
     listed = ask_engine_list("/containers/json?all=1&filters={0}".format(filters), path)
     if listed is None:
@@ -106,11 +92,11 @@ def own_containers(path: str = ENGINE_SOCKET) -> list[dict[str, Any]] | None:
     for entry in listed:
         said = ask_engine("/containers/{0}/json".format(entry.get("Id")), path)
         if said:
-            found.append(_container(said))
+            found.append(_container(said, (*ENVIRONMENT, *addresses)))
     return sorted(found, key=lambda each: str(each["name"]))
 
 
-def _container(said: Mapping[str, Any]) -> dict[str, Any]:
+def _container(said: Mapping[str, Any], variables: Sequence[str]) -> dict[str, Any]:
     state, config = said.get("State") or {}, said.get("Config") or {}
     environment = dict(str(line).partition("=")[::2] for line in config.get("Env") or ())
     return {
@@ -126,7 +112,7 @@ def _container(said: Mapping[str, Any]) -> dict[str, Any]:
         "started": moment(state.get("StartedAt")),
         "finished": moment(state.get("FinishedAt")),
         "arguments": selected(said.get("Args") or ()),
-        "environment": {name: environment[name] for name in ENVIRONMENT if name in environment},
+        "environment": {name: environment[name] for name in variables if name in environment},
     }
 
 
@@ -155,25 +141,26 @@ def own_units(programs: Programs) -> list[dict[str, Any]]:
     return [found[name] for name in sorted(found)]
 
 
-def metrics_of(text: str) -> dict[str, float]:
-    """What an engine counts, summed up over its labels."""
+def metrics_of(text: str, names: Mapping[str, str]) -> dict[str, float]:
+    """What an engine counts, summed up over its labels. ``names`` are ours, by the engine's own."""
     sums: dict[str, float] = {}
-    for name, value in _METRIC.findall(text):
-        sums[METRICS[name]] = sums.get(METRICS[name], 0.0) + float(value)
+    for name, value in _FIGURE.findall(text):
+        if name in names:
+            sums[names[name]] = sums.get(names[name], 0.0) + float(value)
     return sums
 
 
-def ask_metrics(url: str) -> dict[str, Any]:
+def ask_metrics(url: str, names: Mapping[str, str]) -> dict[str, Any]:
     """``{url, error, figures}`` of the engine at an address; the error is empty where it answered."""
     found: dict[str, Any] = {"url": url, "error": "", "figures": {}}
     try:
         with _NO_PROXY.open(url + "/metrics", timeout=ASK_SECONDS) as answer:
-            found["figures"] = metrics_of(answer.read(MOST_BYTES).decode("utf-8", "replace"))
+            found["figures"] = metrics_of(answer.read(MOST_BYTES).decode("utf-8", "replace"), names)
     except _WRONG as error:
         found["error"] = "{0}: {1}".format(type(error).__name__, error)
         return found
     if not found["figures"]:
-        found["error"] = "no figures of vLLM in the answer"
+        found["error"] = "no figures of an engine in the answer"
     return found
 
 
@@ -184,8 +171,8 @@ def server_url(suffix: str, containers: Sequence[Mapping[str, Any]], port: int) 
     )
     if said:
         return said.group(1)
-    name = "{0}vllm{1}".format(OURS, suffix)
-    told: dict[str, Any] = next((each["arguments"] for each in containers if each["name"] == name), {})
+    servers = [OURS + engine + suffix for engine in ENGINES]
+    told: dict[str, Any] = next((each["arguments"] for each in containers if each["name"] in servers), {})
     host = told.get("host") or "127.0.0.1"
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return "http://{0}:{1}".format("[{0}]".format(host) if ":" in host else host, told.get("port") or port)
@@ -337,13 +324,13 @@ def look(options: Mapping[str, Any], programs: Programs, sysfs_root: str = "/sys
     """
     # Of this host's programs none is worth a long wait: somebody looks at the screen.
     programs = Programs(programs.module, LOG_SECONDS)
-    containers = own_containers()
+    containers = own_containers(addresses=options["addresses"] or ())
     suffix, places = str(options["suffix"] or ""), [*PLACES, *(options["places"] or ())]
     url = server_url(suffix, containers or (), options["port"] or 8000)
     found: dict[str, Any] = {"now": time.time(), "up_seconds": time.monotonic(), "containers": containers}
     found["units"] = own_units(programs)
     questions: dict[str, Callable[[], Any]] = {
-        "server": lambda: ask_metrics(url) if options["head"] else None,
+        "server": lambda: ask_metrics(url, options["figures"] or {}) if options["head"] else None,
         "series": lambda: series("http://127.0.0.1:9090", **options["series"]) if options["series"] else None,
     }
     answers = _side_by_side(questions)
@@ -388,16 +375,17 @@ def _side_by_side(questions: Mapping[str, Callable[[], Any]]) -> Callable[[], di
 def causes(found: Mapping[str, Any], programs: Programs, suffix: str) -> dict[str, Any]:
     """Logs of the programs that serve, where they are not well, and what waits in Ray."""
     logs: dict[str, str] = {}
-    names = [OURS + kind + suffix for kind in ("vllm", "ray")]
+    names = [OURS + kind + suffix for kind in (*ENGINES, "ray")]
     for name in names:
         container = next((each for each in found["containers"] or () if each["name"] == name), None)
         unit = next((each for each in found["units"] if each["name"] == name + ".service"), None)
         program, running = container or unit, "running" if container else "active"
-        word = (found["probe"].get(name[: -len(suffix)] if suffix else name) or {}).get("kind")
+        called = PROBED if name != names[-1] else name[: -len(suffix)] if suffix else name
+        word = (found["probe"].get(called) or {}).get("kind")
         if program and (
             program["state"] != running or program["restarts"] or word not in ("serving", "busy", "running")
         ):
             logs[name] = log_of(programs, name if container else name + ".service", not container)
-    ray = next((each for each in found["containers"] or () if each["name"] == names[1]), None)
+    ray = next((each for each in found["containers"] or () if each["name"] == names[-1]), None)
     head = bool(ray and ray["state"] == "running" and "port" in ray["arguments"])
-    return {"logs": logs, "pending": pending_groups(programs, names[1]) if head else None}
+    return {"logs": logs, "pending": pending_groups(programs, names[-1]) if head else None}

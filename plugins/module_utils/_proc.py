@@ -15,12 +15,17 @@ import struct
 import time
 from typing import Iterable, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.module_utils._engines import ENGINES
+
 _LISTEN = "0A"  # TCP_LISTEN in the fourth column of /proc/net/tcp
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
-_SERVER_UNIT = re.compile(r"/system\.slice/(llm-(?:vllm|ray)[\w-]*)\.service(?:/|$)", re.M)
+_SERVERS = "|".join((*ENGINES, "ray"))
+_SERVER_UNIT = re.compile(r"/system\.slice/(llm-(?:{0})[\w-]*)\.service(?:/|$)".format(_SERVERS), re.M)
 # Those of them and of other services that listen. Somebody else may call a unit llm-server: a beginning of a name makes nothing ours.
 _OWN_UNIT = re.compile(
-    r"/system\.slice/(llm-(?:(?:vllm|ray)[\w-]*|gateway(?:-usage|-address)?|alert-relay|journal-gate))\.service(?:/|$)",
+    r"/system\.slice/(llm-(?:(?:{0})[\w-]*|gateway(?:-usage|-address)?|alert-relay|journal-gate))\.service(?:/|$)".format(
+        _SERVERS
+    ),
     re.M,
 )
 _MOMENT_SECONDS = 0.5

@@ -18,17 +18,19 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import LABELS, ask_engine, ask_engine_list
+from ansible_collections.baremetal.llm.plugins.module_utils._engines import ENGINES
 from ansible_collections.baremetal.llm.plugins.module_utils._evidence import read_record
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._served import NAME as NOTE
 
 # In this order: who needs another one goes first, and images go when none of our containers uses them any more. Of all other roles (driver, engine,
 # toolkit) everything stays.
-ROLES = ("web_ui", "gateway", "monitoring", "monitoring_exporters", "vllm", "ray", "models", "network", "images")
+SERVING = (*ENGINES, "ray")
+ROLES = ("web_ui", "gateway", "monitoring", "monitoring_exporters", *SERVING, "models", "network", "images")
 # Names that only the collection gives, and folders in which people do not choose names themselves.
 OURS = re.compile(r"(?:llm[-_]|baremetal[-_]llm)")
 OUR_PATH = re.compile(r"/(?:etc|run|usr/local|var/lib)/(?:[^/]+/)*" + OURS.pattern)
-# The names by which the role vllm keeps earlier images (tasks/keep.yml).
+# The names by which earlier images are kept (tasks/keep.yml of the role of the engine).
 KEPT_IMAGE = "llm-kept:"
 # It may be that of an environment that was there.
 PYTHON = re.compile(r"/bin/python[0-9.]*")
@@ -106,7 +108,7 @@ def planned(
     steps: list[Step] = []
     stays: list[Stays] = []
     for role, path, record in records_of(host_dir):
-        left = [*_left(role, record, owner, programs, packages), *(_notes(path) if role == "vllm" else ())]
+        left = [*_left(role, record, owner, programs, packages), *(_notes(path) if role in ENGINES else ())]
         for kind, name, why in left:
             if why:
                 stays.append(Stays(role, kind, name, why))
@@ -174,7 +176,7 @@ def serving(steps: Iterable[Step], programs: Programs) -> list[str]:
     return [
         step.name
         for step in steps
-        if step.role in ("vllm", "ray")
+        if step.role in SERVING
         and (
             step.kind == "container"
             or (

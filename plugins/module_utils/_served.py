@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a deployment has served with on this host, the newest first, so that it can go back to the version before: offline, from any controller.
 
-One file for each deployment, ``served.json`` in its folder: ``states``, each what the roles ray and vllm were given when a token came, and
+One file for each deployment, ``served.json`` in its folder: ``states``, each what the roles of its engine were given when a token came, and
 ``returned``, from which version the deployment went back to the newest, and why. ``begun`` is a version that a run has begun to bring, until a token
 comes. What a state needs besides stays on the host while it is pinned: its
 image, its Python environment, and the files of its models, which have a second name (a hard link) each below ``.kept`` beside the models.
@@ -24,8 +24,10 @@ from ansible_collections.baremetal.llm.plugins.module_utils._private_file import
 
 NAME = "served.json"
 KEPT = ".kept"
+# The release of the engine, whichever that is, in a state.
+RELEASE = "vllm_version"
 # What people and the next run want to know of a state; the rest is what the roles are given.
-SHOWN = ("version", "since", "vllm_version", "image", "models")
+SHOWN = ("version", "since", RELEASE, "image", "models")
 # A tree that another deployment of the machine has just made is in no file of its own yet.
 YOUNG_SECONDS = 3600
 

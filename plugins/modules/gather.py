@@ -55,14 +55,14 @@ options:
   docker_root:
     description: The engine's data root. Left out or empty, the host's C(daemon.json) says it, else it is C(/var/lib/docker).
     type: path
-  engines:
-    description: The engines whose units are looked for. The action plugin fills in all that there are.
-    type: list
-    elements: str
-    default: [vllm]
-  vllm_python:
-    description: The interpreter of a Python environment from which the host serves. Left out or empty, none is looked at.
+  python:
+    description:
+      - The interpreter of a Python environment from which the host serves. Left out or empty, none is looked at. The action plugin fills it in, as well
+        as O(package) and O(base_python), by the settings of the host's engine.
     type: path
+  package:
+    description: The Python package of the engine.
+    type: str
   base_python:
     description: The interpreter on which the host's own Python environment is made. Left out or empty, none is looked at.
     type: path
@@ -95,8 +95,16 @@ options:
         description: Whether the server of a deployment runs here, and is asked for its figures.
         type: bool
         default: false
+      figures:
+        description: What the figures of a server are called here, by the names that engines have for them. The action plugin fills in all of them.
+        type: dict
+      addresses:
+        description: Variables that tell a server the address of its host. The action plugin fills in all of them.
+        type: list
+        elements: str
+        default: []
       port:
-        description: The port of the server, where neither its probe nor its container say where it answers.
+        description: The port of the server, where neither its probe nor its container say where it answers. The action plugin fills in that of the inventory.
         type: int
         default: 8000
       probe_state:
@@ -425,8 +433,8 @@ ansible_facts:
       sample: {"ray_token": "same"}
     llm_environment:
       description:
-        - The C(version) of vLLM and that of Ray (C(ray), empty without Ray) in the environment of O(vllm_python), or the C(error) with which these could
-          not be read. Only returned with O(vllm_python).
+        - The C(version) of the engine and that of Ray (C(ray), empty without Ray) in the environment of O(python), or the C(error) with which these could
+          not be read. Only returned with O(python).
       type: dict
       sample: {"version": "0.11.0", "ray": "2.48.0"}
     llm_base_python:
@@ -490,7 +498,6 @@ import json
 import os
 import re
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -501,6 +508,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils import _journal
 from ansible_collections.baremetal.llm.plugins.module_utils._discover import disks, reached, versions, weights
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._engines import ENGINES, PROBED
 from ansible_collections.baremetal.llm.plugins.module_utils._environment import environments
 from ansible_collections.baremetal.llm.plugins.module_utils._evidence import (
     Host,
@@ -528,12 +536,12 @@ MINIMAL_SUBSET = frozenset(
         *("platform", "python", "selinux", "service_mgr", "ssh_pub_keys", "user"),
     )
 )
-# A line for vLLM, one for the program that it brings, which old releases have not, and one for Ray, which is empty where there is none.
+# A line for the engine, one for the program that it brings, which old releases have not, and one for Ray, which is empty where there is none.
 VERSION_PROGRAM = """\
-import importlib.metadata as found
-vllm = found.distribution("vllm")
-print(vllm.version)
-print(next((each.name for each in vllm.entry_points if each.group == "console_scripts"), ""))
+import importlib.metadata as found, sys
+engine = found.distribution(sys.argv[1])
+print(engine.version)
+print(next((each.name for each in engine.entry_points if each.group == "console_scripts"), ""))
 try:
     print(found.version("ray"))
 except found.PackageNotFoundError:
@@ -594,17 +602,17 @@ def network_state(path: str) -> dict[str, Any]:
 def probe_state(path: str) -> dict[str, Any]:
     """What the probe says of the server; it keeps more."""
     try:
-        state = json.loads(read(path))["llm-vllm"]
+        state = json.loads(read(path))[PROBED]
         return {name: state[name] for name in ("kind", "said", "starts", "causes")}
     except (ValueError, KeyError, TypeError):
         return {}
 
 
-def said_by(python: str, program: str, programs: Programs) -> tuple[str, str]:
+def said_by(python: str, program: str, programs: Programs, *words: str) -> tuple[str, str]:
     """What an interpreter prints when it runs a program, and the reason why it ended with an error; one of the two is empty."""
     if not os.access(python, os.X_OK):
         return "", "no such program"
-    status, out, err = programs.run([python, "-I", "-c", program])
+    status, out, err = programs.run([python, "-I", "-c", program, *words])
     return ("", last_line(err or out, status)) if status or not out.strip() else (out, "")
 
 
@@ -613,16 +621,16 @@ def last_line(text: str, status: int) -> str:
     return (text.strip().splitlines() or ["it ends with status {0}".format(status)])[-1]
 
 
-def environment(python: str, programs: Programs) -> dict[str, str]:
-    """The releases of vLLM and Ray in an environment, from their metadata: to import them takes seconds."""
-    out, error = said_by(python, VERSION_PROGRAM, programs)
-    vllm, name, ray = (*out.splitlines(), "", "", "")[:3]
-    if not vllm:
+def environment(python: str, package: str, programs: Programs) -> dict[str, str]:
+    """The releases of the engine and Ray in an environment, from their metadata: to import them takes seconds."""
+    out, error = said_by(python, VERSION_PROGRAM, programs, package)
+    version, name, ray = (*out.splitlines(), "", "", "")[:3]
+    if not version:
         return {"error": error or last_line(out, 0)}
     program = os.path.join(os.path.dirname(python), name)
     if name and not os.access(program, os.X_OK):
         return {"error": "no program {0}".format(program)}
-    return {"version": vllm, "ray": ray}
+    return {"version": version, "ray": ray}
 
 
 def base_python(python: str, programs: Programs) -> dict[str, str]:
@@ -639,10 +647,10 @@ def base_python(python: str, programs: Programs) -> dict[str, str]:
 MADE = "# Made by baremetal.llm: changes are overwritten."
 
 
-def server_units(folder: str = "/etc/systemd/system", engines: Sequence[str] = ("vllm",)) -> list[str]:
+def server_units(folder: str = "/etc/systemd/system") -> list[str]:
     """Those of the collection that run an engine or Ray without a container, without their .service. Others may have such names, too."""
     found = [
-        path for kind in (*engines, "ray") for path in glob.glob(os.path.join(folder, "llm-{0}*.service".format(kind)))
+        path for kind in (*ENGINES, "ray") for path in glob.glob(os.path.join(folder, "llm-{0}*.service".format(kind)))
     ]
     return sorted(os.path.basename(path)[: -len(".service")] for path in found if first_line(path) == MADE)
 
@@ -683,7 +691,7 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         "llm_firewall": firewalls,
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_container_engine": engine,
-        "llm_server_units": server_units(engines=options["engines"]),
+        "llm_server_units": server_units(),
         "llm_probe": probe_state(options["probe_state"]),
         **discovered(options, programs),
         **living(options, programs, docker_root),
@@ -718,8 +726,8 @@ def living(options: dict[str, Any], programs: Programs, docker_root: str) -> dic
 def of_environments(options: dict[str, Any], programs: Programs) -> dict[str, Any]:
     """What is asked about Python. As below, a later call that asks for less takes nothing back."""
     found: dict[str, Any] = {}
-    if options["vllm_python"]:
-        found["llm_environment"] = environment(options["vllm_python"], programs)
+    if options["python"]:
+        found["llm_environment"] = environment(options["python"], options["package"] or "", programs)
     if options["base_python"]:
         found["llm_base_python"] = base_python(options["base_python"], programs)
     return found
@@ -781,13 +789,15 @@ def main() -> None:
                     "places": {"type": "list", "elements": "path", "default": []},
                     "certificates": {"type": "list", "elements": "path", "default": []},
                     "series": {"type": "dict"},
+                    "figures": {"type": "dict"},
+                    "addresses": {"type": "list", "elements": "str", "default": []},
                     "causes": {"type": "bool", "default": False},
                     "verify_weights": {"type": "bool", "default": False},
                 },
             },
             "reach": {"type": "list", "elements": "str", "default": []},
-            "engines": {"type": "list", "elements": "str", "default": ["vllm"]},
-            "vllm_python": {"type": "path"},
+            "python": {"type": "path"},
+            "package": {"type": "str"},
             "base_python": {"type": "path"},
             "secrets_dir": {"type": "path"},
             "challenge": {"type": "str", "no_log": True},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_report
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -27,7 +27,8 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/planner/data/failures.py", r""),
     ("plugins/plugin_utils/planner/log_text.py", r""),
     ("plugins/plugin_utils/planner/diagnose.py", r"^\\bhf_"),
-    ("plugins/plugin_utils/planner/data/start_phases.py", r""),
+    ("plugins/plugin_utils/engines/vllm/start_phases.py", r""),
+    ("plugins/plugin_utils/planner/start_progress.py", r"^\(\?P<done>"),
     ("plugins/plugin_utils/planner/data/options.py", r"^\nadditional_config "),
     ("plugins/plugin_utils/planner/data/attention.py", r"^\n(0\.2\.7\||XFORMERS\|)"),
     ("plugins/plugin_utils/planner/data/domains.py", r"^\nall2all_backend "),
@@ -44,7 +45,7 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/engines/llama_cpp/data/architectures.py", r"^\nafmoe "),
     ("plugins/module_utils/_gpu.py", r"^\n15F7 |^\\\[\?\(n/a|^Open Kernel Module$"),
     ("plugins/module_utils/_gpu.py", r"^GPU is lost$|^Unable to determine|^\n15F7 |^\\\[\?\(n/a|^Open Kernel Module$"),
-    ("plugins/module_utils/_gpu_generations.py", r"^Ampere or Ada$"),
+    ("plugins/plugin_utils/planner/data/generations.py", r"^Ampere or Ada$"),
     ("plugins/plugin_utils/install/packages.py", r"^kylin linux advanced server$"),
     # Files and commands for other programs.
     ("plugins/plugin_utils/bundle/lists.py", r"^#!/bin/sh"),
@@ -86,7 +87,7 @@ EXCEPTIONS = (
     # What nft prints.
     ("plugins/module_utils/_evidence.py", r"^counter packets "),
     # What the kernel and Ray print.
-    ("plugins/module_utils/_live.py", r"NVRM: Xid|pending placement groups|^no figures of vLLM "),
+    ("plugins/module_utils/_live.py", r"NVRM: Xid|pending placement groups|^no figures of an engine "),
     ("plugins/module_utils/_engine.py", r"^the engine answers "),
     ("plugins/module_utils/_connectivity.py", r"^no free port on "),
     ("plugins/modules/network_connectivity.py", r"^cannot listen on "),

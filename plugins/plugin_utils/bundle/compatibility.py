@@ -18,14 +18,15 @@ from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility 
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference, stands_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import image_serves, recommended_release
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import (
+    RELEASE,
+    image_serves,
+    recommended_release,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, releases
-
-# From this release on vLLM's image takes these libraries only if VLLM_ENABLE_CUDA_COMPATIBILITY asks for them (pull request 33992); before, the
-# linker found them first (docker/Dockerfile).
-ASKED_SINCE = "0.17.0"
 
 # What hosts are: README.md, Requirements.
 PLATFORM = "linux/amd64"
@@ -145,8 +146,8 @@ def _forward_cuda(image: Mapping[str, Any]) -> str:
 
     Those made from NVIDIA's images bring the libraries, of the CUDA that NVIDIA_REQUIRE_CUDA asks for, which may be newer than torch's.
     """
-    version, contents = str(image.get("vllm_version") or ""), image.get("contents")
-    if version and release_key(version) >= release_key(ASKED_SINCE):
+    version, contents = str(image.get(RELEASE) or ""), image.get("contents")
+    if version and release_key(version) >= release_key(changes.DRIVER_LIBRARIES_ASKED_SINCE):
         return ""
     if not contents:
         return str(image.get("cuda_version") or "")
@@ -174,7 +175,10 @@ def _advice(gpus: Sequence[tuple[int, int]], driver: Any, lang: str, own_driver:
     """
     serving = [version for version in releases() if all(image_serves(version, gpu) for gpu in gpus)]
     lowest = {
-        version: lowest_driver(RELEASES[version].cuda, own_driver and release_key(version) < release_key(ASKED_SINCE))
+        version: lowest_driver(
+            RELEASES[version].cuda,
+            own_driver and release_key(version) < release_key(changes.DRIVER_LIBRARIES_ASKED_SINCE),
+        )
         for version in serving
     }
     working = [version for version in serving if not (driver and older(str(driver), lowest[version] or ""))]
@@ -190,6 +194,6 @@ def _advice(gpus: Sequence[tuple[int, int]], driver: Any, lang: str, own_driver:
 
 def _recommended(gpu: tuple[int, int]) -> str | None:
     try:
-        return str(recommended_release("{0}.{1}".format(*gpu))["vllm_version"])
+        return str(recommended_release("{0}.{1}".format(*gpu))[RELEASE])
     except InputError:
         return None

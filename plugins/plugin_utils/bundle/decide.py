@@ -12,13 +12,25 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Recor
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_compress import COMPRESSIONS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import check_images
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import Wishes, wanted
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names, name_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
+    VARIABLE,
+    engine,
+    engine_names,
+    name_of,
+    variable_of,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, render
 
 Deployments = Mapping[str, Mapping[str, Any]]
 Hosts = Mapping[str, Mapping[str, Any]]
 
-_COMPARED_BY = ("llm_gpus", "vllm_image", "vllm_version", "nvidia_driver_method", "nvidia_driver_version")
+_COMPARED_BY = ("llm_gpus", "nvidia_driver_method", "nvidia_driver_version")
+# And these settings of its engine.
+_COMPARED_SETTINGS = ("image", "version")
+
+
+def _compared_by(variables: Mapping[str, Any]) -> list[str]:
+    return [VARIABLE, *_COMPARED_BY, *(variable_of(variables, name) for name in _COMPARED_SETTINGS)]
 
 
 def decide(
@@ -92,7 +104,7 @@ def compatibility_error(
     Empty if they can.
     """
     hosts = {
-        host: {name: hostvars[host][name] for name in _COMPARED_BY if name in hostvars[host]}
+        host: {name: hostvars[host][name] for name in _compared_by(hostvars[host]) if name in hostvars[host]}
         for entry in deployments.values()
         for host in entry["hosts"]
     }

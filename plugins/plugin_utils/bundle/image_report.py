@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 _VERSIONS = (
-    ("vLLM", "vllm_version"),
     ("torch", "torch_version"),
     ("CUDA", "cuda_version"),
     ("Ray", "ray_version"),
@@ -22,13 +22,21 @@ _VERSIONS = (
 )
 
 
+def _of_engines() -> list[tuple[str, str]]:
+    """Title and field of each engine that an image can say the release of."""
+    engines = [engine(name) for name in engine_names()]
+    return [(each.title, each.release_in_image) for each in engines if each.release_in_image]
+
+
 def report(images: Sequence[Mapping[str, Any]], lang: str = "en") -> list[str]:
     """The lines that describe images."""
     lines: list[str] = []
     for image in images:
         title = ", ".join(image.get("references") or []) or str(image.get("reference") or image.get("id"))
         lines += [title, "  " + str(image.get("id"))]
-        lines += ["  {0:<13} {1}".format(name, image[key]) for name, key in _VERSIONS if image.get(key)]
+        lines += [
+            "  {0:<13} {1}".format(name, image[key]) for name, key in (*_of_engines(), *_VERSIONS) if image.get(key)
+        ]
         if image.get("driver_minimum"):
             lines.append("  " + message("image_driver", lang, lowest=image["driver_minimum"]))
         libraries = image.get("libraries") or {}

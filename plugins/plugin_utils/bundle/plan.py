@@ -414,7 +414,7 @@ def split_source(source: str) -> tuple[str, str]:
     return (scheme, rest) if colon and scheme in SCHEMES else ("", source)
 
 
-# Weights in formats that vLLM does not read where the same ones are there as safetensors, and other programs' copies.
+# Weights in formats that engines do not read where the same ones are there as safetensors, and other programs' copies.
 # What a repository holds is the publisher's choice; examples: https://huggingface.co/meta-llama/Llama-3.1-8B/tree/main
 _OTHER_WEIGHTS = re.compile(r"(^|/)(.*\.(bin|pth|pt|h5|msgpack|onnx|ot|gguf)|consolidated.*\.safetensors)$")
 _NEVER = re.compile(

@@ -271,7 +271,7 @@ def _environment(item: Mapping[str, Any], rest: str, settings: Settings) -> dict
         _build(wheels.sources(found), item, settings)
         found = resolved(item["packages"], settings.built)
     own = _run([uv, "--version"], settings.environment(), str(item["source"])).split()[1]
-    # Its release has nothing to do with that of vLLM.
+    # Its release has nothing to do with that of the engine.
     [of_uv] = wheels.chosen(resolved([f"uv=={own}"], released_before=""), item)
     files = wheels.files_of(item, wheels.chosen(found, item), of_uv)
     for file in files:

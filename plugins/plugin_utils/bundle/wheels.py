@@ -20,12 +20,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages impo
     check_requirements,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_made
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, engine, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, reason
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import RELEASE
 
 Item = dict[str, Any]
 
 FOLDER = "python/venvs"
-# Pure Python without a wheel that releases of vLLM need: the wheel is built where the bundle is made. aioprometheus, which vLLM had until 0.3.3,
+# Pure Python without a wheel that releases of engines need: the wheel is built where the bundle is made. aioprometheus, which one had until 0.3.3,
 # needs quantile-python: https://pypi.org/project/quantile-python/#files
 BUILT = ("quantile-python",)
 _PYTHON, _GLIBC = re.compile(r"3\.\d+"), re.compile(r"2\.\d+")
@@ -46,14 +48,14 @@ def items(
 ) -> list[Item]:
     """An item for each environment: those that are named, and of releases that none is named for, one for each system."""
     wanted = list(entries)
-    named = {str(entry["vllm_version"]) for entry in entries}
+    named = {str(entry[RELEASE]) for entry in entries}
     for head in heads:
-        version = str(head.get("vllm_version") or "")
+        version = str(setting(head, "version") or "")
         if not is_made(head) or version in named:
             continue
         named.add(version)
         known = [SYSTEMS[name] for name in systems if name in SYSTEMS]
-        wanted += [{"vllm_version": version, "python": each.python, "glibc": each.glibc} for each in known]
+        wanted += [{RELEASE: version, "python": each.python, "glibc": each.glibc} for each in known]
         if not known:
             problems.append(message("wanted_no_environment", lang, version=version))
     found: dict[str, Item] = {}
@@ -66,7 +68,7 @@ def items(
             problems.append(reason(error, lang))
         if not _PYTHON.fullmatch(fields["environment_python"]) or not _GLIBC.fullmatch(fields["glibc"]):
             values = {
-                "version": fields["vllm_version"],
+                "version": fields[RELEASE],
                 "python": fields["environment_python"],
                 "glibc": fields["glibc"],
             }
@@ -77,16 +79,16 @@ def items(
 
 
 def _item(entry: Mapping[str, Any]) -> Item:
-    version, python, glibc = (str(entry[key]) for key in ("vllm_version", "python", "glibc"))
-    name = f"vllm-{version}-python{python}-glibc{glibc}"
+    version, python, glibc = (str(entry[key]) for key in (RELEASE, "python", "glibc"))
+    name = f"{DEFAULT}-{version}-python{python}-glibc{glibc}"
     return {
         "kind": "python",
         "path": f"{FOLDER}/{name}",
         "source": f"venv:{version}",
-        "packages": [f"vllm=={version}", *map(str, entry.get("requirements") or ())],
+        "packages": [f"{engine(DEFAULT).module}=={version}", *map(str, entry.get("requirements") or ())],
         "index_urls": [str(url) for url in entry.get("index_urls") or ()],
         "released_before": str(entry.get("released_before") or ""),
-        "fields": {"environment": name, "vllm_version": version, "environment_python": python, "glibc": glibc},
+        "fields": {"environment": name, RELEASE: version, "environment_python": python, "glibc": glibc},
     }
 
 

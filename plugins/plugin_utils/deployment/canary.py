@@ -17,7 +17,7 @@ OUTPUT = "output_throughput"
 def slower(
     figures: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]], allowed_percent: float, language: str = "en"
 ) -> tuple[list[str], bool]:
-    """What is worse than in the newest ``earlier`` run of the same load, and whether there is one. Each run is as vLLM's benchmark writes it."""
+    """What is worse than in the newest ``earlier`` run of the same load, and whether there is one. Each run is as the engine's benchmark writes it."""
     failed = failed_requests(figures)
     found = []
     if failed:

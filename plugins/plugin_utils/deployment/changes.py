@@ -61,9 +61,11 @@ OF_ALL_ROLES = ("llm_host_dir", "llm_offline")
 OF_THE_CONTROLLER = (
     *("llm_bundle_dir", "llm_sources_dir", "llm_report_dir", "llm_secrets_dir", "llm_language"),
     *("llm_full_check", "llm_rotate_secrets", "llm_take_over"),
-    *("vllm_benchmark_requests", "vllm_benchmark_concurrency", "vllm_benchmark_timeout_seconds"),
-    *("vllm_benchmark_input_tokens", "vllm_benchmark_output_tokens"),
-    *("vllm_canary_slower_percent", "vllm_canary_alert_seconds"),
+)
+# Settings of an engine that are about measuring an answer, and no part of what serves.
+OF_MEASURING = (
+    *("benchmark_requests", "benchmark_concurrency", "benchmark_timeout_seconds"),
+    *("benchmark_input_tokens", "benchmark_output_tokens", "canary_slower_percent", "canary_alert_seconds"),
 )
 # What of a host decides how something is installed there.
 SYSTEM_FACTS = ("distribution", "distribution_version", "architecture", "kernel")
@@ -110,7 +112,7 @@ def code_digest(collection: Path = COLLECTION) -> str:
 
 def variables_of(variables: Mapping[str, Any], options: Iterable[str]) -> dict[str, Any]:
     """The values of a role's variables on a host; what is not set is not there."""
-    names = [name for name in sorted({*options, *OF_ALL_ROLES}) if name in variables and name not in OF_THE_CONTROLLER]
+    names = [name for name in sorted({*options, *OF_ALL_ROLES}) if name in variables and not _is_of_controller(name)]
     return {name: _value(variables, name) for name in names}
 
 
@@ -196,6 +198,12 @@ def asked_by_decision(
         for role, part in parts.items()
         if part
     }
+
+
+def _is_of_controller(name: str) -> bool:
+    return name in OF_THE_CONTROLLER or any(
+        name == f"{engine}_{each}" for engine in engine_names() for each in OF_MEASURING
+    )
 
 
 def with_secrets(asked: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Ray's container and vLLM's have in common, and which rights and limits they get."""
+"""What Ray's container and the server's have in common, and which rights and limits they get."""
 
 from __future__ import annotations
 

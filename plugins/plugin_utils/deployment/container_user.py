@@ -17,7 +17,7 @@ ROOT = 0
 # A number that belongs to nobody: people have lower ones, services of systemd end at 65519 (https://systemd.io/UIDS-GIDS), and those of users
 # in containers begin at 100000 (SUB_UID_MIN in login.defs(5)).
 UID = 70000
-# Images let the group of root write where their own user may (docker/Dockerfile of vLLM, since 0.28.0 at the latest), and the secrets of a host
+# Images let the group of root write where their own user may (docker/Dockerfile of the engine, since 0.28.0 at the latest), and the secrets of a host
 # belong to that group: no other file of a host has to.
 GID = 0
 # Its home lies in the container, as that of root does. The number has no name in the image, and torch asks for one (getpass.getuser in

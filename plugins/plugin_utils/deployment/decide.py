@@ -28,7 +28,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
     is_reduced,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.launch import host_sections
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, ranked_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.model_config import (
     Found,
     config_problem,
@@ -60,7 +60,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import NFTABLES, Network, backend_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import ranked_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import STARTS, UNSURE, UNVERIFIED
 
 
@@ -350,7 +349,7 @@ def _no_environment(
     if not is_made(head) or candidates(head, records):
         return []
     where, version = message("where_group", language, group=name), str(setting(head, "version"))
-    releases = names(sorted({each.vllm_version for each in held(records)}), language)
+    releases = names(sorted({each.version for each in held(records)}), language)
     values = {"deployment": name, "path": bundle, "releases": releases}
     return [problem("bundle_without_environment", language, value=version, where=where, **values)]
 

@@ -11,10 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import names as listed
 
-INDICES, COUNT, SHARE = "llm_gpu_indices", "llm_gpu_count", "vllm_gpu_memory_utilization"
+INDICES, COUNT = "llm_gpu_indices", "llm_gpu_count"
+# The setting of an engine that says which part of a GPU's memory it takes.
+SHARE = "gpu_memory_utilization"
 # What is added to a host's variables: its own GPUs, what containers call them, their indices, and the memory that others on the machine leave of
 # each.
 CHOSEN, DEVICES, PLACES, FREE = "_llm_gpus_chosen", "_llm_devices", "_llm_device_indices", "_llm_free_memory_mib"
@@ -57,7 +60,7 @@ class Claim:
 
 def claim_of(host: str, variables: Mapping[str, Any]) -> Claim:
     """The claim of a host. What is malformed is somebody else's to refuse."""
-    named, count, share = (variables.get(name) for name in (INDICES, COUNT, SHARE))
+    named, count, share = variables.get(INDICES), variables.get(COUNT), setting(variables, SHARE)
     return Claim(
         host,
         [str(each) for each in named] if isinstance(named, (list, tuple)) else [],

@@ -24,6 +24,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     runtime_section,
     secrets_section,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import variable_of
 
 
 def host_sections(member: Member) -> dict[str, Any]:
@@ -61,8 +62,8 @@ def _for_user(member: Member) -> dict[str, Any]:
             "user": {
                 "check": unit.user_check(member),
                 "refusal": "venv_user_refused",
-                "variable": PYTHON,
-                "program": str(member.variables[PYTHON]),
+                "variable": variable_of(member.variables, PYTHON),
+                "program": str(member.setting(PYTHON)),
             },
         }
     return {

@@ -15,7 +15,16 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import hosts_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import joins_hosts, ranked_hosts
+
+
+def ranked_hosts(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The hosts with ranks, in rank order. ``nodes`` are those of a plan, ``{host, ranks}``."""
+    return [str(node["host"]) for node in nodes if node.get("ranks")]
+
+
+def joins_hosts(executor: str, nodes: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the engine runs on several hosts that meet without Ray."""
+    return executor == "mp" and len(ranked_hosts(nodes)) > 1
 
 
 @dataclass(frozen=True)
@@ -129,7 +138,7 @@ class Member:
         return is_true(self.variables[variable])
 
     def setting(self, name: str) -> Any:
-        """A setting of the engine: ``port`` is vllm_port."""
+        """A setting of the engine: ``port`` is NAME_port."""
         return setting(self.variables, name)
 
     def enables(self, name: str) -> bool:

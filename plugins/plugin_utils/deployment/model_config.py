@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language as known_language
 
-NAMED = "vllm_model_config"
+# The setting of an engine that names the file.
+NAMED = "model_config"
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ def find_config(
     if path:
         full = path if path.startswith(("/", "~")) else f"{bundle}/{path}"
         return _read(full, read)
-    model = str(head.get("vllm_model") or "")
+    model = str(setting(head, "model") or "")
     if not model.startswith(("/", "~")):
         return search(model)
     found = _read(f"{model.rstrip('/')}/config.json", read)
@@ -58,8 +60,8 @@ def _read(path: str, read: Callable[[str], Mapping[str, Any]]) -> Found:
 def config_problem(name: str, head: Mapping[str, Any], found: Found, language: str) -> dict[str, str]:
     """A deployment without its model's config.json: every place that was looked at, and what to do."""
     lang = known_language(language)
-    model = str(head.get("vllm_model") or "")
-    tried = list(found.tried) or [Text("config_place", place=NAMED, reason=Text("fetch_not_tried"))]
+    model = str(setting(head, "model") or "")
+    tried = list(found.tried) or [Text("config_place", place=variable_of(head, NAMED), reason=Text("fetch_not_tried"))]
     return problem(
         "model_config_missing",
         lang,

@@ -41,7 +41,7 @@ def server_volumes(member: Member) -> list[str]:
 
 
 def _common(member: Member) -> list[str]:
-    """The two containers of a head see the same /tmp: Ray's session and vLLM's sockets lie there."""
+    """The two containers of a head see the same /tmp: Ray's session and the engine's sockets lie there."""
     extra = [f"{volume.removesuffix(':ro')}:ro" for volume in map(str, member.setting("extra_volumes") or ())]
     own = [f"{member.folder}/scripts:{SCRIPTS}:ro", f"{tmp_folder(member)}:/tmp", f"{cache_folder(member)}:{CACHE}"]
     return [*own, *model_volumes(member), *extra]

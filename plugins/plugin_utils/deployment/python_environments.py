@@ -21,6 +21,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     is_venv,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import PythonEnvironment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, engine, setting
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -33,7 +34,8 @@ class Environment:
     """An environment that can be made from what the bundle holds."""
 
     name: str
-    vllm_version: str
+    # Of the engine.
+    version: str
     python: str
     glibc: str
     lock_sha256: str
@@ -44,10 +46,10 @@ class Environment:
 
     def folder(self, variables: Mapping[str, Any]) -> str:
         """Where a host has it."""
-        return f"{variables['llm_host_dir']}/venvs/{self.vllm_version}-{self.made_from(variables)}"
+        return f"{variables['llm_host_dir']}/venvs/{self.version}-{self.made_from(variables)}"
 
     def made_from(self, variables: Mapping[str, Any]) -> str:
-        return hashlib.sha256(f"{self.lock_sha256} {variables[BASE_PYTHON]}".encode()).hexdigest()[:12]
+        return hashlib.sha256(f"{self.lock_sha256} {setting(variables, BASE_PYTHON)}".encode()).hexdigest()[:12]
 
     def disk_need(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """What it will take of a disk, beside its wheels, until it is made."""
@@ -69,13 +71,15 @@ def held(records: Records) -> list[Environment]:
     for record in records:
         if record.get("kind") == "python" and record.get("environment"):
             files.setdefault(str(record["environment"]), {})[posixpath.basename(record["path"])] = record
+    # Only the default engine has such environments.
+    release = engine(DEFAULT).release_in_image
     found = []
     for name, mine in files.items():
         uv = next((file for file in mine if file.startswith("uv-")), "")
         lock = mine.get(LOCK)
         if lock and uv:
             version, python, glibc, sha256 = (
-                str(lock[key]) for key in ("vllm_version", "environment_python", "glibc", "sha256")
+                str(lock[key]) for key in (release, "environment_python", "glibc", "sha256")
             )
             size = sum(int(record["size"]) for record in mine.values())
             # PEP 427: name and release are the first two parts of a wheel's name.
@@ -88,8 +92,8 @@ def candidates(variables: Mapping[str, Any], records: Records) -> list[Environme
     """Those of the release that a host is to serve; the one for the newest glibc first. None where the host has one of its own."""
     if not is_made(variables):
         return []
-    wanted = str(variables.get("vllm_version") or "")
-    found = [each for each in held(records) if each.vllm_version == wanted]
+    wanted = str(setting(variables, "version") or "")
+    found = [each for each in held(records) if each.version == wanted]
     return sorted(found, key=lambda each: _numbers(each.glibc), reverse=True)
 
 
@@ -106,7 +110,7 @@ def environment_section(variables: Mapping[str, Any], records: Records) -> Pytho
         return {"made": False}
     mine = environment_for(variables, records)
     if mine is None:
-        return {"made": False, "python": str(variables.get(PYTHON) or "")}
+        return {"made": False, "python": str(setting(variables, PYTHON) or "")}
     folder = mine.folder(variables)
     return {
         "made": True,
@@ -115,6 +119,6 @@ def environment_section(variables: Mapping[str, Any], records: Records) -> Pytho
         "name": mine.name,
         "wheels": folder + WHEELS,
         "uv": f"{folder}{WHEELS}/{mine.uv}",
-        "base_python": str(variables[BASE_PYTHON]),
+        "base_python": str(setting(variables, BASE_PYTHON)),
         "made_from": mine.made_from(variables),
     }

@@ -9,16 +9,17 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SCRIPTS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Runtime, Secrets
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, setting
 
-RUNTIME, PYTHON = "vllm_runtime", "vllm_python"
+# Settings of an engine that is a Python program: whether it runs in a container, and the Python of an environment that somebody has made.
+RUNTIME, PYTHON = "runtime", "python"
 # On which interpreter a host makes an environment, where nobody has made one for it.
-BASE_PYTHON = "vllm_base_python"
-# For which GPUs somebody built the vLLM of an environment.
-CAPABILITIES = "vllm_compute_capabilities"
+BASE_PYTHON = "base_python"
+# For which GPUs somebody built the engine of an environment.
+CAPABILITIES = "compute_capabilities"
 CONTAINER, VENV = "container", "venv"
 # Such a deployment has its machines for itself: the user and its group need no more names.
-USER = "llm-vllm"
+USER = f"llm-{DEFAULT}"
 # Nothing where there is no such unit, as docker inspect prints nothing of a container that is not there.
 _STATE_OF_UNIT = """\
 systemctl cat -- "$0" >/dev/null 2>&1 || exit 1
@@ -27,12 +28,12 @@ echo "$(systemctl show --property=ActiveState --value -- "$0"), restarted $(syst
 
 
 def is_venv(variables: Mapping[str, Any]) -> bool:
-    return bool(setting(variables, "runtime") == VENV)
+    return bool(setting(variables, RUNTIME) == VENV)
 
 
 def is_made(variables: Mapping[str, Any]) -> bool:
     """Whether a host makes its environment, from wheels of the bundle."""
-    return is_venv(variables) and not variables.get(PYTHON)
+    return is_venv(variables) and not setting(variables, PYTHON)
 
 
 def scripts_folder(variables: Mapping[str, Any]) -> str:

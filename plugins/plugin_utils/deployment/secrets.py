@@ -34,7 +34,7 @@ CALLED = {"ray_token": "secret_ray_token", "api_key": "secret_api_key"}
 # one to which it has none to compare.
 SAME, DIFFERS, ELSEWHERE, UNKNOWN = "same", "differs", "elsewhere", "unknown"
 LENGTH, LETTERS = 40, string.ascii_letters + string.digits
-# What can stand in a header, and in one line of a file. An empty key would be none: vLLM and Ray then ask nobody for one.
+# What can stand in a header, and in one line of a file. An empty key would be none: the engine and Ray then ask nobody for one.
 _USABLE = re.compile(r"[!-~]+")
 
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.module_utils._served import RELEASE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import (
     CODE,
     bundled,
@@ -58,7 +59,7 @@ def version_of(section: Mapping[str, Any], launch: Mapping[str, Any], records: S
     return digest([image, bundled("images", held, (), [image]), weights_of(section["models"]), launch, parts])
 
 
-def serves_with(section: Mapping[str, Any], plan: Mapping[str, Any], vllm_version: str) -> dict[str, Any]:
+def serves_with(section: Mapping[str, Any], plan: Mapping[str, Any], release: str) -> dict[str, Any]:
     """What a host keeps of the version that it serves with, by its ``section`` of the decision; the ``plan`` lies on the head."""
     in_containers = section["runtime"] == CONTAINER
     roles = engine(section["engine"]).roles
@@ -66,7 +67,7 @@ def serves_with(section: Mapping[str, Any], plan: Mapping[str, Any], vllm_versio
     environment = section["environment"]
     return {
         "version": section["version"],
-        "vllm_version": vllm_version,
+        RELEASE: release,
         "image": section["image"] if in_containers else "",
         "container": section["names"][program] if in_containers and program else "",
         "models": section["models"],
@@ -206,7 +207,7 @@ def upgrade_plan(
     language: str = "en",
 ) -> dict[str, Any]:
     """``{lines, problems, turns}`` of an upgrade: ``deployments`` as above, ``served`` what gather found, ``decision`` that of the run, ``releases`` the
-    vllm_version of each."""
+    release of each."""
     lines, problems = [], []
     lacking = [
         host for each in deployments.values() for host in each["hosts"] if not (served.get(host) or {}).get("states")
@@ -249,7 +250,7 @@ def state_line(state: Mapping[str, Any], language: str = "en") -> str:
         "served_state",
         language,
         image=state["image"]["reference"] or "-",
-        release=state["vllm_version"],
+        release=state[RELEASE],
         models=names(revisions or [model["model"] for model in state["models"]], language),
         since=state["since"],
     )

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The units of systemd that run Ray and vLLM from a Python environment of the host, and what they may do there."""
+"""The units of systemd that run Ray and the engine from a Python environment of the host, and what they may do there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections 
 _OF_CONTAINERS = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES")
 _OF_RAY = "RAY_"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# The folder below /var/lib that systemd makes for Ray's unit and for vLLM's: the sockets of Ray's session, and those through which vLLM's ranks
+# The folder below /var/lib that systemd makes for Ray's unit and for the server's: the sockets of Ray's session, and those through which the engine's ranks
 # in Ray's unit hear its engine, lie where both find them (TMPDIR), while each unit has a /tmp of its own. All hosts have it in the same place,
 # because a worker takes over the path of its head (_init_temp in python/ray/_private/node.py). The path is short, because that of a socket
 # has 107 bytes at most, and Ray adds about 70.
@@ -111,8 +111,8 @@ def unit_environment(member: Member, environment: Mapping[str, Any], more: Mappi
         if name in asked or (name not in _OF_CONTAINERS and (by_ray or not name.startswith(_OF_RAY)))
     }
     found = {
-        "PATH": f"{posixpath.dirname(str(member.variables[PYTHON]))}:{_PATH}",
-        "LLM_PYTHON": str(member.variables[PYTHON]),
+        "PATH": f"{posixpath.dirname(str(member.setting(PYTHON)))}:{_PATH}",
+        "LLM_PYTHON": str(member.setting(PYTHON)),
         **container_user.ENVIRONMENT,
         **({"TMPDIR": _TMP} if by_ray else {}),
         **{variable: path.replace(CACHE, cache, 1) for variable, path in member.deployment.engine.caches.items()},
@@ -145,14 +145,14 @@ def run_once(seconds: int, *properties: str, unit: str = "") -> list[str]:
 
 
 def run_limits(member: Member) -> list[str]:
-    """The properties of one run that opens connections to other hosts as Ray and vLLM do."""
+    """The properties of one run that opens connections to other hosts as Ray and the engine do."""
     return [*map(_limit, ulimits(member)), *_seen_hosts(member)]
 
 
 def user_check(member: Member) -> list[str]:
     """A command that fails where the user of the units cannot run the environment's Python, read the models or use the GPUs."""
     program = container_user.program("/dev", member.deployment.engine.module)
-    return [*run_once(_CHECK_SECONDS), str(member.variables[PYTHON]), "-I", "-c", program, *model_folders(member)]
+    return [*run_once(_CHECK_SECONDS), str(member.setting(PYTHON)), "-I", "-c", program, *model_folders(member)]
 
 
 def _text(
@@ -179,7 +179,7 @@ def _text(
         "Wants=network-online.target",
         "After=network-online.target nvidia-persistenced.service",
         *(_above(member) if kind == engine.name and by_ray else ()),
-        # start-vllm.sh makes the pauses between starts longer by itself, and start-ray.sh waits for the head.
+        # The engine's script makes the pauses between starts longer by itself, and start-ray.sh waits for the head.
         "StartLimitIntervalSec=0",
         "",
         "[Service]",

@@ -31,9 +31,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import
     state_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.report import duration, fact_name, leftover_line
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.told import address_variables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import days_until_nothing, points
 
-# So many starts in a row without a token are a loop, as the probe counts them (roles/vllm/files/llm-probe.py).
+# So many starts in a row without a token are a loop, as the probe counts them.
 LOOP_STARTS = 3
 # Tokens that did not move for so long, while requests are computed, will not move by themselves.
 HUNG_SECONDS = 20
@@ -132,7 +133,7 @@ def restart_loops(asked: Question) -> Findings:
 
 
 def placement(asked: Question) -> Findings:
-    """GPUs that vLLM asked Ray for, and that no host of the cluster offers."""
+    """GPUs that the engine asked Ray for, and that no host of the cluster offers."""
     for looked in asked.serving:
         for group in looked.live.get("pending") or ():
             missing = [
@@ -172,12 +173,12 @@ def networks(asked: Question) -> Findings:
         agreed = (asked.used.get(looked.asked.host) or {}).get("interface")
         if not agreed or len(looked.asked.members) < 2:
             continue
-        for kind in ("ray", "vllm"):
+        for kind in ("ray", "server"):
             container = looked.container(str(looked.asked.names[kind])) or {}
             told = {**(container.get("environment") or {}), **(container.get("arguments") or {})}
-            address = told.get("node-ip-address") or told.get("VLLM_HOST_IP")
+            address = next(filter(None, map(told.get, ("node-ip-address", *address_variables()))), None)
             interface = str(told.get("NCCL_SOCKET_IFNAME") or "").lstrip("=")
-            # A list, or all but some, is somebody's own setting (vllm_environment).
+            # A list, or all but some, is somebody's own setting (the environment of an engine).
             interface = "" if {",", "^"}.intersection(interface) else interface
             wrong = (address and address != agreed["address"]) or (interface and interface != agreed["interface"])
             if container.get("state") == "running" and wrong:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 # A host's variables by name, defaults of the roles included, with ``ansible_facts``.
 Variables = Mapping[str, Any]
@@ -51,6 +51,22 @@ class ModelAlone:
 
     def lacks_template(self) -> bool:
         return False
+
+
+class OptionRules(NamedTuple):
+    """What the inventory may not say among the options of an engine, names with underscores."""
+
+    # With these the engine starts, but not where the probe, the report and clients ask it: over HTTP, at the head's address, from /v1 on.
+    never_ready: frozenset[str] = frozenset()
+    # The plan says them on each host.
+    of_the_plan: frozenset[str] = frozenset()
+    # Options that the collection knows, so that they are no words to hand on.
+    known: frozenset[str] = frozenset()
+    # Options whose setting is not called like them, with the setting.
+    settings: Mapping[str, str] = {}
+
+
+NO_RULES = OptionRules()
 
 
 def _nothing(*_asked: Any) -> tuple[Any, ...]:
@@ -101,6 +117,9 @@ class Engine:
     served: Callable[..., Served] = ModelAlone
     # Settings that a plan chooses, each a variable of its own; its other options are in the setting ``options``.
     settings: tuple[str, ...] = ()
+    option_rules: OptionRules = NO_RULES
+    # The form of a release, as a regular expression; empty for any text.
+    release_form: str = ""
     # What has to be the same on all hosts of a deployment, by setting, besides the model, the release, the port and the name in the API.
     shared: tuple[str, ...] = ()
     # Of these, those that say over how many GPUs of all hosts a model is spread: with fewer hosts a plan chooses them. And the one that is the context.
@@ -127,6 +146,10 @@ class Engine:
     # name folders in which compiled code is kept, each with its folder below that of the cache.
     address_variables: Callable[[str], tuple[str, ...]] = lambda release: ()
     environment: Callable[[Any], dict[str, str]] = _none
+    # All names that any release has for the first of these. And variables in which the engine would read what the inventory says elsewhere, with that
+    # variable of the inventory; a name that ends in * is the beginning of one.
+    all_address_variables: tuple[str, ...] = ()
+    owned_variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     caches: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # Names that programs of a host look up, with their addresses, of a deployment.
     etc_hosts: Callable[[Any], dict[str, str]] = _none
@@ -139,7 +162,9 @@ class Engine:
     # Whether a release reads only numbers in CUDA_VISIBLE_DEVICES.
     devices_by_index: Callable[[str], bool] = _no
 
-    # Which line of the engine's log begins which part of a start, as planner/data/start_phases.py has it: part and pattern.
+    # Which line of the engine's log begins which part of a start, in the order in which a start goes through them: part and pattern.
+    # The texts are start_phase_<part>, and start_share_<part> where the log counts: N/M in a bar, or the groups done and total. What begins a start
+    # has a name of BEGINNINGS (planner/start_progress.py).
     start_phases: Sequence[tuple[str, str]] = ()
 
     # -- to clients -----------------------------------------------------------------------------------------------------

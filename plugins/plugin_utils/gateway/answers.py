@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 # Message, kind, parameter and code of each error: https://platform.openai.com/docs/guides/error-codes
@@ -44,7 +45,7 @@ def model_list(models: Sequence[str]) -> str:
 
 
 def _entry(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "vllm"}
+    return {"id": name, "object": "model", "created": 0, "owned_by": DEFAULT}
 
 
 def _error(name: str, language: str) -> str:

@@ -25,7 +25,7 @@ PORTS = ("web_ui_port", "web_ui_listen_port")
 SETTINGS = {
     "ANONYMIZED_TELEMETRY": "false",
     "BYPASS_EMBEDDING_AND_RETRIEVAL": "true",  # a document goes into the prompt as a whole: no model for embeddings has to be fetched
-    "DEFAULT_MODEL_PARAMS": '{"function_calling": "legacy"}',  # vLLM refuses tools unless it was told how the model calls them
+    "DEFAULT_MODEL_PARAMS": '{"function_calling": "legacy"}',  # the server refuses tools unless it was told how the model calls them
     "DO_NOT_TRACK": "true",
     "ENABLE_COMMUNITY_SHARING": "false",
     "ENABLE_OLLAMA_API": "false",

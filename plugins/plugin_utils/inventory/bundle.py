@@ -20,7 +20,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
     source_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import PYTHON, VENV
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import VARIABLE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, VARIABLE, engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP as PAGE_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import IMAGE, WISH
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
@@ -48,9 +48,10 @@ class _Held(NamedTuple):
 
     @property
     def environments(self) -> list[str]:
-        """The releases of vLLM of which hosts can make an environment."""
+        """The releases of the engine of which hosts can make an environment."""
+        release = engine(DEFAULT).release_in_image
         made = [file for file in self.files if file.get("kind") == "python" and file.get("environment")]
-        return sorted({str(file.get("vllm_version")) for file in made})
+        return sorted({str(file.get(release)) for file in made})
 
     @property
     def references(self) -> list[str]:
@@ -194,14 +195,15 @@ def _model_problems(inventory: Inventory, deployment: str, head: str, held: _Hel
 
 def _environment_problems(inventory: Inventory, deployment: str, head: str, held: _Held) -> Problems:
     """Wheels of the release, where the host makes its environment. Whether they are for its Python is known when the host was looked at."""
-    version = str(inventory.get(head, "vllm_version") or "")
-    if inventory.get(head, PYTHON) or any(inventory.is_open(head, name) for name in (PYTHON, "vllm_version")):
+    variable, python = inventory.variable(head, "version"), inventory.variable(head, PYTHON)
+    version = str(inventory.get(head, variable) or "")
+    if inventory.get(head, python) or any(inventory.is_open(head, name) for name in (python, variable)):
         return
     if version not in held.environments:
         yield inventory.problem(
             "bundle_without_environment",
             value=inventory.text(version),
-            where=inventory.where("vllm_version", head, deployment),
+            where=inventory.where(variable, head, deployment),
             deployment=deployment,
             path=held.directory,
             releases=inventory.names(held.environments),

@@ -18,6 +18,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line import (
     deployment_name,
     host_names,
@@ -25,6 +26,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line i
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import RELEASE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import aligned
 
 # With less context than this on one host, hosts that are alike serve a model together.
@@ -188,7 +190,7 @@ def _context(plan: Mapping[str, Any]) -> int:
 
 def _plan(hosts: Sequence[FoundHost], version: str, config: Mapping[str, Any], language: str) -> dict[str, Any]:
     nodes = [{"host": host.name, "gpus": [dict(gpu) for gpu in host.gpus]} for host in hosts]
-    planned: dict[str, Any] = plan_deployment(dict(config), nodes, {"vllm_version": version}, language)
+    planned: dict[str, Any] = plan_deployment(dict(config), nodes, {RELEASE: version}, language)
     return planned
 
 
@@ -358,12 +360,12 @@ def _is_copy(found: Mapping[str, Any], model: str) -> bool:
 
 def _deployment_file(one: Proposed, hosts: Sequence[FoundHost], model: str, same: int, language: str) -> str:
     lines = [_comment("discover_file_deployment", language, name=one.name), "---\n"]
-    lines.append(f"vllm_model: {_scalar(model)}\n")
-    lines.append(f"vllm_version: {_scalar(one.version)} # {message('discover_file_release', language)}\n")
+    lines.append(f"{DEFAULT}_model: {_scalar(model)}\n")
+    lines.append(f"{DEFAULT}_version: {_scalar(one.version)} # {message('discover_file_release', language)}\n")
     length = (one.plan.get("settings") or {}).get("max_model_len")
     requests = (one.plan.get("predicted") or {}).get("max_concurrency")
     if same:
-        lines.append(f"vllm_max_model_len: {same} # {message('discover_file_same', language)}\n")
+        lines.append(f"{DEFAULT}_max_model_len: {same} # {message('discover_file_same', language)}\n")
     elif length and requests:
         said = {"length": f"{int(length):,}", "requests": f"{int(requests):,}"}
         lines.append(_comment("discover_file_plan", language, **said))

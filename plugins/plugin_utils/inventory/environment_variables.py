@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 
-# Of the engines; every other variable of this ending is a mapping of such names as well.
-OF_ENGINES = ("vllm_environment", "ray_environment")
 OF_PAGE = "web_ui_environment"
+# Every variable of this ending is a mapping of such names.
 ENDING = "_environment"
 # As a shell and systemd's EnvironmentFile take names (environ(7), systemd.exec(5)).
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -25,11 +25,8 @@ _OWNED_BY_ENGINES = {
     # Without the token whoever reaches Ray's port runs programs: https://docs.ray.io/en/latest/ray-security/token-auth.html
     "RAY_AUTH_MODE": "ray_token_enabled",
     "RAY_AUTH_TOKEN": "ray_token",
-    "VLLM_API_KEY": "vllm_api_key",
     "CUDA_VISIBLE_DEVICES": "llm_gpu_indices",
     "NVIDIA_VISIBLE_DEVICES": "llm_gpu_indices",
-    # Where the collection's own programs find the key, and which paths are open.
-    "LLM_*": "vllm_api_paths, vllm_api_key_enabled",
 }
 _OIDC, _LDAP = "web_ui_oidc", "web_ui_ldap"
 _OWNED_BY_PAGE = {
@@ -46,28 +43,43 @@ _OWNED_BY_PAGE = {
     "WEBUI_SECRET_KEY": "llm_secrets_dir",
     "WEBUI_ADMIN_PASSWORD": "web_ui_admin_password",
 }
-OWNED: Mapping[str, Mapping[str, str]] = {**dict.fromkeys(OF_ENGINES, _OWNED_BY_ENGINES), OF_PAGE: _OWNED_BY_PAGE}
 # What says something about one host and is found on each, with what says it for a whole deployment.
-PER_HOST = {
-    **dict.fromkeys(("VLLM_HOST_IP", "HOST_IP"), "llm_cluster_network"),
-    **dict.fromkeys(("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"), "llm_cluster_interface"),
-}
+_PER_HOST = dict.fromkeys(("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"), "llm_cluster_interface")
+
+
+def owned() -> dict[str, dict[str, str]]:
+    """By variable of the inventory: what it may not set, and what to set in its place. Of engines each role has such a variable."""
+    found: dict[str, dict[str, str]] = {OF_PAGE: _OWNED_BY_PAGE}
+    for name in engine_names():
+        mine = engine(name)
+        # Where the collection's own programs find the key.
+        own = {"LLM_*": f"{name}_api_key_enabled", **mine.owned_variables}
+        for role in mine.roles:
+            found.setdefault(f"{role}{ENDING}", {**_OWNED_BY_ENGINES, **own})
+    return found
+
+
+def per_host() -> dict[str, str]:
+    """What an engine is told on each host, with what says it for a whole deployment."""
+    addresses = [name for each in engine_names() for name in engine(each).all_address_variables]
+    return {**dict.fromkeys(addresses, "llm_cluster_network"), **_PER_HOST}
 
 
 def is_owned(variable: str, name: str) -> bool:
-    """Whether a variable of the inventory (``vllm_environment``) may not set this name."""
-    return any(_owned([name], pattern) for pattern in OWNED.get(variable, {}))
+    """Whether a variable of the inventory (an engine's environment) may not set this name."""
+    return any(_owned([name], pattern) for pattern in owned().get(variable, {}))
 
 
 def environment_problems(inventory: Inventory) -> Problems:
     """Each fault of a variable once, with the hosts that have it."""
+    not_free = owned()
     for name in sorted(known for known in inventory.known if known.endswith(ENDING)):
         for code, find in _FAULTS.items():
             yield from _told(inventory, name, code, find)
-        for found, instead in OWNED.get(name, {}).items():
+        for found, instead in not_free.get(name, {}).items():
             find = functools.partial(_owned, pattern=found)
             yield from _told(inventory, name, "environment_owned", find, instead=instead)
-        if name in OF_ENGINES:
+        if name in not_free and name != OF_PAGE:
             yield from _same_on_several(inventory, name)
 
 
@@ -110,7 +122,7 @@ def _owned(said: Iterable[Any], pattern: str) -> list[str]:
 
 def _same_on_several(inventory: Inventory, name: str) -> Problems:
     for deployment, members in inventory.deployments.items():
-        for variable, instead in PER_HOST.items():
+        for variable, instead in per_host().items():
             by_value: dict[str, list[str]] = {}
             for host in members:
                 said = _said(inventory, host, name) if host in inventory.hosts else {}

@@ -92,7 +92,7 @@ def _own(inventory: Inventory, host: str, count: int) -> int:
 def _too_few(inventory: Inventory, deployment: str, declared: Mapping[str, int]) -> Problems:
     """Whether the deployment wants more ranks than its hosts declare GPUs."""
     head = next(iter(declared), "")
-    tensor, pipeline = "vllm_tensor_parallel_size", "vllm_pipeline_parallel_size"
+    tensor, pipeline = (inventory.variable(head, f"{kind}_parallel_size") for kind in ("tensor", "pipeline"))
     sizes = {name: _size(inventory.get(head, name)) for name in (tensor, pipeline)}
     given = [name for name, size in sizes.items() if size]
     ranks = (sizes[tensor] or 1) * (sizes[pipeline] or 1)

@@ -74,7 +74,7 @@ class Inventory:
         return engine(name_of({VARIABLE: self.get(host, VARIABLE)}) if self.has_engine(host) else DEFAULT)
 
     def variable(self, host: str, setting: str) -> str:
-        """What a setting of a host's engine is called: vllm_port."""
+        """What a setting of a host's engine is called: NAME_port."""
         return f"{self.engine(host).name}_{setting}"
 
     def setting(self, host: str, name: str) -> Any:

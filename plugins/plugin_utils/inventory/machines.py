@@ -43,7 +43,16 @@ _OF_A_MACHINE = (
         "llm_firewall_enabled",
     ),
 )
-_SAID = (devices.INDICES, devices.COUNT, devices.SHARE)
+
+
+def _claim(inventory: Inventory, host: str) -> devices.Claim:
+    said = {name: inventory.get(host, name) for name in _claimed_by(inventory, host)}
+    return devices.claim_of(host, {**said, VARIABLE: inventory.engine(host).name})
+
+
+def _claimed_by(inventory: Inventory, host: str) -> tuple[str, ...]:
+    """The variables that say which GPUs of its machine a host claims."""
+    return devices.INDICES, devices.COUNT, inventory.variable(host, devices.SHARE)
 
 
 def machine_of(inventory: Inventory, host: str) -> tuple[str, str] | None:
@@ -148,9 +157,9 @@ def _malformed(inventory: Inventory, host: str) -> Problems:
 
 
 def _gpu_problems(inventory: Inventory, sharing: Sequence[str]) -> Problems:
-    if any(inventory.is_open(host, name) for host in sharing for name in _SAID):
+    if any(inventory.is_open(host, name) for host in sharing for name in _claimed_by(inventory, host)):
         return
-    claims = [devices.claim_of(host, {name: inventory.get(host, name) for name in _SAID}) for host in sharing]
+    claims = [_claim(inventory, host) for host in sharing]
     declared = next((found for host in sharing if (found := inventory.get(host, "llm_gpus"))), None)
     if isinstance(declared, list) and all(isinstance(gpu, Mapping) for gpu in declared):
         choice = devices.choose(claims, declared)
@@ -214,7 +223,7 @@ def ports_on(inventory: Inventory, host: str) -> list[Port]:
     if any(value is not None and not has_type("int", value) for value in said.values()):
         return []
     executor = str(inventory.setting(host, "executor") or "auto").replace("auto", "")
-    claim = devices.claim_of(host, {name: inventory.get(host, name) for name in _SAID})
+    claim = _claim(inventory, host)
     alone = len(members) == 1
     unused = set()
     if not is_true(inventory.get(host, "ray_dashboard_enabled")):

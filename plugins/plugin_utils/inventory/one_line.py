@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, name_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import read_fleet, said_fleet
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import RELEASE, recommended_release
 
 MODEL = "llm_model"
 _NO_PART_OF_A_NAME = re.compile(r"[^a-z0-9]+")
@@ -56,12 +57,12 @@ def host_names(count: int) -> list[str]:
 
 
 def release_for(gpus: Sequence[Mapping[str, Any]]) -> str:
-    """The recommended release of vLLM for the oldest of these GPUs.
+    """The recommended release of the default engine for the oldest of these GPUs.
 
     Raises InputError where no release serves it.
     """
     oldest = min(gpus, key=lambda gpu: tuple(int(part) for part in str(gpu["compute_capability"]).split(".")))
-    return str(recommended_release(dict(oldest))["vllm_version"])
+    return str(recommended_release(dict(oldest))[RELEASE])
 
 
 def one_line(variables: Mapping[str, Any], has_inventory: bool) -> OneLine | None:
@@ -69,13 +70,15 @@ def one_line(variables: Mapping[str, Any], has_inventory: bool) -> OneLine | Non
 
     ``variables`` are those of the controller. Raises InputError for a fleet that cannot be read.
     """
-    fleet, model = said_fleet(variables), variables.get("vllm_model") or variables.get(MODEL)
+    fleet, model = said_fleet(variables), setting(variables, "model") or variables.get(MODEL)
     if not fleet or has_inventory:
         return None
     hosts = read_fleet(fleet)
-    said: dict[str, Any] = {"vllm_model": str(model)} if model else {}
-    if not variables.get("vllm_version"):
-        said["vllm_version"] = release_for([gpu for gpus in hosts for gpu in gpus])
+    said: dict[str, Any] = {variable_of(variables, "model"): str(model)} if model else {}
+    version = variable_of(variables, "version")
+    # Which release of another engine serves a GPU best, nobody knows.
+    if not variables.get(version) and name_of(variables) == DEFAULT:
+        said[version] = release_for([gpu for gpus in hosts for gpu in gpus])
     named = zip(host_names(len(hosts)), hosts, strict=True)
     return OneLine(
         deployment_name(str(model or "model")), {host: {**said, "llm_gpus": list(gpus)} for host, gpus in named}

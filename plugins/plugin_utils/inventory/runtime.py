@@ -19,12 +19,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import machine_of
 
 # What says something about a container and nothing else.
-_OF_CONTAINERS = ("vllm_image", "vllm_extra_volumes", "llm_container_uid")
+_OF_CONTAINERS = ("image", "extra_volumes")
+_OF_ALL_CONTAINERS = ("llm_container_uid",)
 _OF_ENVIRONMENTS = (PYTHON, CAPABILITIES)
 # What a service with ProtectHome and PrivateTmp does not see (systemd.exec(5)).
 _HIDDEN = ("/home", "/root", "/run/user", "/tmp", "/var/tmp")
 # Where the server reads. What lies in the folder of the models is as visible as the folder.
-_READ = (PYTHON, BASE_PYTHON, "llm_host_dir", "models_dir", "vllm_model", "vllm_tokenizer", "vllm_speculative_model")
+_READ = ("llm_host_dir", "models_dir")
 
 
 def runtime_problems(inventory: Inventory) -> Problems:
@@ -49,34 +50,40 @@ def runtime_problems(inventory: Inventory) -> Problems:
 
 def _of_host(inventory: Inventory, host: str) -> Iterator[tuple[str, str]]:
     """What is wrong on a host: the message, and the variable that it is about."""
-    said = {name for name in (*_OF_CONTAINERS, *_OF_ENVIRONMENTS) if inventory.get(host, name) not in (None, "", [])}
-    if inventory.setting(host, "runtime") != VENV:
-        if not inventory.is_open(host, RUNTIME):
-            yield from (("venv_setting_unused", name) for name in _OF_ENVIRONMENTS if name in said)
+    python = inventory.variable(host, PYTHON)
+    of_environments = [inventory.variable(host, name) for name in _OF_ENVIRONMENTS]
+    of_containers = [*(inventory.variable(host, name) for name in _OF_CONTAINERS), *_OF_ALL_CONTAINERS]
+    said = {name for name in (*of_containers, *of_environments) if inventory.get(host, name) not in (None, "", [])}
+    if inventory.setting(host, RUNTIME) != VENV:
+        if not inventory.is_open(host, inventory.variable(host, RUNTIME)):
+            yield from (("venv_setting_unused", name) for name in of_environments if name in said)
         return
-    if not any(inventory.get(host, name) or inventory.is_open(host, name) for name in (PYTHON, "llm_bundle_dir")):
-        yield "venv_without_python", PYTHON
+    if not any(inventory.get(host, name) or inventory.is_open(host, name) for name in (python, "llm_bundle_dir")):
+        yield "venv_without_python", python
     yield from (("venv_path_hidden", name) for name in _hidden(inventory, host))
-    yield from (("venv_container_setting", name) for name in _OF_CONTAINERS if name in said)
+    yield from (("venv_container_setting", name) for name in of_containers if name in said)
 
 
 def _shared_machines(inventory: Inventory) -> Problems:
     """Units and their user have one name on each machine."""
     deployment_of = {host: name for name, members in inventory.deployments.items() for host in members}
     for sharing in machines(list(deployment_of), lambda host: machine_of(inventory, host)):
-        venv = [host for host in sharing if inventory.setting(host, "runtime") == VENV]
+        venv = [host for host in sharing if inventory.setting(host, RUNTIME) == VENV]
         if len(sharing) > 1 and venv:
+            runtime = inventory.variable(venv[0], RUNTIME)
             yield inventory.problem(
                 "venv_shared_machine",
-                value=f"{RUNTIME}: {VENV}",
-                where=inventory.where(RUNTIME, venv[0], deployment_of[venv[0]]),
+                value=f"{runtime}: {VENV}",
+                where=inventory.where(runtime, venv[0], deployment_of[venv[0]]),
                 deployment=deployment_of[venv[0]],
                 hosts=inventory.names(sharing),
             )
 
 
 def _hidden(inventory: Inventory, host: str) -> Iterator[str]:
-    for name in _READ:
+    of_models = inventory.engine(host).models
+    mine = [inventory.variable(host, name) for name in (PYTHON, BASE_PYTHON)]
+    for name in (*mine, *_READ, *(inventory.variable(host, each) for each in of_models)):
         path = posixpath.normpath(str(inventory.get(host, name) or ""))
         if any(path == folder or path.startswith(folder + "/") for folder in _HIDDEN):
             yield name

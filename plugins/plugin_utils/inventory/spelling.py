@@ -36,18 +36,21 @@ _NEAR = 0.8
 # A common prefix says nothing; only what follows can be near or far.
 _NEAR_AFTER_PREFIX = 0.6
 
-# What people call our variables, and no similarity finds.
+# What people call our variables, and no similarity finds: settings of engines, and others.
+_OTHER_SETTINGS = {
+    "tp": "tensor_parallel_size",
+    "tp_size": "tensor_parallel_size",
+    "pp": "pipeline_parallel_size",
+    "pp_size": "pipeline_parallel_size",
+    "args": "options",
+    "extra_args": "options",
+    "engine_args": "options",
+    "env": "environment",
+    "model_name": "model",
+    "context_length": "max_model_len",
+}
 _OTHER_NAMES = {
-    "vllm_tp": "vllm_tensor_parallel_size",
-    "vllm_tp_size": "vllm_tensor_parallel_size",
-    "vllm_pp": "vllm_pipeline_parallel_size",
-    "vllm_pp_size": "vllm_pipeline_parallel_size",
-    "vllm_args": "vllm_options",
-    "vllm_extra_args": "vllm_options",
-    "vllm_engine_args": "vllm_options",
-    "vllm_env": "vllm_environment",
-    "vllm_model_name": "vllm_model",
-    "vllm_context_length": "vllm_max_model_len",
+    **{f"{engine}{other}": f"{engine}{name}" for engine in _ENGINES for other, name in _OTHER_SETTINGS.items()},
     "ray_env": "ray_environment",
     "ray_head": "ray_head_host",
 }

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.forms import (
     HOST_PATHS,
     LIMIT_EXAMPLE,
@@ -25,25 +27,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type, is_loopback, is_network
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import is_secret
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import OPTIONS
 
-_VERSION = re.compile(r"\d+(\.\d+)+([-.]?(a|b|rc|post|dev)\d+)*(\+[A-Za-z0-9.]+)?")
-# Options with which vLLM starts, but not where the probe, the report and clients ask it: over HTTP, at the head's address, from /v1 on.
-_NEVER_READY = frozenset(
-    (
-        *("ssl_certfile", "ssl_keyfile", "ssl_ca_certs", "ssl_cert_reqs", "ssl_ciphers", "enable_ssl_refresh"),
-        *("root_path", "uds", "headless", "grpc"),
-    )
-)
-# Options whose variable is not called like them.
-_OPTIONS_OF_VARIABLES = {"lora_modules": "vllm_lora_adapters", "speculative_model": "vllm_speculative_model"}
 # HOST:CONTAINER, which is mounted read-only; not where the collection's own files are.
 _VOLUME = re.compile(r"/[^:\s]*:(?!/(?:llm|tmp|run/secrets)(?:/|:|$))/[^:\s]+(:ro)?")
 # An index, or a UUID as nvidia-smi writes it.
 _GPU = re.compile(r"\d+|GPU-[0-9a-fA-F-]+")
 _ADAPTER_NAME = re.compile(r"[^\s=,{]+")
-# What the plan says on each host: where its options are read, and how several hosts meet.
-_OF_THE_PLAN = frozenset(("config", "nnodes", "node_rank", "master_addr"))
 
 
 class Fault(NamedTuple):
@@ -79,18 +68,15 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str,
         shown = text if kind in ("bool", "int", "float") else inventory.odd(value, name)
         yield Fault("wrong_type", shown, {"name": name, "expected": expected})
         return
-    if name == "vllm_version" and value != "" and not _VERSION.fullmatch(str(value)):
-        yield Fault("version_malformed", text, {"name": name})
     if name.startswith("llm_firewall_api_sources[") and not is_network(value):
         yield Fault("source_malformed", text, {"name": name})
     if name.startswith("llm_gpu_indices[") and not _GPU.fullmatch(str(value)):
         yield Fault("gpu_index_malformed", text, {"name": name})
-    if name.startswith("vllm_extra_volumes[") and not _VOLUME.fullmatch(str(value)):
-        yield Fault("volume_malformed", text, {"name": name})
     if name.startswith("ray_ulimits[") and _is_soft_above_hard(str(value)):
         yield Fault("ulimit_soft_above_hard", text, {"name": name})
-    if re.fullmatch(r"vllm_lora_adapters\[\d+\]\.name", name) and not _ADAPTER_NAME.fullmatch(str(value)):
-        yield Fault("adapter_name_malformed", text, {"name": name})
+    mine, setting = _of_engine(name)
+    if mine is not None:
+        yield from _setting_faults(mine, setting, value, text)
     if kind in ("str", "path"):
         yield from _text_faults(inventory, name, str(value))
     if kind == "dict" and not spec.get("options"):
@@ -105,10 +91,28 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str,
             yield from value_faults(inventory, f"{name}[{index}]", item, inner)
     if kind == "dict" and isinstance(spec.get("options"), Mapping):
         yield from _key_faults(inventory, name, value, spec["options"])
-    if name == "vllm_options":
-        yield from _engine_option_faults(inventory, value)
-    if name == "vllm_extra_arguments":
-        yield from _extra_argument_faults(inventory, value)
+    if mine is not None and setting == "options":
+        yield from _engine_option_faults(inventory, mine, value)
+    if mine is not None and setting == "extra_arguments":
+        yield from _extra_argument_faults(inventory, mine, value)
+
+
+def _of_engine(name: str) -> tuple[Engine | None, str]:
+    """The engine whose setting a variable is, and the setting."""
+    found = next((each for each in engine_names() if name.startswith(each + "_")), None)
+    return (engine(found), name.removeprefix(found + "_")) if found else (None, "")
+
+
+def _setting_faults(mine: Engine, setting: str, value: Any, text: str) -> Faults:
+    """Texts of an engine's settings, by their forms."""
+    name = f"{mine.name}_{setting}"
+    if setting == "version" and value != "" and mine.release_form and not re.fullmatch(mine.release_form, str(value)):
+        yield Fault("version_malformed", text, {"name": name})
+    if setting.startswith("extra_volumes[") and not _VOLUME.fullmatch(str(value)):
+        yield Fault("volume_malformed", text, {"name": name})
+    adapters = re.escape(mine.adapters)
+    if adapters and re.fullmatch(rf"{adapters}\[\d+\]\.name", setting) and not _ADAPTER_NAME.fullmatch(str(value)):
+        yield Fault("adapter_name_malformed", text, {"name": name})
 
 
 def _text_faults(inventory: Inventory, name: str, value: str) -> Faults:
@@ -171,16 +175,17 @@ def _key_faults(inventory: Inventory, name: str, value: Mapping[Any, Any], optio
             yield Fault("missing_key", inventory.text(value), {"name": name, "key": key, "keys": keys})
 
 
-def _engine_option_faults(inventory: Inventory, value: Mapping[Any, Any]) -> Faults:
+def _engine_option_faults(inventory: Inventory, mine: Engine, value: Mapping[Any, Any]) -> Faults:
+    rules = mine.option_rules
     for key in sorted(str(item) for item in value):
         plain = key.lstrip("-").replace("-", "_")
         text = f"{key}: {inventory.text(value.get(key), plain)}"
-        variable = _OPTIONS_OF_VARIABLES.get(plain, "vllm_" + plain)
+        variable = f"{mine.name}_{rules.settings.get(plain, plain)}"
         if variable in inventory.known:
             yield Fault("option_has_variable", text, {"key": key, "variable": variable})
-        elif plain in _NEVER_READY or (plain == "host" and is_loopback(value.get(key))):
+        elif plain in rules.never_ready or (plain == "host" and is_loopback(value.get(key))):
             yield Fault("option_never_ready", text, {"key": key})
-        elif plain in _OF_THE_PLAN:
+        elif plain in rules.of_the_plan:
             yield Fault("option_of_the_plan", text, {"key": key})
         elif is_secret(plain):
             yield Fault("option_is_secret", text, {"key": key})
@@ -188,15 +193,15 @@ def _engine_option_faults(inventory: Inventory, value: Mapping[Any, Any]) -> Fau
             yield Fault("option_spelling", text, {"key": key, "suggestion": plain})
 
 
-def _extra_argument_faults(inventory: Inventory, words: Sequence[Any]) -> Faults:
-    """Words for vLLM's command line that the collection does not know. What it knows has its place, and what holds a secret is no argument."""
+def _extra_argument_faults(inventory: Inventory, mine: Engine, words: Sequence[Any]) -> Faults:
+    """Words for the engine's command line that the collection does not know. What it knows has its place, and what holds a secret is no argument."""
+    rules = mine.option_rules
+    known = rules.of_the_plan | rules.known | rules.never_ready
     for word in map(str, words):
         option = word.partition("=")[0].lstrip("-").replace("-", "_").removeprefix("no_")
         if not word.startswith("-"):
             continue
         if is_secret(option):
             yield Fault("extra_argument_is_secret", f"<{option}>", {"option": option})
-        elif (
-            option in _OF_THE_PLAN or "vllm_" + option in inventory.known or option in OPTIONS or option in _NEVER_READY
-        ):
+        elif option in known or f"{mine.name}_{option}" in inventory.known:
             yield Fault("extra_argument_known", word, {"option": option})

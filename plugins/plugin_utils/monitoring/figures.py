@@ -17,7 +17,7 @@ PARTS = ("weights", "activation", "non_torch", "cudagraph", "kv_cache")
 
 
 def plan_metrics(observation: Mapping[str, Any], deployment: str = "") -> str:
-    """Both sides of an observation (roles/vllm/tasks/observe.yml) in Prometheus's text format: tokens, and bytes by rank and part. Ranks are
+    """Both sides of an observation (tasks/observe.yml of the engine's role) in Prometheus's text format: tokens, and bytes by rank and part. Ranks are
     counted as the source names them. What a side does not say is left out; nothing at all of an empty observation. ``deployment`` is a label where
     the host has several."""
     found, label = "", f'deployment="{deployment}"' if deployment else ""

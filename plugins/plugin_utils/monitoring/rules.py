@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible_collections.baremetal.llm.plugins.module_utils._engines import PROBED
 from ansible_collections.baremetal.llm.plugins.module_utils._xid import ACTIONS, BAD
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -26,7 +27,8 @@ QUANTILES = {"p50": 0.5, "p95": 0.95}
 def table(name: str) -> Any:
     """The content of a data file of this folder."""
     # A tenth of the time with the parser in C, where there is one.
-    return yaml.load(Path(__file__).with_name(name).read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8").replace("@server@", PROBED)
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def engine_metrics() -> dict[str, dict[str, Any]]:

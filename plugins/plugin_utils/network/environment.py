@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The environment variables that make Ray, NCCL, gloo, UCX and vLLM use the network that the hosts agreed on.
+"""The environment variables that make Ray, NCCL, gloo and UCX use the network that the hosts agreed on.
 
 One decision, made from what was found on the hosts, sets all of them; nothing is left to a program's own guess. The meanings are
 those of NCCL's and Ray's documentation:
@@ -114,7 +114,7 @@ def p2p_impossible(p2p: Mapping[str, Mapping[str, Any]] | None) -> bool:
 
 
 def p2p_missing(p2p_of_hosts: Iterable[Mapping[str, Mapping[str, Any]] | None]) -> bool:
-    """Whether on one of the hosts two GPUs cannot read each other's memory: a single pair is too much for vLLM's own all-reduce."""
+    """Whether on one of the hosts two GPUs cannot read each other's memory: a single pair is too much for an engine's own all-reduce."""
     return any(False in others.values() for p2p in p2p_of_hosts for others in (p2p or {}).values())
 
 
@@ -125,9 +125,8 @@ def cluster_environment(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> di
     ``p2p`` (as ``gpu_facts`` does) and whatever of TUNING somebody set.
     """
     mine = hosts[host]
-    name, address = str(mine["interface"]["interface"]), str(mine["interface"]["address"])
+    name = str(mine["interface"]["interface"])
     environment = {
-        "VLLM_HOST_IP": address,
         # NCCL takes a name as the beginning of one, so that eth1 would mean eth10 too; = asks for exactly this.
         "NCCL_SOCKET_IFNAME": "=" + name,
         "GLOO_SOCKET_IFNAME": name,

@@ -147,7 +147,7 @@ def firewall_rules(
     ports = deployment_ports(mine, around.executor, watched=bool(others.get(COLLECTORS)))
     allowed = {
         MEMBERS: inside,
-        # The metrics of vLLM are on the port of the API.
+        # The metrics of the engine are on the port of the API.
         CLIENTS: [*inside, *sources, *outside.get(CLIENTS, ()), *outside.get(COLLECTORS, ())],
         COLLECTORS: [*inside, *outside.get(COLLECTORS, ())],
         FLEET: [*inside, *outside.get(COLLECTORS, ()), *outside.get(FLEET, ())],

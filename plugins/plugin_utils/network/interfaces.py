@@ -108,7 +108,7 @@ def _overview(candidates: Iterable[_Candidate], lang: str) -> str:
 def _shared(hosts: Mapping[str, Sequence[_Candidate]]) -> list[_Network]:
     """The subnets on which every host has an address, best first.
 
-    IPv4 first: vLLM's API has no other. With RDMA on every host before without, then the one whose slowest interface is fastest; Wi-Fi
+    IPv4 first: the engine's API has no other. With RDMA on every host before without, then the one whose slowest interface is fastest; Wi-Fi
     comes last.
     """
     common: set[_Network] | None = None

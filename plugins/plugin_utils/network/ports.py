@@ -35,11 +35,11 @@ class Port(NamedTuple):
 
 
 PORTS = (
-    Port("api", "vllm_port", "", 8000, 8000, "", True, CLIENTS),
-    # vLLM's processes on several hosts without Ray meet here; vLLM calls it --master-port.
-    Port("mp_master", "vllm_master_port", "", 29501, 29501, "mp", True, MEMBERS),
+    Port("api", f"{DEFAULT}_port", "", 8000, 8000, "", True, CLIENTS),
+    # The engine's processes on several hosts without Ray meet here.
+    Port("mp_master", f"{DEFAULT}_master_port", "", 29501, 29501, "mp", True, MEMBERS),
     # The all-reduce that is tried before a model is served.
-    Port("collective", "vllm_collective_port", "", 29502, 29502, "", True, MEMBERS),
+    Port("collective", f"{DEFAULT}_collective_port", "", 29502, 29502, "", True, MEMBERS),
     Port("gcs", "ray_port", "", 6379, 6379, "ray", True, MEMBERS),
     Port("node_manager", "ray_node_manager_port", "", 6380, 6380, "ray", False, MEMBERS),
     Port("object_manager", "ray_object_manager_port", "", 6381, 6381, "ray", False, MEMBERS),

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failures import ROOT, SYMPTOM
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.start_phases import BEGINNINGS, PHASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import UNKNOWN, diagnose_log
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import BEGINNINGS
 
 # So many starts in a row with the same root cause.
 SAME_ENDS = 3
@@ -21,7 +21,7 @@ HEALING = ("network", "ray", "client")
 class CrashLoop:
     """Reads a server's log again and again, and counts the starts that ended since the first look."""
 
-    def __init__(self, phases: Sequence[tuple[str, str]] = PHASES) -> None:
+    def __init__(self, phases: Sequence[tuple[str, str]]) -> None:
         beginnings = [pattern for name, pattern in phases if name in BEGINNINGS]
         # Without a pattern no line begins a start.
         self.beginning = re.compile("|".join(beginnings) if beginnings else r"(?!)")

@@ -23,7 +23,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.network
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import DESCRIPTIVE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, InputError, StartError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import launch
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.observations import Experience, experience
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import divides_heads, spread
@@ -513,7 +512,8 @@ def _plan(model: Any, nodes: Any, request: Any, language: str) -> dict[str, Any]
         "vllm_version": release.asked,
         "executor": executor,
         "settings": best.settings,
-        "launch": _launch(best, release, executor),
+        # What starts it is the engine's.
+        "launch": {},
         "nodes": best.placement.as_dicts(),
         "gpu_places": {
             host: places[host][: len(ranks)] for host, ranks in best.placement.nodes if host in places and ranks
@@ -591,13 +591,6 @@ def _placements(task: Task) -> list[Placement]:
         tp, pp = shapes(task)[0]
         found.append(Placement(tp, pp, (), tuple(gpu for node in task.nodes for gpu in node.gpus)))
     return found
-
-
-def _launch(best: Candidate, release: Release, executor: str) -> dict[str, dict[str, Any]]:
-    try:
-        return launch(best.settings, release.asked, executor, best.placement.as_dicts())
-    except InputError:  # the prediction names the option
-        return {}
 
 
 def _remedy(task: Task, failed: Candidate, alternatives: Sequence[Candidate]) -> Text:

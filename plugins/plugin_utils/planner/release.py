@@ -7,9 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for, named
-from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import GENERATIONS, architecture
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.generations import GENERATIONS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES, TORCH_ARCHITECTURES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import known
@@ -59,6 +60,10 @@ def first_image_after(version: str, capability: tuple[int, int]) -> str | None:
     return next((one for one in releases() if release_key(one) > key and image_serves(one, capability)), None)
 
 
+# What the questions to the planner and its answers call the release.
+RELEASE = "vllm_version"
+
+
 def recommended_release(gpu: Any, language: str = "en") -> dict[str, Any]:
     """The release for a GPU with the reason, and the limits of its generation."""
     capability = capability_of(gpu)
@@ -72,7 +77,7 @@ def recommended_release(gpu: Any, language: str = "en") -> dict[str, Any]:
     version = generation["release"] or NEWEST
     served = [v for v in releases() if image_serves(v, capability)]
     return {
-        "vllm_version": version,
+        RELEASE: version,
         "compute_capability": "{0}.{1}".format(*capability),
         "generation": generation["name"],
         "reason": message(generation["reason"], language),

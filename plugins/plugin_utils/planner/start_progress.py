@@ -9,9 +9,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.start_phases import BAR, BEGINNINGS, PHASES
-
-_BAR = re.compile(BAR)
+# The parts of a start, as an engine calls them (``start_phases`` of engines/interface.py), that begin one: what the log says above such a line is
+# of an earlier start.
+BEGINNINGS = ("pause", "gpus", "server")
+# A bar of tqdm: what is done, of how much, and how long the rest takes.
+_BAR = re.compile(r"(?P<done>\d{1,6})/(?P<total>\d{1,6}) \[[\d:]{1,12}<(?P<left>(?:\d{1,4}:)?\d{1,4}:\d\d)?")
 
 
 class Start(NamedTuple):
@@ -28,12 +30,10 @@ def _patterns(phases: tuple[tuple[str, str], ...]) -> tuple[tuple[int, re.Patter
     return tuple((number, re.compile(pattern)) for number, (_name, pattern) in enumerate(phases))
 
 
-def start_progress(
-    text: Any, reading_seconds: float | None = None, phases: Sequence[tuple[str, str]] = PHASES
-) -> Start:
+def start_progress(text: Any, reading_seconds: float | None, phases: Sequence[tuple[str, str]]) -> Start:
     """Of the last start in a log. Ranks log side by side, so a line of a part that another rank has left takes nothing back.
 
-    ``phases`` are those of the engine, by default vLLM's (data/start_phases.py).
+    ``phases`` are those of the engine.
     ``reading_seconds`` is how long the host's disk needs for all weights, as far as it was measured: until the log counts, nothing else is known.
     """
     reached, found, names = -1, Start(), [name for name, _pattern in phases]

@@ -75,9 +75,10 @@ def _memory_of(hosts: Hosts, deployment: Deployment, host: str) -> tuple[int, di
     """The ranks of a deployment on a host, and what it takes of the memory, by variable."""
     ranks = ranks_on(hosts, deployment, host)
     store = amount(hosts.get(host, "object_store_gib")) * GIB if len(deployment.members) > 1 else 0.0
+    options = hosts.variable(host, "options")
     return ranks, {
-        "vllm_options.cpu_offload_gb": ranks * amount(hosts.get(host, "cpu_offload_gib")) * GIB,
-        "vllm_options.swap_space": ranks * amount(hosts.get(host, "swap_space_gib")) * GIB,
+        f"{options}.cpu_offload_gb": ranks * amount(hosts.get(host, "cpu_offload_gib")) * GIB,
+        f"{options}.swap_space": ranks * amount(hosts.get(host, "swap_space_gib")) * GIB,
         "ray_object_store_memory_gib": store,
     }
 

@@ -12,13 +12,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities
 
 
 def environment_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings:
-    """Whether it holds vLLM, of the release that the plan is made for; or whether one can be made."""
+    """Whether it holds the engine, of the release that the plan is made for; or whether one can be made."""
     yield from _base_findings(hosts, deployment, host)
     python = str(hosts.get(host, "python") or "")
     if not python:
         return
     found = hosts.found(host, "environment")
-    wanted, has = str(hosts.get(host, "vllm_version") or ""), str(found.get("version") or "")
+    wanted, has = str(hosts.get(host, "engine_version") or ""), str(found.get("version") or "")
     where = message("where_group", hosts.lang, group=deployment.name)
     if not has:
         yield hosts.finding("venv_unusable", [host], python, where, host=host, reason=found.get("error"))
@@ -37,7 +37,7 @@ def _base_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings:
         yield hosts.finding("venv_no_base_python", [host], base, where, host=host, reason=found.get("error"))
     elif held and not any(each["fits"] for each in held):
         names = [message("venv_of_python", hosts.lang, python=each["python"], glibc=each["glibc"]) for each in held]
-        values = {"python": found["python"], "glibc": found.get("glibc"), "version": hosts.get(host, "vllm_version")}
+        values = {"python": found["python"], "glibc": found.get("glibc"), "version": hosts.get(host, "engine_version")}
         yield hosts.finding(
             "venv_other_python", [host], base, where, host=host, environments=hosts.names(names), **values
         )

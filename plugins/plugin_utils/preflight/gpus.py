@@ -90,11 +90,12 @@ def parallelism_findings(hosts: Hosts, deployment: Deployment) -> Findings:
     wanted = max(tensor, 1) * max(pipeline, 1)
     if len(known) < len(counts) or not (tensor or pipeline) or wanted <= sum(known):
         return
+    names = [hosts.variable(deployment.head, f"{kind}_parallel_size") for kind in ("tensor", "pipeline")]
     sizes = [shown(size or None, hosts.lang) for size in (tensor, pipeline)]
     yield hosts.finding(
         "too_few_gpus_found",
         deployment.members,
-        value=f"vllm_tensor_parallel_size: {sizes[0]}, vllm_pipeline_parallel_size: {sizes[1]}",
+        value=", ".join(f"{name}: {size}" for name, size in zip(names, sizes, strict=True)),
         where=message("where_group", hosts.lang, group=deployment.name),
         deployment=deployment.name,
         wanted=wanted,

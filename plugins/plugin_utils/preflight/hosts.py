@@ -8,8 +8,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import CHECKS, Finding
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import CHECKS, OF_ENGINE, Finding
 
 GIB = 1 << 30
 
@@ -98,17 +99,23 @@ class Hosts:
 
     def graded(self, entry: Mapping[str, Any], hosts: Iterable[str], severity: str = "") -> Finding:
         """A problem with what it means and on which hosts."""
-        check = CHECKS[entry["code"]]
+        check, named = CHECKS[entry["code"]], list(hosts)
         said = (self.limits.get("severities") or {}).get(entry["code"])
         return {
             **entry,
             "severity": said or severity or check.severity,
-            "hosts": list(hosts),
-            "limit": self._limit(check.limit),
+            "hosts": named,
+            "limit": self._limit(check.limit, next(iter(named), "")),
         }
 
-    def _limit(self, variable: str) -> str:
+    def variable(self, host: str, setting: str) -> str:
+        """What a setting of a host's engine is called."""
+        return variable_of(self.get(host, "ports") or {}, setting)
+
+    def _limit(self, variable: str, host: str) -> str:
         """The variable with its value, if that is ours."""
+        if variable.startswith(OF_ENGINE):
+            return self.variable(host, variable.removeprefix(OF_ENGINE))
         value = self.limits.get(variable.removeprefix("preflight_"))
         known = variable.startswith("preflight_") and isinstance(value, (str, int, float))
         return f"{variable}: {value}" if known else variable

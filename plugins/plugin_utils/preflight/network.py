@@ -149,7 +149,7 @@ def _mtu_findings(hosts: Hosts, deployment: Deployment, interfaces: dict[str, An
 
 
 def name_findings(hosts: Hosts, _deployment: Deployment, host: str) -> Findings:
-    """That it stands for 127.0.1.1 is fine, as Debian has it: Ray and vLLM get their addresses."""
+    """That it stands for 127.0.1.1 is fine, as Debian has it: Ray and the engine get their addresses."""
     name = hosts.found(host, "host").get("name")
     if not name:
         return

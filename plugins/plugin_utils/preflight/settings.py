@@ -132,8 +132,8 @@ def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
     port = re.compile(rf"(?:{'|'.join(engine_of(variables).roles)})_(.*_)?port")
     return {
         "executor": setting(variables, "executor", "uni"),
-        "python": variables.get(PYTHON) if is_venv(variables) else None,
-        "vllm_version": setting(variables, "version"),
+        "python": setting(variables, PYTHON) if is_venv(variables) else None,
+        "engine_version": setting(variables, "version"),
         "cpu_offload_gib": options.get("cpu_offload_gb") or 0,
         "swap_space_gib": options.get("swap_space") or 0,
         "object_store_gib": engine_of(variables).shared_memory_gib(variables),
@@ -169,7 +169,7 @@ def _made(
     found = _gathered(variables).get("llm_base_python") or {}
     held = candidates(variables, read_bundle(str(variables["llm_bundle_dir"])))
     environments = [{"python": each.python, "glibc": each.glibc, "fits": each.fits(found)} for each in held]
-    return {"base": variables[BASE_PYTHON], "environments": environments}
+    return {"base": setting(variables, BASE_PYTHON), "environments": environments}
 
 
 def _image(variables: Mapping[str, Any], records: Records) -> Mapping[str, Any]:

@@ -13,6 +13,9 @@ ERROR, WARNING, IGNORE = "error", "warning", "ignore"
 Finding = dict[str, Any]
 Findings = Iterator[Finding]
 
+# A variable that begins so is a setting of the host's engine.
+OF_ENGINE = "ENGINE_"
+
 
 class Check(NamedTuple):
     """What a finding means, and the variable that moves its limit, where there is one."""
@@ -70,7 +73,7 @@ CHECKS: dict[str, Check] = {
     "image_needs_driver": Check(ERROR),
     "gpu_count_differs": Check(ERROR, "llm_gpus"),
     "gpu_differs": Check(ERROR, "llm_gpus"),
-    "too_few_gpus_found": Check(ERROR, "vllm_tensor_parallel_size"),
+    "too_few_gpus_found": Check(ERROR, OF_ENGINE + "tensor_parallel_size"),
     "gpu_lost": Check(ERROR),
     "gpu_problem": Check(ERROR),
     "unknown_pci_device": Check(WARNING, "llm_gpus"),
@@ -117,12 +120,12 @@ CHECKS: dict[str, Check] = {
     "mtu_differs": Check(WARNING),
     "host_name_unknown": Check(WARNING),
     "host_name_elsewhere": Check(WARNING),
-    # The environment of vllm_python
-    "venv_unusable": Check(ERROR, "vllm_python"),
-    "venv_other_release": Check(ERROR, "vllm_version"),
+    # The Python environment of the engine
+    "venv_unusable": Check(ERROR, OF_ENGINE + "python"),
+    "venv_other_release": Check(ERROR, OF_ENGINE + "version"),
     # The Python on which an environment is made
-    "venv_no_base_python": Check(ERROR, "vllm_base_python"),
-    "venv_other_python": Check(ERROR, "vllm_base_python"),
+    "venv_no_base_python": Check(ERROR, OF_ENGINE + "base_python"),
+    "venv_other_python": Check(ERROR, OF_ENGINE + "base_python"),
     # Others on the host
     "port_taken": Check(ERROR),
     "service_foreign": Check(ERROR),

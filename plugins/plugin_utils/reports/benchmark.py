@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What vLLM's benchmark measured of a deployment: beside the time before, and beside the plan."""
+"""What the engine's benchmark measured of a deployment: beside the time before, and beside the plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
-# Figures of `vllm bench serve` (BenchmarkMetrics in vllm/benchmarks/serve.py). Of rates there is one, of times the median and the 99th percentile.
+# By the names that the benchmark of the default engine writes (benchmark.py of its folder). Of rates there is one figure, of times the median and the
+# 99th percentile.
 RATES = {"report_benchmark_output": "output_throughput", "report_benchmark_requests": "request_throughput"}
 TIMES = {
     "report_benchmark_ttft": ("median_ttft_ms", "p99_ttft_ms"),

@@ -18,6 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import without_secrets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import RELEASE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY, UNSURE, UNVERIFIED
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import aligned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import render_page
@@ -33,7 +34,7 @@ PARTS: tuple[tuple[str, str, str], ...] = (
 )
 FREE_COLOUR = "var(--free)"
 # Settings of a plan that follow from the others, or that a deployment has under another name.
-NOT_COPIED = ("model", "served_model_name", "distributed_executor_backend", "vllm_version")
+NOT_COPIED = ("model", "served_model_name", "distributed_executor_backend", RELEASE)
 BAR_WIDTH = 640
 # In a terminal; the page has all of it.
 OUTCOME_WIDTH = 60

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import human_seconds
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.start_phases import PHASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import Start, start_progress
 
 # What is new is told at once, what is not once a minute.
@@ -29,7 +28,7 @@ class StartProgress:
     ) -> None:
         self.name, self.host, self.lang = name, host, lang
         # Of the engine that starts.
-        self.phases: Sequence[tuple[str, str]] = PHASES
+        self.phases: Sequence[tuple[str, str]] = ()
         self.reading_seconds, self.last_seconds = reading_seconds, last_seconds
         self.start, self.began, self.since, self.told = Start(), now, now, now
 

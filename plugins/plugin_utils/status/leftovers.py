@@ -8,14 +8,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import serving_roles
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import LABEL
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Looked
 
 # Whose a container or a unit is, by the beginning of its name. What ends with the part of a deployment is that deployment's.
 DEPLOYMENT, WATCHED = "deployment", "watched"
 OWNERS = (
-    ("llm-vllm", DEPLOYMENT),
-    ("llm-ray", DEPLOYMENT),
     ("llm-probe", DEPLOYMENT),
     ("llm-firewall", DEPLOYMENT),
     ("llm-collective", DEPLOYMENT),
@@ -33,7 +32,7 @@ OWNERS = (
 )
 # And of a record, by its role.
 RECORDS = {
-    **dict.fromkeys(("ray", "vllm", "network", "models", "images"), DEPLOYMENT),
+    **dict.fromkeys(("network", "models", "images"), DEPLOYMENT),
     "gateway": "llm_gateway",
     "web_ui": "llm_web_ui",
     "monitoring": WATCHED,
@@ -79,13 +78,19 @@ def _of_host(looked: Looked) -> Iterator[Leftover]:
         if there and (owner := _foreign(looked, _SUFFIX.sub("", name))):
             yield Leftover(host, "unit", name, unit["state"] == "active", owner)
     for role in looked.facts.get("llm_records") or ():
-        if not _belongs(looked, RECORDS.get(role, "")):
-            yield Leftover(host, "record", role, False, RECORDS[role])
+        if not _belongs(looked, owner := DEPLOYMENT if role in serving_roles() else RECORDS.get(role, "")):
+            yield Leftover(host, "record", role, False, owner)
+
+
+def _of_engines() -> list[tuple[str, str]]:
+    return [(f"llm-{role}", DEPLOYMENT) for role in serving_roles()]
 
 
 def _foreign(looked: Looked, name: str) -> str:
     """Whose a name of ours is, where the inventory names the host for that no more; empty where it does, or nobody knows the name."""
-    beginning, owner = next(((each, whose) for each, whose in OWNERS if name.startswith(each)), ("", ""))
+    beginning, owner = next(
+        ((each, whose) for each, whose in (*_of_engines(), *OWNERS) if name.startswith(each)), ("", "")
+    )
     if not owner:
         return ""
     if owner == DEPLOYMENT and beginning not in _OF_MACHINE and looked.asked.deployment:

@@ -12,8 +12,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import
 # What is asked of Prometheus, by name: over so long, in such steps. Each host and deployment is a label there (plugin_utils/monitoring/targets.py).
 SERIES_SECONDS, SERIES_STEP = 24 * 3600, 900
 SERIES = {
-    "running": "sum by (deployment) (vllm:num_requests_running)",
-    "tokens": "sum by (deployment) (rate(vllm:generation_tokens_total[15m]))",
+    "running": "sum by (deployment) (llm:requests_running)",
+    "tokens": "sum by (deployment) (avg_over_time(llm:generation_tokens:rate2m[15m]))",
     "free_bytes": 'node_filesystem_avail_bytes{fstype!~"tmpfs|ramfs|overlay|squashfs"}',
     "free_files": 'node_filesystem_files_free{fstype!~"tmpfs|ramfs|overlay|squashfs"}',
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Counts what each key of the gateway costs in tokens, and stops keys that are over their limit of a minute.
 
-The replicas count (/usage, roles/vllm/files/middleware); each has processes, which begin at 0. Here the differences between two looks are added
+The replicas count (/usage of the server's middleware); each has processes, which begin at 0. Here the differences between two looks are added
 up: in a state file, in a CSV for each month, and in a file for node_exporter where there is a folder of it. HAProxy refuses the keys that
 stand in its map "spent.map", which is written through its socket.
 """

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command of vLLM's own benchmark, and why it cannot run."""
+"""The command of vLLM's own benchmark, `vllm bench serve`, and why it cannot run. Its figures are those of BenchmarkMetrics in vllm/benchmarks/serve.py."""
 
 from __future__ import annotations
 

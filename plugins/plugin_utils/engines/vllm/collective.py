@@ -70,7 +70,7 @@ def _docker_run(member: Member, environment: Mapping[str, Any], program: str) ->
 
 def _run(member: Member, program: str) -> list[str]:
     begun = run_once(SECONDS, *run_limits(member), unit=member.names["collective"])
-    return [*begun, "/bin/bash", "-c", _WITH_VARIABLES, "bash", str(member.variables[PYTHON]), program]
+    return [*begun, "/bin/bash", "-c", _WITH_VARIABLES, "bash", str(member.setting(PYTHON)), program]
 
 
 def _links(member: Member) -> Links:

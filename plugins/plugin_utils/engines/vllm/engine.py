@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.environment import (
+    ALL_ADDRESS_VARIABLES,
     CACHES,
     address_variables,
     own_environment,
@@ -24,14 +25,15 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.inputs 
     ray_images,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.launch import launch_of, rank_names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.option_rules import OPTION_RULES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.paths import paths_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.ray import object_store_gib
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.sections import sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import Serving, answers_with
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.start_phases import PHASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.start_phases import PHASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, within
 
 
@@ -74,6 +76,8 @@ ENGINE = Engine(
     sections=sections,
     served=Serving,
     settings=SETTINGS,
+    option_rules=OPTION_RULES,
+    release_form=r"\d+(\.\d+)+([-.]?(a|b|rc|post|dev)\d+)*(\+[A-Za-z0-9.]+)?",
     shared=(
         *("max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "executor", "tokenizer"),
         *("speculative_model", "lora_adapters", "chat_template", "generation_config", "tool_call_parser"),
@@ -87,6 +91,9 @@ ENGINE = Engine(
     answers_with=answers_with,
     before=("ray",),
     address_variables=address_variables,
+    all_address_variables=ALL_ADDRESS_VARIABLES,
+    # The latter are those of the collection's own programs, which paths are open among them.
+    owned_variables={"VLLM_API_KEY": "vllm_api_key", "LLM_*": "vllm_api_paths, vllm_api_key_enabled"},
     environment=own_environment,
     caches=CACHES,
     etc_hosts=rank_names,

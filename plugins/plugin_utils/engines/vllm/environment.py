@@ -23,10 +23,12 @@ CACHES = {
     "TIKTOKEN_ENCODINGS_BASE": f"{CACHE}/tiktoken",
 }
 
+ALL_ADDRESS_VARIABLES = ("VLLM_HOST_IP", "HOST_IP")
+
 
 def address_variables(release: str) -> tuple[str, ...]:
-    """What a release calls the variable with the host's address, where that is not VLLM_HOST_IP."""
-    return ("HOST_IP",) if release_key(release) < release_key(changes.VLLM_HOST_IP_SINCE) else ()
+    """What a release calls the variable with the host's address. No release minds the name that others have for it."""
+    return ALL_ADDRESS_VARIABLES[: 2 if release_key(release) < release_key(changes.VLLM_HOST_IP_SINCE) else 1]
 
 
 def own_environment(member: Member) -> dict[str, str]:

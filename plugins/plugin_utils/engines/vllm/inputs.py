@@ -164,8 +164,9 @@ def plan_inputs(
         request["cuda_code"] = code
     if image.get("compute_capabilities"):
         request["compute_capabilities"] = image["compute_capabilities"]
-    if is_venv(head) and head.get(CAPABILITIES):
-        request["compute_capabilities"] = [str(each) for each in head[CAPABILITIES]]
+    built_for = head.get(f"vllm_{CAPABILITIES}")
+    if is_venv(head) and built_for:
+        request["compute_capabilities"] = [str(each) for each in built_for]
     free = [float(hostvars[host][FREE]) for host in order if hostvars[host].get(FREE) is not None]
     if free:
         request["free_memory_mib"] = min(free) - CONTEXT_MIB

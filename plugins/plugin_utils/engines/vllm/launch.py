@@ -10,9 +10,9 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import scripts_folder
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.command import launch
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import p2p_missing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import launch
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import unknown_option
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, resolve_release
 

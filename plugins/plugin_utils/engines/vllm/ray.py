@@ -97,12 +97,12 @@ def _cluster(member: Member) -> list[str]:
     if not is_venv(member.variables):
         return ["docker", "exec", member.names["ray"], "python3", *asked]
     environment = f"EnvironmentFile={member.folder}/secrets/{member.names['ray']}.env"
-    return [*run_once(ANSWER_SECONDS, environment), str(member.variables[PYTHON]), *asked]
+    return [*run_once(ANSWER_SECONDS, environment), str(member.setting(PYTHON)), *asked]
 
 
 def _python(member: Member) -> list[str]:
     if is_venv(member.variables):
-        return [*run_once(RELEASE_SECONDS), str(member.variables[PYTHON]), "-I"]
+        return [*run_once(RELEASE_SECONDS), str(member.setting(PYTHON)), "-I"]
     return ["docker", "run", "--rm", "--network=none", "--entrypoint=python3", member.deployment.image]
 
 

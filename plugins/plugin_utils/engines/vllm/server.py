@@ -72,7 +72,7 @@ def _container(member: Member, environment: Mapping[str, Any], started: Mapping[
 
 
 def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any], reads: str) -> Unit:
-    command = [*_program(member, str(member.variables[PYTHON])), *(started.get("config") or started)["argv"]]
+    command = [*_program(member, str(member.setting(PYTHON))), *(started.get("config") or started)["argv"]]
     places = {
         "LLM_MODEL_DIR": model_path(member.variables),
         "LLM_API_KEY_FILE": member.key_file if member.enabled("vllm_api_key_enabled") else "",

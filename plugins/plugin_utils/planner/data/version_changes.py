@@ -286,3 +286,6 @@ FIRST_RUNNER_NO_PIPELINE = "0.33.0"
 # Models with an encoder and a decoder that V0 runs as long as it is there, and those that V1 runs from a later release on (is_encoder_decoder in
 # vllm/engine/arg_utils.py; pull request 21088 of vllm-project/vllm for Whisper).
 ENCODER_DECODER_V1_SINCE: dict[str, str | None] = {"mllama": None, "whisper": "0.10.2"}
+# From this release on vLLM's image puts the driver's libraries that it brings before those of the host only if VLLM_ENABLE_CUDA_COMPATIBILITY asks
+# for that (pull request 33992); before, the linker found them first (docker/Dockerfile).
+DRIVER_LIBRARIES_ASKED_SINCE = "0.17.0"

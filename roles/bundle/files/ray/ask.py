@@ -1,4 +1,4 @@
-# Runs inside an image: which Python vLLM runs on there, and which Ray.
+# Runs inside an image: which Python the engine runs on there, and which Ray.
 import importlib.metadata
 import json
 import platform

@@ -50,7 +50,7 @@ PLAY = """
     - baremetal.llm.gather: &look {host_dir: "{{ llm_host_dir }}", records_dir: "{{ llm_host_dir }}/records"}
     - ansible.builtin.set_fact: {llm_decision: {}}
     - baremetal.llm.served: {state: looked}
-      register: __vllm_before
+      register: __rollback_before
       no_log: true
     - baremetal.llm.upgrade_plan: {hosts: [gpu2], back: true}
       delegate_to: localhost

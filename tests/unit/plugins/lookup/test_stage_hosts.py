@@ -54,6 +54,10 @@ def test_hosts_with_nothing_to_do_are_left_out_unless_a_playbook_wants_all(tmp_p
     assert hosts(tmp_path) == ["gpu1 gpu2 gpu3", "gpu2", "gpu1 gpu2 gpu3"]
 
 
+def test_a_limit_leaves_out_others_besides(tmp_path: Path) -> None:
+    assert hosts(tmp_path, "--limit", "localhost,gpu1,gpu2") == ["gpu1 gpu2", "gpu2", "gpu1 gpu2"]
+
+
 def test_a_single_node_is_prepared_alone(tmp_path: Path) -> None:
     assert hosts(tmp_path, "--extra-vars", "llm_node=gpu1") == ["gpu1", "gpu1"], "nothing is to be done there then"
 

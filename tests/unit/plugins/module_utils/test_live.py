@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils import _live as live
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import STATE_NAME
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.told import figures
 
 METRICS = """# HELP vllm:num_requests_running Number of requests
 vllm:num_requests_running{engine="0",model_name="tiny"} 2.0
@@ -86,7 +87,7 @@ def web(pages: dict[str, str]) -> Iterator[str]:
 def test_a_container_without_its_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "ask_engine_list", lambda _question, _path: [{"Id": "1"}, {"Id": "gone"}])
     monkeypatch.setattr(live, "ask_engine", lambda question, _path: INSPECTED if "/1/" in question else None)
-    (found,) = live.own_containers() or []
+    (found,) = live.own_containers(addresses=["VLLM_HOST_IP"]) or []
     assert "secret" not in json.dumps(found)
     assert found["arguments"] == {"port": "8000", "node-rank": "1"}
     assert found["environment"] == {"NCCL_SOCKET_IFNAME": "eth1"}
@@ -112,7 +113,7 @@ def test_units_that_systemd_knows() -> None:
 
 
 def test_what_an_engine_counts() -> None:
-    assert live.metrics_of(METRICS) == {
+    assert live.metrics_of(METRICS, figures()) == {
         "running": 3.0,
         "waiting": 0.0,
         "kv_use": 0.25,
@@ -121,9 +122,9 @@ def test_what_an_engine_counts() -> None:
         "token_gaps": 1000.0,
     }
     with web({"/metrics": METRICS, "/other/metrics": "<html>"}) as url:
-        assert live.ask_metrics(url)["figures"]["running"] == 3.0
-        assert live.ask_metrics(url + "/other")["error"]
-    assert "Error" in live.ask_metrics(url)["error"], "nobody listens there now"
+        assert live.ask_metrics(url, figures())["figures"]["running"] == 3.0
+        assert live.ask_metrics(url + "/other", figures())["error"]
+    assert "Error" in live.ask_metrics(url, figures())["error"], "nobody listens there now"
 
 
 def test_where_the_server_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,14 +159,16 @@ def test_the_release_of_an_environment(tmp_path: Path, text: str, beside: bool, 
     program(tmp_path / "env/python3", text)
     if beside:
         program(tmp_path / "env/vllm", "")
-    found = facts(tmp_path, vllm_python=str(tmp_path / "env/python3"))["llm_environment"]
+    found = facts(tmp_path, python=str(tmp_path / "env/python3"), package="vllm")["llm_environment"]
     assert found == {name: said.format(folder=tmp_path) for name, said in expected.items()}
 
 
 @pytest.mark.slow
 def test_an_environment_that_is_not_there(tmp_path: Path) -> None:
     assert "llm_environment" not in facts(tmp_path), "who does not ask for it takes nothing back"
-    assert facts(tmp_path, vllm_python="/nonexistent/python3")["llm_environment"] == {"error": "no such program"}
+    assert facts(tmp_path, python="/nonexistent/python3", package="vllm")["llm_environment"] == {
+        "error": "no such program"
+    }
 
 
 def test_units_that_run_the_server_are_found(tmp_path: Path) -> None:

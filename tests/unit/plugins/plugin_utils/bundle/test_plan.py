@@ -204,7 +204,7 @@ def test_each_generation_gets_its_driver() -> None:
 
 
 def test_every_recommended_branch_has_a_version() -> None:
-    from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import GENERATIONS
+    from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.generations import GENERATIONS
 
     for _low, _high, facts in GENERATIONS:
         assert bundle_plan.DRIVERS[facts["driver_branch"]].startswith(facts["driver_branch"] + ".")

@@ -284,7 +284,7 @@ def test_what_was_resolved_is_found_again_in_the_manifest(place: Index) -> None:
         for file in found["files"]
     ]
     [held] = python_environments.held(records)
-    assert (held.name, held.vllm_version, held.python, held.glibc) == (
+    assert (held.name, held.version, held.python, held.glibc) == (
         *("vllm-0.3.0-python3.10-glibc2.31", "0.3.0"),
         *("3.10", "2.31"),
     )

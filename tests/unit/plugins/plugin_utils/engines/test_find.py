@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.baremetal.llm.plugins.module_utils._engines import ENGINES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import UNUSED, asked_by_decision
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import DecisionInput, Readers, decide
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import find
@@ -74,7 +75,9 @@ def test_a_setting_is_the_variable_of_the_deployments_engine() -> None:
 
 def test_the_real_engines_have_a_role_with_what_every_engine_has() -> None:
     known = known_variables()
+    assert ENGINES[0] == find.DEFAULT
     for name in set(find.engine_names()) - {"echo"}:
+        assert name in ENGINES, "plugins/module_utils/_engines.py says it to code on hosts"
         for setting in ("model", "version", "image", "served_model_name", "port", "options", "api_key"):
             assert f"{name}_{setting}" in known
         assert (ROOT / "roles" / name / "tasks/main.yml").is_file()
@@ -164,7 +167,7 @@ def test_preflight_is_asked_about_it() -> None:
     fleet = {"gpu1": variables(echo_port=8080, docker_address_pools=[], **more)}
     found = check_arguments(SMALL, fleet, ["gpu1"], role, lambda bundle: ())["settings"]["gpu1"]
     assert found["ports"] == {"llm_engine": "echo", "echo_port": 8080}
-    assert (found["executor"], found["vllm_version"]) == ("uni", "b5000")
+    assert (found["executor"], found["engine_version"]) == ("uni", "b5000")
 
 
 def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_nothing_to_do() -> None:

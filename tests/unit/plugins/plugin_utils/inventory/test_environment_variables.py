@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.environment_variables import OWNED, PER_HOST
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.environment_variables import owned, per_host
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import Unresolved
 
 from tests.support.inventories import Inventory
@@ -30,7 +30,7 @@ def test_a_value_is_a_text_and_is_not_shown(inventory: Inventory) -> None:
 
 
 def test_what_the_collection_sets_is_not_set_twice(inventory: Inventory) -> None:
-    for variable, names in OWNED.items():
+    for variable, names in owned().items():
         for name, instead in names.items():
             found = Inventory().set("gpu03", **{variable: {name.replace("*", "EMAIL_HEADER"): "x"}})
             entry = found.only()
@@ -40,7 +40,7 @@ def test_what_the_collection_sets_is_not_set_twice(inventory: Inventory) -> None
 
 
 def test_what_says_something_about_one_host_is_not_said_for_several() -> None:
-    for name, instead in PER_HOST.items():
+    for name, instead in per_host().items():
         found = Inventory().set(vllm_environment={name: "eth1"}).only()
         assert found["code"] == "environment_per_host"
         assert "gpu01, gpu02" in found["what"]

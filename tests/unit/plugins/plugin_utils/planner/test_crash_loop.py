@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.start_phases import PHASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.crash_loop import SAME_ENDS, CrashLoop
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import diagnose_log
 
@@ -28,7 +29,7 @@ def test_the_errors_are_known() -> None:
 
 
 def test_three_ends_for_the_same_reason_end_the_wait() -> None:
-    loop = CrashLoop()
+    loop = CrashLoop(PHASES)
     assert loop.cause(log()) == ""
     for count in range(1, SAME_ENDS):
         assert loop.cause(log(*[DAMAGED] * count)) == ""
@@ -37,19 +38,19 @@ def test_three_ends_for_the_same_reason_end_the_wait() -> None:
 
 @pytest.mark.parametrize("errors", [[DAMAGED, MEMORY, DAMAGED], [ALONE] * 3, ["ValueError: of no table"] * 3])
 def test_other_reasons_and_those_that_heal_do_not(errors: list[str]) -> None:
-    loop = CrashLoop()
+    loop = CrashLoop(PHASES)
     loop.cause(log())
     assert loop.cause(log(*errors)) == ""
 
 
 def test_what_ended_before_this_run_does_not_count() -> None:
-    loop = CrashLoop()
+    loop = CrashLoop(PHASES)
     assert [loop.cause(log(*[MEMORY] * count)) for count in (3, 4, 5)] == [""] * 3
     assert loop.cause(log(*[MEMORY] * 6))
 
 
 def test_a_healthy_start_has_no_end() -> None:
     for path in sorted(Path("tests/data/vllm/starts").glob("*.log")):
-        loop = CrashLoop()
+        loop = CrashLoop(PHASES)
         loop.cause("")
         assert loop.cause(path.read_text() * 4) == ""

@@ -41,7 +41,7 @@ def test_an_answer_has_the_names_of_its_own_hosts(names: list[str], version: str
     text = json.dumps(again, ensure_ascii=False)
     assert "zq" not in text
     assert "\\u0000" not in text
-    assert set(kept["launch"]) <= {f"zq{index}" for index in range(len(names))}
+    assert {node["host"] for node in kept["nodes"]} <= {f"zq{index}" for index in range(len(names))}
 
 
 def test_what_differs_is_asked_again(model: Model) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.arguments import vllm_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.command import launch
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import launch
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.arguments import vllm_arguments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.engine_log import parse_engine_log
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.plan import plan_deployment
 
 Model = Callable[[str], dict[str, Any]]
 

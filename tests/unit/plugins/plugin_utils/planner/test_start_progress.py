@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from pathlib import Path
 
 import pytest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.start_phases import PHASES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import Start, start_progress
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.start_phases import PHASES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import start_progress as core
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import Start
 from hypothesis import given
 from hypothesis import strategies as st
 
+start_progress = functools.partial(core.start_progress, reading_seconds=None, phases=PHASES)
 NAMES = tuple(name for name, _pattern in PHASES)
 
 RECORDED = sorted((Path(__file__).resolve().parents[4] / "data/vllm/starts").glob("*.log"))
@@ -116,7 +119,7 @@ def test_each_line_of_a_release_is_understood(written: str) -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_real_start_goes_forward_through_its_parts(name: str) -> None:
     lines = TEXTS[name].splitlines()
-    seen = [start_progress("\n".join(lines[:count]), 30.0) for count in range(len(lines) + 1)]
+    seen = [start_progress("\n".join(lines[:count]), reading_seconds=30.0) for count in range(len(lines) + 1)]
     phases = ["container", "server", "engine", "weights", "compile", "cache", "api"]
     if name == H100:
         phases[4:6] = ["memory", "compile", "cache", "graphs"]
@@ -128,7 +131,9 @@ def test_a_real_start_goes_forward_through_its_parts(name: str) -> None:
 def test_a_real_start_tells_how_long_the_weights_still_take() -> None:
     """They took 10.2 s, from a disk that was measured before: 1,460 MiB/s for 14.2 GiB."""
     lines = TEXTS[H100].splitlines()
-    seen = [start_progress("\n".join(lines[:count]), 14.2 * 1024 / 1460) for count in range(len(lines) + 1)]
+    seen = [
+        start_progress("\n".join(lines[:count]), reading_seconds=14.2 * 1024 / 1460) for count in range(len(lines) + 1)
+    ]
     left = {
         start.done: round(start.seconds_left or 0) for start in seen if start.phase == "weights" and start.total == 8
     }
@@ -158,7 +163,7 @@ def test_a_start_never_goes_back_whatever_the_log_says(lines: list[str], reading
         )
 
     begun = [line for line in lines if not is_beginning(line)]
-    starts = [start_progress(end.join(begun[:count]), reading) for count in range(len(begun) + 1)]
+    starts = [start_progress(end.join(begun[:count]), reading_seconds=reading) for count in range(len(begun) + 1)]
     for before, after in itertools.pairwise(starts):
         assert ("container", *NAMES).index(before.phase) <= ("container", *NAMES).index(after.phase)
         if before.phase == after.phase and before.total == after.total:
@@ -174,11 +179,11 @@ def test_odd_input_is_no_start(text: object) -> None:
 
 
 def test_until_the_log_counts_the_disk_says_how_long_it_takes() -> None:
-    assert start_progress("Starting to load model m...", 40.0) == Start("weights", None, None, 40.0)
+    assert start_progress("Starting to load model m...", reading_seconds=40.0) == Start("weights", None, None, 40.0)
     bar = "Loading safetensors checkpoint shards:   {}% Completed | {}/4 [00:00<?, ?it/s]"
-    assert start_progress(bar.format(0, 0), 40.0) == Start("weights", 0, 4, 40.0)
-    assert start_progress(bar.format(75, 3), 40.0) == Start("weights", 3, 4, 10.0)
-    assert start_progress("Initializing a V1 LLM engine", 40.0).seconds_left is None
+    assert start_progress(bar.format(0, 0), reading_seconds=40.0) == Start("weights", 0, 4, 40.0)
+    assert start_progress(bar.format(75, 3), reading_seconds=40.0) == Start("weights", 3, 4, 10.0)
+    assert start_progress("Initializing a V1 LLM engine", reading_seconds=40.0).seconds_left is None
 
 
 def test_parts_have_names_of_their_own() -> None:

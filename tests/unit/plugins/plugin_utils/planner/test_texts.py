@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.arguments import vllm_arguments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.engine_log import parse_engine_log
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import reason
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import vllm_arguments
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.options import OPTIONS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import recommended_release
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key

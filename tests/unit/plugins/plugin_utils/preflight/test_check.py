@@ -11,7 +11,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import diagnose_log
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.check import check_hosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.report import report_lines
-from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import CHECKS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import CHECKS, OF_ENGINE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -449,7 +449,7 @@ def test_no_wish_makes_it_fail(said: dict[str, Any]) -> None:
 def test_the_reference_page_lists_every_check() -> None:
     page = (Path(__file__).parents[5] / "docs/reference/preflight.md").read_text()
     listed = re.findall(r"^\| `(\w+)` \| (\w+) \| .+ \| (?:`(\w+)`)? ?\|$", page, re.M)
-    assert listed == [(code, check.severity, check.limit) for code, check in CHECKS.items()]
+    assert listed == [(code, check.severity, check.limit.replace(OF_ENGINE, "vllm_")) for code, check in CHECKS.items()]
 
 
 def test_a_crash_loop_is_told_with_its_last_cause_and_what_to_change() -> None:
@@ -475,12 +475,12 @@ def test_a_crash_loop_is_told_with_its_last_cause_and_what_to_change() -> None:
     ],
 )
 def test_the_environment_of_a_host_holds_the_release_of_the_plan(found: dict[str, str], code: str) -> None:
-    result = check(python="/opt/vllm/bin/python3", vllm_version="0.20.0", environment=found)
+    result = check(python="/opt/vllm/bin/python3", engine_version="0.20.0", environment=found)
     assert set(codes(result)) == ({code} if code else set())
 
 
 def test_no_environment_is_asked_for_where_a_container_serves() -> None:
-    assert codes(check(python=None, vllm_version="0.20.0", environment={})) == []
+    assert codes(check(python=None, engine_version="0.20.0", environment={})) == []
 
 
 @pytest.mark.parametrize(
@@ -498,7 +498,7 @@ def test_the_python_of_an_environment_that_is_to_be_made(found: dict[str, str], 
     held = [
         {"python": "3.10", "glibc": glibc, "fits": each} for glibc, each in zip(("2.39", "2.31"), fits, strict=False)
     ]
-    result = check(base="/usr/bin/python3", vllm_version="0.3.0", base_python=found, environments=held)
+    result = check(base="/usr/bin/python3", engine_version="0.3.0", base_python=found, environments=held)
     assert set(codes(result)) == ({code} if code else set())
     if code == "venv_other_python":
         assert "Python 3.12 and glibc 2.39" in result["message"]

@@ -62,7 +62,7 @@ def test_all_that_is_known_of_a_host() -> None:
         "ports": {"vllm_port": 8000, "ray_port": 6379, "ray_min_worker_port": 10002},
         "model_bytes": 42, "drivers": ["570.195.03"], "image": {"reference": "vllm:1"},
         "disks": [], "gpu": FACTS["llm_gpu"], "host": FACTS["llm_host"],
-            "python": None, "vllm_version": "0.8.5", "environment": None,
+            "python": None, "engine_version": "0.8.5", "environment": None,
             "base_python": None,
     }  # fmt: skip
     assert passed["limits"] == {name: f"the {name}" for name in LIMITS}

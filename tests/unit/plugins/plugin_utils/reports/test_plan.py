@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import known_variables
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import width
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import (
     BAR_WIDTH,

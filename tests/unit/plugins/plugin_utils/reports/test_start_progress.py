@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.start_phases import PHASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import LANGUAGES
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.start_phases import PHASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import Start
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.start_progress import StartProgress
 
@@ -15,7 +15,9 @@ BAR = "Loading safetensors checkpoint shards:  60% Completed | 3/5 [01:00<00:40,
 
 
 def starting(lang: str = "en", **measured: Any) -> StartProgress:
-    return StartProgress("tiny_split", "node1", 100.0, lang=lang, **measured)
+    progress = StartProgress("tiny_split", "node1", 100.0, lang=lang, **measured)
+    progress.phases = PHASES
+    return progress
 
 
 def test_a_line_says_the_part_its_share_and_the_time_left() -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import (
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import joins_hosts, ranked_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.arguments import (
     Option,
     in_file,
     in_line,
@@ -115,16 +116,6 @@ def _without_prompts(options: Mapping[str, Any], vllm_version: Any) -> list[Opti
 
 def _listed(value: Any) -> list[str]:
     return [str(item) for item in value] if isinstance(value, (list, tuple)) else [str(value)] if value else []
-
-
-def ranked_hosts(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The hosts with ranks, in rank order."""
-    return [str(node["host"]) for node in nodes if node.get("ranks")]
-
-
-def joins_hosts(executor: str, nodes: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether vLLM runs on several hosts that meet without Ray."""
-    return executor == "mp" and len(ranked_hosts(nodes)) > 1
 
 
 def _program(vllm_version: Any, model: str) -> list[str]:

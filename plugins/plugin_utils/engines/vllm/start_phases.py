@@ -10,8 +10,6 @@ vllm that wait (start-vllm.sh, wait_for_gpus.py).
 from __future__ import annotations
 
 # (part, pattern). The texts are start_phase_<part>, and start_share_<part> where the log counts: N/M in a bar, or the groups done and total.
-# A line of the first three begins a start: what the log says above it is of an earlier one.
-BEGINNINGS = ("pause", "gpus", "server")
 PHASES: tuple[tuple[str, str], ...] = (
     ("pause", r"starts in a row ended within"),
     ("gpus", r"waiting for GPUs of the Ray cluster at \S+ (?P<done>\d{1,6}) of (?P<total>\d{1,6}) there"),
@@ -29,5 +27,3 @@ PHASES: tuple[tuple[str, str], ...] = (
     ("graphs", r"Capturing CUDA graph|Capturing cudagraphs|Capturing the model for CUDA graphs"),
     ("api", r"init engine \(|Starting vLLM |Started server process|Application startup complete|Uvicorn running on"),
 )
-# A bar of tqdm: what is done, of how much, and how long the rest takes.
-BAR = r"(?P<done>\d{1,6})/(?P<total>\d{1,6}) \[[\d:]{1,12}<(?P<left>(?:\d{1,4}:)?\d{1,4}:\d\d)?"

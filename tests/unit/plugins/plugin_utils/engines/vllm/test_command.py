@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.arguments import Option, in_file
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.launch import (
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.arguments import Option, in_file
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.command import (
     MIDDLEWARE,
     joins_hosts,
     launch,
@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 from tests.support.each import check_each
 
-ROLE = Path(__file__).parents[5] / "roles/vllm"
+ROLE = Path(__file__).parents[6] / "roles/vllm"
 
 APART = [{"host": "a", "ranks": [0, 1]}, {"host": "b", "ranks": [2, 3]}, {"host": "idle", "ranks": []}]
 ALONE = [{"host": "a", "ranks": [0]}, {"host": "idle", "ranks": []}]
