@@ -19,6 +19,8 @@ class Names(TypedDict):
     # The server's, also under the name of its engine.
     server: str
     vllm: NotRequired[str]
+    # What the servers of other engines would be called.
+    others: list[str]
     ray: str
     probe: str
     # The folder of the probe's state, below /run.

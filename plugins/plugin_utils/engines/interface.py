@@ -136,6 +136,8 @@ class Engine:
     module: str = ""
     # GiB of a host's memory that it takes for data that processes share, of the host's variables.
     shared_memory_gib: Callable[[Variables], float] = lambda variables: 0.0
+    # Whether a server listens on its own host only, of the head's variables.
+    is_local: Callable[[Variables], bool] = _no
     # Whether a release reads only numbers in CUDA_VISIBLE_DEVICES.
     devices_by_index: Callable[[str], bool] = _no
 
@@ -148,6 +150,8 @@ class Engine:
     alive: str = "/health"
     # The paths that a gateway lets through: those that every one of these releases has.
     paths: Callable[[Iterable[str]], list[str]] = lambda releases: ["/v1/chat/completions", "/v1/completions"]
+    # Whether its servers count the tokens of each key for the gateway (/usage of roles/vllm/files/middleware).
+    counts_tokens: bool = False
     # What replicas have to have in common, with the message that says why: settings of the plan, and options.
     alike_settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
     alike_options: Mapping[str, str] = dataclasses.field(default_factory=dict)

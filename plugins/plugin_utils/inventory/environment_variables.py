@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 
 # Of the engines; every other variable of this ending is a mapping of such names as well.
-OF_ENGINES = ("vllm_environment", "ray_environment")
+OF_ENGINES = (*(f"{name}_environment" for name in engine_names()), "ray_environment")
 OF_PAGE = "web_ui_environment"
 ENDING = "_environment"
 # As a shell and systemd's EnvironmentFile take names (environ(7), systemd.exec(5)).
@@ -26,6 +27,9 @@ _OWNED_BY_ENGINES = {
     "RAY_AUTH_MODE": "ray_token_enabled",
     "RAY_AUTH_TOKEN": "ray_token",
     "VLLM_API_KEY": "vllm_api_key",
+    # llama-server reads each of its options there, too (common/arg.cpp).
+    "LLAMA_ARG_*": "llama_cpp_options",
+    "LLAMA_API_KEY": "llama_cpp_api_key",
     "CUDA_VISIBLE_DEVICES": "llm_gpu_indices",
     "NVIDIA_VISIBLE_DEVICES": "llm_gpu_indices",
     # Where the collection's own programs find the key, and which paths are open.

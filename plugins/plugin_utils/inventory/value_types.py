@@ -78,7 +78,7 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str,
         yield Fault("source_malformed", text, {"name": name})
     if name.startswith("llm_gpu_indices[") and not _GPU.fullmatch(str(value)):
         yield Fault("gpu_index_malformed", text, {"name": name})
-    if name.startswith("vllm_extra_volumes[") and not _VOLUME.fullmatch(str(value)):
+    if "_extra_volumes[" in name and not _VOLUME.fullmatch(str(value)):
         yield Fault("volume_malformed", text, {"name": name})
     if re.fullmatch(r"vllm_lora_adapters\[\d+\]\.name", name) and not _ADAPTER_NAME.fullmatch(str(value)):
         yield Fault("adapter_name_malformed", text, {"name": name})

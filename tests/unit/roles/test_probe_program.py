@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-FILES = Path(__file__).parents[3] / "roles/vllm/files"
+FILES = Path(__file__).parents[3] / "roles/common/files"
 FORM = 2
 # A second stands for about a minute.
 DRIVER = f"""
