@@ -179,6 +179,6 @@ def test_every_task_that_hides_its_result_is_tried_or_asks_only() -> None:
         "monitoring/tasks/journal.yml",
         "monitoring/tasks/main.yml",
         "preflight/tasks/host.yml",
-        "vllm/tasks/go_back.yml",
+        "common/tasks/go_back.yml",
         "web_ui/tasks/main.yml",
     }
