@@ -73,7 +73,9 @@ def ensure_gguf_model() -> None:
         with step("writing a tiny GGUF model"):
             subprocess.run([sys.executable, program, out], env={**os.environ, "PYTHONPATH": path}, check=True)
 
-    _cached("gguf_model", model, program, *(CHECKOUT / "tests/support" / f"gguf_{part}.py" for part in ("files", "models")))
+    _cached(
+        "gguf_model", model, program, *(CHECKOUT / "tests/support" / f"gguf_{part}.py" for part in ("files", "models"))
+    )
 
 
 def ensure_driver_packages(client: docker.DockerClient, config: Config, host: str) -> None:

@@ -12,6 +12,18 @@ from pathlib import Path
 
 from tests.support.gguf_models import Shape, write_model
 
-SHAPE = Shape(layers=4, hidden=128, heads=4, kv_heads=2, head=32, inner=256, vocabulary=320, quant="Q8_0", output=None, embedding="Q8_0", context=2048)
+SHAPE = Shape(
+    layers=4,
+    hidden=128,
+    heads=4,
+    kv_heads=2,
+    head=32,
+    inner=256,
+    vocabulary=320,
+    quant="Q8_0",
+    output=None,
+    embedding="Q8_0",
+    context=2048,
+)
 
 write_model(Path(sys.argv[1]) / "tiny-q8_0.gguf", SHAPE)

@@ -46,7 +46,8 @@ ARGUMENTS = (
 )
 ENVIRONMENT = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "VLLM_HOST_IP")
 UNIT_PROPERTIES = "Id,LoadState,ActiveState,SubState,NRestarts,Result,ActiveEnterTimestampMonotonic"
-# What an engine counts, by its name there (vllm/v1/metrics/loggers.py; names that are no more are those of older releases).
+# What an engine counts, by its name there (vllm/v1/metrics/loggers.py; names that are no more are those of older releases). The last ones are llama.cpp's
+# (tools/server/server-context.cpp).
 METRICS = {
     "num_requests_running": "running",
     "num_requests_waiting": "waiting",
@@ -58,9 +59,13 @@ METRICS = {
     "inter_token_latency_seconds_count": "token_gaps",
     "time_per_output_token_seconds_sum": "token_seconds",
     "time_per_output_token_seconds_count": "token_gaps",
+    "requests_processing": "running",
+    "requests_deferred": "waiting",
+    "tokens_predicted_total": "generated_tokens",
 }
 _METRIC = re.compile(
-    r"^vllm:({0})(?:\{{[^}}]*\}})? ([0-9.]+(?:e[+-]?[0-9]+)?)$".format("|".join(sorted(METRICS))), re.MULTILINE
+    r"^(?:vllm|llamacpp):({0})(?:\{{[^}}]*\}})? ([0-9.]+(?:e[+-]?[0-9]+)?)$".format("|".join(sorted(METRICS))),
+    re.MULTILINE,
 )
 _PENDING = re.compile(r"^\s*(.+?): (\d+)\+? pending placement groups?", re.MULTILINE)
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
@@ -163,28 +168,39 @@ def metrics_of(text: str) -> dict[str, float]:
     return sums
 
 
-def ask_metrics(url: str) -> dict[str, Any]:
-    """``{url, error, figures}`` of the engine at an address; the error is empty where it answered."""
+def ask_metrics(url: str, key: str = "") -> dict[str, Any]:
+    """``{url, error, figures}`` of the engine at an address, some of which tell them only to who has their key; the error is empty where it answered."""
     found: dict[str, Any] = {"url": url, "error": "", "figures": {}}
+    request = urllib.request.Request(url + "/metrics", headers={"Authorization": "Bearer " + key} if key else {})
     try:
-        with _NO_PROXY.open(url + "/metrics", timeout=ASK_SECONDS) as answer:
+        with _NO_PROXY.open(request, timeout=ASK_SECONDS) as answer:
             found["figures"] = metrics_of(answer.read(MOST_BYTES).decode("utf-8", "replace"))
     except _WRONG as error:
         found["error"] = "{0}: {1}".format(type(error).__name__, error)
         return found
     if not found["figures"]:
-        found["error"] = "no figures of vLLM in the answer"
+        found["error"] = "no figures of an engine in the answer"
     return found
+
+
+def probe_option(suffix: str, name: str) -> str:
+    """What the probe of a deployment was told; empty where there is none."""
+    unit = read("/etc/systemd/system/{0}probe{1}.service".format(OURS, suffix))
+    found = re.search(r"--{0}[\"']?[ =][\"']?([^\s\"']+)".format(name), unit)
+    return found.group(1) if found else ""
+
+
+def server_name(suffix: str) -> str:
+    """What the server of a deployment is called, after its engine."""
+    return (probe_option(suffix, "server") or OURS + "vllm") + suffix
 
 
 def server_url(suffix: str, containers: Sequence[Mapping[str, Any]], port: int) -> str:
     """Where the server of a deployment answers: as its probe asks it, else as its container was told, else on this host itself."""
-    said = re.search(
-        r"--url[\"']?[ =][\"']?(http://[^\s\"']+)", read("/etc/systemd/system/{0}probe{1}.service".format(OURS, suffix))
-    )
+    said = probe_option(suffix, "url")
     if said:
-        return said.group(1)
-    name = "{0}vllm{1}".format(OURS, suffix)
+        return said
+    name = server_name(suffix)
     told: dict[str, Any] = next((each["arguments"] for each in containers if each["name"] == name), {})
     host = told.get("host") or "127.0.0.1"
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
@@ -340,10 +356,12 @@ def look(options: Mapping[str, Any], programs: Programs, sysfs_root: str = "/sys
     containers = own_containers()
     suffix, places = str(options["suffix"] or ""), [*PLACES, *(options["places"] or ())]
     url = server_url(suffix, containers or (), options["port"] or 8000)
+    key_file = probe_option(suffix, "key")
+    key = read(key_file).strip() if key_file else ""
     found: dict[str, Any] = {"now": time.time(), "up_seconds": time.monotonic(), "containers": containers}
     found["units"] = own_units(programs)
     questions: dict[str, Callable[[], Any]] = {
-        "server": lambda: ask_metrics(url) if options["head"] else None,
+        "server": lambda: ask_metrics(url, key) if options["head"] else None,
         "series": lambda: series("http://127.0.0.1:9090", **options["series"]) if options["series"] else None,
     }
     answers = _side_by_side(questions)
@@ -388,12 +406,13 @@ def _side_by_side(questions: Mapping[str, Callable[[], Any]]) -> Callable[[], di
 def causes(found: Mapping[str, Any], programs: Programs, suffix: str) -> dict[str, Any]:
     """Logs of the programs that serve, where they are not well, and what waits in Ray."""
     logs: dict[str, str] = {}
-    names = [OURS + kind + suffix for kind in ("vllm", "ray")]
+    names = [server_name(suffix), OURS + "ray" + suffix]
     for name in names:
         container = next((each for each in found["containers"] or () if each["name"] == name), None)
         unit = next((each for each in found["units"] if each["name"] == name + ".service"), None)
         program, running = container or unit, "running" if container else "active"
-        word = (found["probe"].get(name[: -len(suffix)] if suffix else name) or {}).get("kind")
+        # The probe calls every server by one name.
+        word = (found["probe"].get(OURS + ("vllm" if name == names[0] else "ray")) or {}).get("kind")
         if program and (
             program["state"] != running or program["restarts"] or word not in ("serving", "busy", "running")
         ):

@@ -85,7 +85,7 @@ EXCEPTIONS = (
     # What nft prints.
     ("plugins/module_utils/_evidence.py", r"^counter packets "),
     # What the kernel and Ray print.
-    ("plugins/module_utils/_live.py", r"NVRM: Xid|pending placement groups|^no figures of vLLM "),
+    ("plugins/module_utils/_live.py", r"NVRM: Xid|pending placement groups|^no figures of an engine "),
     ("plugins/module_utils/_engine.py", r"^the engine answers "),
     ("plugins/module_utils/_connectivity.py", r"^no free port on "),
     ("plugins/modules/network_connectivity.py", r"^cannot listen on "),

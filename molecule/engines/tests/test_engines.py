@@ -39,7 +39,9 @@ def secret(name: str) -> str:
 
 
 def through_gateway() -> openai.OpenAI:
-    trusting = httpx2.Client(verify=ssl.create_default_context(cafile=str(STATE / "secrets/gateway_ca.crt")), timeout=120)
+    trusting = httpx2.Client(
+        verify=ssl.create_default_context(cafile=str(STATE / "secrets/gateway_ca.crt")), timeout=120
+    )
     return openai.OpenAI(base_url=GATEWAY, api_key=secret("gateway_key_alice"), http_client=trusting, max_retries=0)
 
 
@@ -78,7 +80,9 @@ def test_without_its_key_nobody_gets_an_answer(model: str) -> None:
 def test_the_key_is_in_no_command_line_and_in_no_environment() -> None:
     host = on("node3")
     key = secret("by_llama_api_key")
-    shown = host.check_output("docker inspect llm-llama_cpp; cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '; cat /proc/*/environ 2>/dev/null")
+    shown = host.check_output(
+        "docker inspect llm-llama_cpp; cat /proc/*/cmdline 2>/dev/null | tr '\\0' ' '; cat /proc/*/environ 2>/dev/null"
+    )
     assert "--api-key-file" in shown
     assert key not in shown
     keys = "docker exec llm-llama_cpp stat -c '%a %U' /var/tmp/llm-llama.keys"

@@ -155,6 +155,8 @@ class Engine:
     # What replicas have to have in common, with the message that says why: settings of the plan, and options.
     alike_settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
     alike_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # Whether a server tells its metrics only to who has its key: the probe reads them then, and the exporter of the host shows them.
+    metrics_by_probe: bool = False
     # What Prometheus is told of the engine's metrics, by the one name that rules, alerts and consoles use (docs/guides/monitoring.md): ``kind``
     # is gauge (with ``fold``, sum or max over the engines of a server), counter or histogram, ``names`` are the engine's own, each as ``name``,
     # with ``gauge`` for one of a counter that is a rate already.

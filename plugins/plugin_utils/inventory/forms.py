@@ -110,7 +110,9 @@ _HOST_PATH = re.compile(r"(?!.*/\.\.?(?:/|$))(?:/[\w.+@-]+)+/?")
 # Docker lies where it always did, a disk may be mounted there itself, and of the last one only facts are read.
 _NOT_TO_BE_TAKEN = SYSTEM - {"/var/lib/docker", "/mnt", "/media", "/sys"}
 # Texts in which lines may end: a prompt, keys, and what vLLM gets as JSON, as YAML or as one quoted word.
-SEVERAL_LINES = frozenset(("llama_cpp_report_prompt", "vllm_report_prompt", "llm_bundle_allowed_signers", "vllm_options"))
+SEVERAL_LINES = frozenset(
+    ("llama_cpp_report_prompt", "vllm_report_prompt", "llm_bundle_allowed_signers", "vllm_options")
+)
 # What no line of a file for another program, no argument and no name may hold: control characters, and the line ends of Unicode.
 _CONTROL = re.compile("[\x00-\x1f\x7f\x80-\x9f\u2028\u2029]")
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+# What the probe calls the server, whichever engine it is.
+SERVER = "llm-vllm"
 # A word of the probe that is older counts for nothing: its longest look takes about 120 s, and the next one follows soon.
 PROBE_SECONDS = 180
 # How good a state is.
@@ -103,7 +105,8 @@ class Looked:
         """What the probe said of that program at its last look; nothing where that is too old, or there is no probe."""
         name, _found = self.program
         suffix = str(self.asked.names.get("suffix") or "")
-        said = (self.live.get("probe") or {}).get(name.removesuffix(suffix) if suffix else name) or {}
+        known = SERVER if name == self.asked.names["server"] else name.removesuffix(suffix) if suffix else name
+        said = (self.live.get("probe") or {}).get(known) or {}
         return said if said and said["age"] <= PROBE_SECONDS else {}
 
 

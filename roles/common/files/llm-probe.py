@@ -83,7 +83,7 @@ ESTABLISHED = "01"
 COUNTERS = re.compile(
     r"^(?:vllm|llamacpp):((?:prompt|generation)_tokens_total|iteration_tokens_total_count|num_requests_running|num_requests_waiting"
     r"|(?:kv|gpu)_cache_usage_perc"
-    r"|tokens_predicted_total|n_decode_total|requests_processing|requests_deferred)(?:\{[^}]*\})? ([0-9.]+(?:e[+-]?[0-9]+)?)$",
+    r"|prompt_tokens_cached_total|tokens_predicted_total|n_decode_total|requests_processing|requests_deferred)(?:\{[^}]*\})? ([0-9.]+(?:e[+-]?[0-9]+)?)$",
     re.MULTILINE,
 )
 TOKENS = ("prompt_tokens_total", "generation_tokens_total", "tokens_predicted_total")

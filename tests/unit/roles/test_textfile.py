@@ -142,6 +142,22 @@ def test_a_host_without_models_says_nothing_of_them(state: Any) -> None:
     assert models(state) == {}
 
 
+def test_requests_and_tokens_of_llama_cpp_are_told_for_prometheus_which_has_no_key() -> None:
+    counters = {
+        "prompt_tokens_total": 10.0,
+        "tokens_predicted_total": 17.0,
+        "requests_processing": 1.0,
+        "n_decode_total": 9.0,
+    }
+    state = {"now": 1.0, "kind": "serving", "counters": counters}
+    found = samples(str(textfile.probe_page({"llm-vllm": state}, 2.0, deployment="small")))
+    assert found["llamacpp:tokens_predicted_total"] == [({"deployment": "small"}, 17.0)]
+    assert found["llamacpp:requests_processing"] == [({"deployment": "small"}, 1.0)]
+    assert "llamacpp:requests_deferred" not in found
+    vllm = {**state, "counters": {"prompt_tokens_total": 10.0, "generation_tokens_total": 17.0}}
+    assert not [name for name in samples(str(textfile.probe_page({"llm-vllm": vllm}, 2.0))) if "llamacpp" in name]
+
+
 def test_the_image_of_a_container_is_told_where_it_is_known() -> None:
     state = {"now": 90.0, "kind": "running"}
     found = samples(str(textfile.probe_page({"llm-ray": {**state, "image": "sha256:1"}, "llm-vllm": state}, 100.0)))

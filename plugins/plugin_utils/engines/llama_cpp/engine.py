@@ -78,5 +78,6 @@ ENGINE = Engine(
     paths=_paths,
     is_local=is_open,
     alike_settings={"ctx_size": "gateway_differs_length", "file": "gateway_differs_answers"},
+    metrics_by_probe=True,
     metrics=lambda: _METRICS,
 )

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import unplanned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import (
@@ -68,7 +67,7 @@ def inputs(
     own = {name: setting(head, name) for name in SETTINGS if setting(head, name) is not None}
     files = model_files(head, manifest.get("files") or [])
     name = str(own.pop("file", "")) or (next(iter(files)) if len(files) == 1 else "")
-    path = f"{manifest_folder(head)}/{files[name]}" if files.get(name) else ""
+    path = posixpath.expanduser(f"{manifest_folder(head)}/{files[name]}") if files.get(name) else ""
     request = {"engine": found["request"]["engine"], "options": dict(setting(head, "options") or {}), "own": own}
     return {**found, "request": {**request, "file": name, "files": list(files), "path": path}}
 
@@ -95,17 +94,18 @@ def plan(
     if problem is not None:
         return _refused(base, problem, language)
     base["settings"] = {"file": request["file"], **said}
-    unknown = Text("llama_no_file_here", file=request["file"])
+    placed = sorted(set(request["options"]) & set(_UNPLANNED))
     try:
         # Says what is wrong with an option before anything is read.
         llama_arguments(said, str(base["llama_cpp_version"]))
-        if request["path"] and not set(request["options"]) & set(_UNPLANNED):
+        if request["path"] and not placed:
             return _planned(base, request, nodes, language)
-        unknown = Text("llama_placed", options=", ".join(sorted(set(request["options"]) & set(_UNPLANNED))))
-        unknown = unknown if request["path"] else Text("llama_no_file_here", file=request["file"])
     except InputError as error:
         return _refused(base, error.why, language)
-    base["predicted"]["warnings"] = [unknown.say(language)]
+    why = Text("llama_no_file_here", file=request["file"])
+    if request["path"]:
+        why = Text("llama_placed", options=", ".join(placed))
+    base["predicted"]["warnings"] = [why.say(language)]
     return base
 
 
@@ -150,8 +150,8 @@ def _planned(
     wishes = {wish: said[name] for name, wish in _WISHES.items() if name in said}
     if said.get("flash_attn") == "off":
         wishes["flash"] = False
-    gpus, release = gpus_of_head(nodes), str(base["llama_cpp_version"])
-    found = planned(request["path"], gpus, wishes, release)
+    # One host serves: the first.
+    found = planned(request["path"], list(nodes[0]["gpus"]), wishes, str(base["llama_cpp_version"]))
     if "ctx_size" not in said:
         found = _longest(found)
     placement = found.placement
@@ -164,7 +164,9 @@ def _planned(
     texts = [] if found.is_measured else [Text("llama_estimated", architecture=found.model.architecture)]
     if not placement.fits:
         layers = len(found.model.layers) + 1
-        texts.append(Text("llama_on_host", gpus=placement.gpu_layers, layers=layers, host=f"{placement.host / GIB:.1f}"))
+        texts.append(
+            Text("llama_on_host", gpus=placement.gpu_layers, layers=layers, host=f"{placement.host / GIB:.1f}")
+        )
     settings = {**options_of(placement, found.settings), **request["own"], **request["options"]}
     figures = {
         "ok": True,
@@ -181,11 +183,6 @@ def _planned(
         "settings": {"file": request["file"], **settings},
         "predicted": {**base["predicted"], **figures},
     }
-
-
-def gpus_of_head(nodes: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """One host serves: the first."""
-    return list(nodes[0]["gpus"])
 
 
 def _longest(found: Planned) -> Planned:

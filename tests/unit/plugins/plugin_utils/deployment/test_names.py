@@ -23,6 +23,7 @@ PLAIN = {
     "suffix": "",
     "server": "llm-vllm",
     "vllm": "llm-vllm",
+    "others": ["llm-llama_cpp"],
     "ray": "llm-ray",
     "probe": "llm-probe",
     "state": "/run/llm-probe",

@@ -157,7 +157,9 @@ def test_a_model_that_is_too_large_stays_on_the_host_in_part_or_is_refused(tmp_p
 
 
 def test_the_longest_context_is_what_the_gpus_hold(tmp_path: Path) -> None:
-    site = Site(tmp_path).add("model.gguf", Shape(**{**MODELS["Llama-3.1-8B"].__dict__, "layers": 32, "context": 131072}))
+    site = Site(tmp_path).add(
+        "model.gguf", Shape(**{**MODELS["Llama-3.1-8B"].__dict__, "layers": 32, "context": 131072})
+    )
     card = {"name": "GPU", "memory_mib": 8192, "compute_capability": "7.5"}
     found = site.plan(gpus=[card])["settings"]
     assert 1024 < found["ctx_size"] < 131072
@@ -169,12 +171,18 @@ def test_the_longest_context_is_what_the_gpus_hold(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "vLLM's option": ({"llama_cpp_options": {"max_model_len": 1024}}, "max_model_len is an option of vllm; llama.cpp has ctx_size"),
+    "vLLM's option": (
+        {"llama_cpp_options": {"max_model_len": 1024}},
+        "max_model_len is an option of vllm; llama.cpp has ctx_size",
+    ),
     "vLLM's option with nothing like it": ({"llama_cpp_options": {"quantization": "awq"}}, "nothing of the kind"),
     "Ollama's option": ({"llama_cpp_options": {"OLLAMA_NUM_PARALLEL": 2}}, "parallel"),
     "what a variable decides": ({"llama_cpp_options": {"port": 1}}, "llama_cpp_port"),
     "a shell for all": ({"llama_cpp_options": {"tools": "all"}}, "act on the host"),
-    "another file": ({"llama_cpp_file": "other.gguf"}, "the bundle holds no other.gguf of this model; it holds: tiny.gguf"),
+    "another file": (
+        {"llama_cpp_file": "other.gguf"},
+        "the bundle holds no other.gguf of this model; it holds: tiny.gguf",
+    ),
 }
 
 
@@ -275,7 +283,8 @@ def test_embeddings_are_asked_for_where_it_makes_them(site: Site) -> None:
 
 def test_it_is_watched_under_the_common_names() -> None:
     found = targets(SMALL, {"gpu1": {**SAID, **DEFAULTS, "llama_cpp_port": 8080, "ansible_host": "192.0.2.1"}})
-    assert found["llama_cpp"][0]["targets"] == ["192.0.2.1:8080"]
+    assert found["llama_cpp"] == [], "its page asks for the key, which the probe has"
+    assert found["api"][0]["targets"] == ["http://192.0.2.1:8080/health"]
     rules = {rule["record"]: rule["expr"] for rule in recording_rules()}
     assert "llamacpp:requests_processing" in rules["llm:requests_running"]
     assert "rate(llamacpp:tokens_predicted_total[2m])" in rules["llm:generation_tokens:rate2m"]
