@@ -37,6 +37,7 @@ KNOWN: dict[str, dict[str, Any]] = {
     },
     "ray_head_host": {"type": "str"},
     "ray_environment": {"type": "dict"},
+    "llama_cpp_environment": {"type": "dict"},
     "vllm_environment": {"type": "dict"},
     "web_ui_environment": {"type": "dict"},
     "vllm_model": {"type": "str", "required": True},
