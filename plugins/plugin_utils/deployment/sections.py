@@ -220,6 +220,14 @@ class VllmSection(ServerSection):
     benchmark: Benchmark
 
 
+class LlamaSection(ServerSection):
+    """What the role llama_cpp reads."""
+
+    probe: Probe
+    # Whether another key means a restart.
+    restarts_for_keys: bool
+
+
 class Owned(TypedDict):
     """A folder and whose it is."""
 
@@ -294,6 +302,7 @@ class HostSection(TypedDict):
     hosts_file: NotRequired[HostsFile | Nothing]
     ray: NotRequired[RaySection]
     vllm: NotRequired[VllmSection]
+    llama_cpp: NotRequired[LlamaSection]
     models: NotRequired[list[ServedModel]]
     # A digest of what the deployment serves with.
     version: NotRequired[str]

@@ -150,8 +150,9 @@ class Engine:
     alive: str = "/health"
     # The paths that a gateway lets through: those that every one of these releases has.
     paths: Callable[[Iterable[str]], list[str]] = lambda releases: ["/v1/chat/completions", "/v1/completions"]
-    # Whether its servers count the tokens of each key for the gateway (/usage of roles/vllm/files/middleware).
-    counts_tokens: bool = False
+    # Whether the collection's own program answers in its servers (roles/vllm/files/middleware): it counts the tokens of each key for the gateway, and
+    # answers the probe also where the port is full.
+    middleware: bool = False
     # What replicas have to have in common, with the message that says why: settings of the plan, and options.
     alike_settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
     alike_options: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -425,7 +425,7 @@ def key_problems(
     uncounted = [
         deployment
         for deployment, head in heads.items()
-        if not (engine_of(head).counts_tokens and is_true(setting(head, "api_key_enabled", True)))
+        if not (engine_of(head).middleware and is_true(setting(head, "api_key_enabled", True)))
     ]
     for key in keys:
         name = key["name"]

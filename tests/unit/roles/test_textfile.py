@@ -21,7 +21,7 @@ FILE = ROOT / "roles/monitoring/files/llm-textfile.py"
 RECORDED = (ROOT / "tests/data/nvidia_smi/smi.xml").read_text(encoding="utf-8")
 textfile = programs.load("monitoring/files/llm-textfile.py")
 
-LINE = re.compile(r'(\w+)(?:\{((?:\w+="(?:[^"\\]|\\.)*",?)*)\})? (-?\d+\.\d+(?:e\+\d+)?)')
+LINE = re.compile(r'([\w:]+)(?:\{((?:\w+="(?:[^"\\]|\\.)*",?)*)\})? (-?\d+\.\d+(?:e\+\d+)?)')
 
 
 def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:

@@ -15,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE, SCRIPTS, SECRETS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import llama_arguments
@@ -54,14 +55,14 @@ def environment(member: Member) -> dict[str, str]:
 
 def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
     started = member.deployment.launch.get(member.host)
-    made = _container(member, variables, started["argv"]) if started else {}
+    made: Container | Nothing = _container(member, variables, started["argv"]) if started else {}
     reads = digest([*member.deployment.weights])
     server = server_section(member, made, {}, {"path": "", "content": {}}, (), reads)
     # Unlike a server that reads them at each request.
     return {"llama_cpp": {**server, "restarts_for_keys": True, "probe": probe_section(member, [])}}
 
 
-def _container(member: Member, variables: Mapping[str, Any], argv: list[str]) -> Any:
+def _container(member: Member, variables: Mapping[str, Any], argv: list[str]) -> Container:
     key = "" if is_open(member.variables) else f"{SECRETS}/{posixpath.basename(member.key_file)}"
     program = ["/bin/bash", f"{SCRIPTS}/{START}", key, KEYS]
     return container(member, "llama_cpp", variables, program, argv, server_volumes(member))

@@ -238,6 +238,7 @@ def test_its_decision_starts_it_and_nothing_of_another_engine(site: Site) -> Non
     assert (server["url"], server["probe"]["needed"]) == ("http://10.0.0.1:8000", True)
     assert server["probe"]["command"][-2:] == ["--key", "/opt/llm/secrets/llama_cpp_api_key"]
     assert "--server=llm-llama_cpp" in server["probe"]["command"]
+    assert "--inner" not in server["probe"]["command"], "nobody would answer there"
 
 
 def test_without_a_key_it_listens_on_its_own_host_only(site: Site) -> None:
