@@ -67,7 +67,7 @@ PLAY = """
 """
 ROLE = """
 - ansible.builtin.set_fact:
-    ran: "{{ ran | default([]) + [[_vllm_role, llm_deployment, vllm_version, _common_goes_back, _common_closed | length, _llm.version]] }}"
+    ran: "{{ ran | default([]) + [[_common_role, llm_deployment, vllm_version, _common_goes_back, _common_closed | length, _llm.version]] }}"
 """
 SERVE = """
 - ansible.builtin.copy: {dest: "{{ llm_host_dir }}/models/m/weights", content: "{{ version }}", mode: "0644"}
