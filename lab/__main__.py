@@ -57,6 +57,13 @@ def web_ui(client: docker.DockerClient, lab: config.Config) -> None:
         build_images.web_ui_image(client, lab)
 
 
+def llama_cpp(client: docker.DockerClient, lab: config.Config) -> None:
+    """This machine's engine has the image of llama.cpp, and the lab a model for it, for the one scenario whose bundle holds them."""
+    with lock("images"):
+        build_images.llama_cpp_image(client, lab)
+    artefacts.ensure_gguf_model()
+
+
 def state(client: docker.DockerClient, lab: config.Config, arguments: argparse.Namespace) -> None:
     """List, make, restore or prune states."""
     states = States(client, lab, make_images(client, lab))
@@ -113,6 +120,7 @@ def parser(lab: config.Config) -> argparse.ArgumentParser:
     commands.add_parser(
         "driver-packages", help="fetch Debian's packages of the NVIDIA driver, for the scenarios that use them"
     )
+    commands.add_parser("llama-cpp", help="make the image of llama.cpp and a model, for the scenario that uses them")
     commands.add_parser("web-ui", help="make the image of Open WebUI, for the scenario that uses it")
     commands.add_parser(
         "exits", help="print what hosts sent to somewhere outside of the lab since they were made; none is right"
@@ -133,6 +141,8 @@ def run(client: docker.DockerClient, lab: config.Config, arguments: argparse.Nam
         state(client, lab, arguments)
     elif arguments.command == "docker-packages":
         artefacts.ensure_docker_packages(client, lab, build_images.host_image(client, lab))
+    elif arguments.command == "llama-cpp":
+        llama_cpp(client, lab)
     elif arguments.command == "web-ui":
         web_ui(client, lab)
     elif arguments.command == "driver-packages":

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import docker
 from docker.errors import ContainerError
 
-from lab.config import CACHE, LAB, STATE, Config, digest
+from lab.config import CACHE, CHECKOUT, LAB, STATE, Config, digest
 from lab.locks import lock
 from lab.progress import LabError, step
 from lab.sim.runfile import build_runfile
@@ -60,6 +62,20 @@ def ensure_docker_packages(client: docker.DockerClient, config: Config, host: st
 
     inputs = (FILES / "docker_packages.sh", LAB / "sim", config.os_packages, config.toolkit_version, host)
     _cached("docker_packages", packages, *inputs)
+
+
+def ensure_gguf_model() -> None:
+    """Link .lab/artefacts/gguf_model: a model of llama.cpp as small as it can be, whose weights are zeros."""
+    program = FILES / "make_gguf.py"
+
+    def model(out: Path) -> None:
+        path = os.pathsep.join(str(folder) for folder in (CHECKOUT / ".collections", CHECKOUT))
+        with step("writing a tiny GGUF model"):
+            subprocess.run([sys.executable, program, out], env={**os.environ, "PYTHONPATH": path}, check=True)
+
+    _cached(
+        "gguf_model", model, program, *(CHECKOUT / "tests/support" / f"gguf_{part}.py" for part in ("files", "models"))
+    )
 
 
 def ensure_driver_packages(client: docker.DockerClient, config: Config, host: str) -> None:

@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab's images, a bare host, vLLM for CPUs and Open WebUI; each built once and found again by the hash of its sources."""
+"""The lab's images, a bare host, vLLM and llama.cpp for CPUs and Open WebUI; each built once and found again by the hash of its sources."""
 
 from __future__ import annotations
 
@@ -55,6 +55,11 @@ def vllm_image(client: docker.DockerClient, config: Config) -> str:
 def web_ui_image(client: docker.DockerClient, config: Config) -> str:
     """Reference of the image of Open WebUI, built if needed. Only the scenario web_ui has it: no other pays for it."""
     return _from_wheels(client, config, "web_ui", config.web_ui_image, "Open WebUI", "0.3 GB", "0.9 GB")
+
+
+def llama_cpp_image(client: docker.DockerClient, config: Config) -> str:
+    """Reference of the image of llama.cpp for CPUs, built if needed. Only the scenario engines has it."""
+    return _from_wheels(client, config, "llama_cpp", config.llama_cpp_image, "llama.cpp for CPUs", "34 MB", "0.3 GB")
 
 
 def _from_wheels(

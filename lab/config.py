@@ -51,6 +51,7 @@ class Config:
     shm_size: str
     vllm_version: str
     web_ui_version: str
+    llama_cpp_version: str
     driver_version: str
     toolkit_version: str
     os_packages: list[str]
@@ -59,6 +60,11 @@ class Config:
     def vllm_image(self) -> str:
         """Reference of the lab's vLLM image, as the inventory names it."""
         return f"{IMAGE_REPOSITORY}/vllm-openai:v{self.vllm_version}-cpu"
+
+    @property
+    def llama_cpp_image(self) -> str:
+        """Reference of the lab's image of llama.cpp."""
+        return f"{IMAGE_REPOSITORY}/llama-cpp:{self.llama_cpp_version}-cpu"
 
     @property
     def web_ui_image(self) -> str:

@@ -33,7 +33,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._engine import (
     ask_engine,
     ask_engine_list,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils._engines import ENGINES, PROBED
+from ansible_collections.baremetal.llm.plugins.module_utils._engines import PROBED
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state, reread, yield_to_others
@@ -150,11 +150,12 @@ def metrics_of(text: str, names: Mapping[str, str]) -> dict[str, float]:
     return sums
 
 
-def ask_metrics(url: str, names: Mapping[str, str]) -> dict[str, Any]:
-    """``{url, error, figures}`` of the engine at an address; the error is empty where it answered."""
+def ask_metrics(url: str, names: Mapping[str, str], key: str = "") -> dict[str, Any]:
+    """``{url, error, figures}`` of the engine at an address, some of which tell them only to who has their key; the error is empty where it answered."""
     found: dict[str, Any] = {"url": url, "error": "", "figures": {}}
+    request = urllib.request.Request(url + "/metrics", headers={"Authorization": "Bearer " + key} if key else {})
     try:
-        with _NO_PROXY.open(url + "/metrics", timeout=ASK_SECONDS) as answer:
+        with _NO_PROXY.open(request, timeout=ASK_SECONDS) as answer:
             found["figures"] = metrics_of(answer.read(MOST_BYTES).decode("utf-8", "replace"), names)
     except _WRONG as error:
         found["error"] = "{0}: {1}".format(type(error).__name__, error)
@@ -164,15 +165,25 @@ def ask_metrics(url: str, names: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
+def probe_option(suffix: str, name: str) -> str:
+    """What the probe of a deployment was told; empty where there is none."""
+    unit = read("/etc/systemd/system/{0}probe{1}.service".format(OURS, suffix))
+    found = re.search(r"--{0}[\"']?[ =][\"']?([^\s\"']+)".format(name), unit)
+    return found.group(1) if found else ""
+
+
+def server_name(suffix: str) -> str:
+    """What the server of a deployment is called, after its engine."""
+    return (probe_option(suffix, "server") or PROBED) + suffix
+
+
 def server_url(suffix: str, containers: Sequence[Mapping[str, Any]], port: int) -> str:
     """Where the server of a deployment answers: as its probe asks it, else as its container was told, else on this host itself."""
-    said = re.search(
-        r"--url[\"']?[ =][\"']?(http://[^\s\"']+)", read("/etc/systemd/system/{0}probe{1}.service".format(OURS, suffix))
-    )
+    said = probe_option(suffix, "url")
     if said:
-        return said.group(1)
-    servers = [OURS + engine + suffix for engine in ENGINES]
-    told: dict[str, Any] = next((each["arguments"] for each in containers if each["name"] in servers), {})
+        return said
+    name = server_name(suffix)
+    told: dict[str, Any] = next((each["arguments"] for each in containers if each["name"] == name), {})
     host = told.get("host") or "127.0.0.1"
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return "http://{0}:{1}".format("[{0}]".format(host) if ":" in host else host, told.get("port") or port)
@@ -327,10 +338,12 @@ def look(options: Mapping[str, Any], programs: Programs, sysfs_root: str = "/sys
     containers = own_containers(addresses=options["addresses"] or ())
     suffix, places = str(options["suffix"] or ""), [*PLACES, *(options["places"] or ())]
     url = server_url(suffix, containers or (), options["port"] or 8000)
+    key_file = probe_option(suffix, "key")
+    key = read(key_file).strip() if key_file else ""
     found: dict[str, Any] = {"now": time.time(), "up_seconds": time.monotonic(), "containers": containers}
     found["units"] = own_units(programs)
     questions: dict[str, Callable[[], Any]] = {
-        "server": lambda: ask_metrics(url, options["figures"] or {}) if options["head"] else None,
+        "server": lambda: ask_metrics(url, options["figures"] or {}, key) if options["head"] else None,
         "series": lambda: series("http://127.0.0.1:9090", **options["series"]) if options["series"] else None,
     }
     answers = _side_by_side(questions)
@@ -375,13 +388,13 @@ def _side_by_side(questions: Mapping[str, Callable[[], Any]]) -> Callable[[], di
 def causes(found: Mapping[str, Any], programs: Programs, suffix: str) -> dict[str, Any]:
     """Logs of the programs that serve, where they are not well, and what waits in Ray."""
     logs: dict[str, str] = {}
-    names = [OURS + kind + suffix for kind in (*ENGINES, "ray")]
+    names = [server_name(suffix), OURS + "ray" + suffix]
     for name in names:
         container = next((each for each in found["containers"] or () if each["name"] == name), None)
         unit = next((each for each in found["units"] if each["name"] == name + ".service"), None)
         program, running = container or unit, "running" if container else "active"
-        called = PROBED if name != names[-1] else name[: -len(suffix)] if suffix else name
-        word = (found["probe"].get(called) or {}).get("kind")
+        # The probe calls every server by one name.
+        word = (found["probe"].get(PROBED if name == names[0] else OURS + "ray") or {}).get("kind")
         if program and (
             program["state"] != running or program["restarts"] or word not in ("serving", "busy", "running")
         ):

@@ -322,7 +322,7 @@ def containers(report: Report) -> str:
 
 def probe(report: Report) -> str:
     """What the probe does with a container that does not run."""
-    action, line = programs.load("vllm/files/llm-probe.py").given_up(report["state"])
+    action, line = programs.load("common/files/llm-probe.py").given_up(report["state"])
     right = action == report["action"] and all(word in line for word in report["line"])
     return "" if right else f"{action}: {line}"
 

@@ -39,6 +39,7 @@ KNOWN: dict[str, dict[str, Any]] = {
     "ray_capabilities": {"type": "list", "elements": "str"},
     "ray_environment": {"type": "dict"},
     "ray_ulimits": {"type": "list", "elements": "str"},
+    "llama_cpp_environment": {"type": "dict"},
     "vllm_environment": {"type": "dict"},
     "web_ui_environment": {"type": "dict"},
     "vllm_model": {"type": "str", "required": True},

@@ -44,7 +44,7 @@ def test_every_role_that_calls_docker_is_known() -> None:
 
 
 def test_their_plays_name_the_folders_of_the_engine() -> None:
-    unit = (ROOT / "roles/vllm/templates/llm-probe.service.j2").read_text()
+    unit = (ROOT / "roles/common/templates/llm-probe.service.j2").read_text()
     (path,) = re.findall(r"^Environment=PATH=(\S+)$", unit, re.M)
     assert "/usr/local/bin" in path.split(":")
     # vllm: the plan's files are written on the controller.

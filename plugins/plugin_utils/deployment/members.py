@@ -14,6 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import hosts_of
 
 
@@ -147,7 +148,8 @@ class Member:
 
     @property
     def url(self) -> str:
-        return f"http://{self.address}:{self.setting('port')}"
+        is_local = self.deployment.engine.is_local(self.variables)
+        return f"http://{LOOPBACK if is_local else self.address}:{self.setting('port')}"
 
     @property
     def served_model_name(self) -> str:

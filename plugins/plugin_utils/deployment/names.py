@@ -108,6 +108,8 @@ def names(part: str = "", sharing: Sequence[str] = (), engine: str = DEFAULT) ->
         "suffix": suffix,
         "server": f"llm-{engine}{suffix}",
         engine: f"llm-{engine}{suffix}",
+        # What a deployment leaves that gets another engine.
+        "others": [f"llm-{other}{suffix}" for other in engine_names() if other != engine],
         "ray": f"llm-ray{suffix}",
         "probe": f"llm-probe{suffix}",
         "state": f"/run/llm-probe{suffix}",

@@ -49,8 +49,9 @@ def probe_section(member: Member, cluster: Sequence[str]) -> Probe:
 
 def _of_server(member: Member, cluster: Sequence[str]) -> list[str]:
     command = ["--url", member.url, "--model", member.served_model_name]
-    # The folder that the server has as its /tmp, or of a unit its RuntimeDirectory.
-    command += ["--inner", f"/run/{member.names['server']}" if is_venv(member.variables) else tmp_folder(member)]
+    if member.deployment.engine.middleware:
+        # The folder that the server has as its /tmp, or of a unit its RuntimeDirectory.
+        command += ["--inner", f"/run/{member.names['server']}" if is_venv(member.variables) else tmp_folder(member)]
     if member.kind != "token":
         command += ["--kind", member.kind]
     if member.enables("api_key_enabled"):

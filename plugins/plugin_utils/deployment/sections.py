@@ -19,6 +19,8 @@ class Names(TypedDict):
     # The server's, also under the name of its engine.
     server: str
     vllm: NotRequired[str]
+    # What the servers of other engines would be called.
+    others: list[str]
     ray: str
     probe: str
     # The folder of the probe's state, below /run.
@@ -218,6 +220,14 @@ class VllmSection(ServerSection):
     benchmark: Benchmark
 
 
+class LlamaSection(ServerSection):
+    """What the role llama_cpp reads."""
+
+    probe: Probe
+    # Whether another key means a restart.
+    restarts_for_keys: bool
+
+
 class Owned(TypedDict):
     """A folder and whose it is."""
 
@@ -292,6 +302,7 @@ class HostSection(TypedDict):
     hosts_file: NotRequired[HostsFile | Nothing]
     ray: NotRequired[RaySection]
     vllm: NotRequired[VllmSection]
+    llama_cpp: NotRequired[LlamaSection]
     models: NotRequired[list[ServedModel]]
     # A digest of what the deployment serves with.
     version: NotRequired[str]

@@ -34,7 +34,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.report import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.told import address_variables
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import days_until_nothing, points
 
-# So many starts in a row without a token are a loop, as the probe counts them.
+# So many starts in a row without a token are a loop, as the probe counts them (roles/common/files/llm-probe.py).
 LOOP_STARTS = 3
 # Tokens that did not move for so long, while requests are computed, will not move by themselves.
 HUNG_SECONDS = 20

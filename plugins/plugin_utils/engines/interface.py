@@ -159,6 +159,8 @@ class Engine:
     module: str = ""
     # GiB of a host's memory that it takes for data that processes share, of the host's variables.
     shared_memory_gib: Callable[[Variables], float] = lambda variables: 0.0
+    # Whether a server listens on its own host only, of the head's variables.
+    is_local: Callable[[Variables], bool] = _no
     # Whether a release reads only numbers in CUDA_VISIBLE_DEVICES.
     devices_by_index: Callable[[str], bool] = _no
 
@@ -173,9 +175,14 @@ class Engine:
     alive: str = "/health"
     # The paths that a gateway lets through: those that every one of these releases has.
     paths: Callable[[Iterable[str]], list[str]] = lambda releases: ["/v1/chat/completions", "/v1/completions"]
+    # Whether the collection's own program answers in its servers (roles/vllm/files/middleware): it counts the tokens of each key for the gateway, and
+    # answers the probe also where the port is full.
+    middleware: bool = False
     # What replicas have to have in common, with the message that says why: settings of the plan, and options.
     alike_settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
     alike_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # Whether a server tells its metrics only to who has its key: the probe reads them then, and the exporter of the host shows them.
+    metrics_by_probe: bool = False
     # What Prometheus is told of the engine's metrics, by the one name that rules, alerts and consoles use (docs/guides/monitoring.md): ``kind``
     # is gauge (with ``fold``, sum or max over the engines of a server), counter or histogram, ``names`` are the engine's own, each as ``name``,
     # with ``gauge`` for one of a counter that is a rate already.

@@ -424,10 +424,11 @@ def key_problems(
     found: list[dict[str, str]] = []
     by_name: dict[str, int] = {}
     by_value: dict[str, list[str]] = {}
+    heads = {deployment: asked.variables[str(entry["head"])] for deployment, entry in asked.deployments.items()}
     uncounted = [
         deployment
-        for deployment, entry in asked.deployments.items()
-        if not is_true(setting(asked.variables[str(entry["head"])], "api_key_enabled", True))
+        for deployment, head in heads.items()
+        if not (engine_of(head).middleware and is_true(setting(head, "api_key_enabled", True)))
     ]
     for key in keys:
         name = key["name"]

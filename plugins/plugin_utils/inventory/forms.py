@@ -37,7 +37,9 @@ BOUNDS = (
     Bounds("vllm_benchmark_concurrency", 1, 100_000),
     Bounds("vllm_benchmark_input_tokens", 1, 100 * _MILLION),
     Bounds("vllm_benchmark_output_tokens", 1, 100 * _MILLION),
-    Bounds("vllm_probe_failures", 1, 1000),
+    Bounds("_probe_failures", 1, 1000),
+    Bounds("llama_cpp_ctx_size", 1, 1_000 * _MILLION),
+    Bounds("llama_cpp_parallel", 1, _MILLION),
     Bounds("llm_gpu_count", 1, 1024),
     Bounds("accept_seconds", 1, 86_400),
     Bounds("images_keep_previous", 0, 100),
@@ -109,7 +111,9 @@ _HOST_PATH = re.compile(r"(?!.*/\.\.?(?:/|$))(?:/[\w.+@-]+)+/?")
 # Docker lies where it always did, a disk may be mounted there itself, and of the last one only facts are read.
 _NOT_TO_BE_TAKEN = SYSTEM - {"/var/lib/docker", "/mnt", "/media", "/sys"}
 # Texts in which lines may end: a prompt, keys, and what vLLM gets as JSON, as YAML or as one quoted word.
-SEVERAL_LINES = frozenset(("vllm_report_prompt", "llm_bundle_allowed_signers", "vllm_options"))
+SEVERAL_LINES = frozenset(
+    ("llama_cpp_report_prompt", "vllm_report_prompt", "llm_bundle_allowed_signers", "vllm_options")
+)
 # What no line of a file for another program, no argument and no name may hold: control characters, and the line ends of Unicode.
 _CONTROL = re.compile("[\x00-\x1f\x7f\x80-\x9f\u2028\u2029]")
 
@@ -143,7 +147,7 @@ _ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "vllm/vllm-openai:v0.8.5.post1",
         (
             *("bundle_images[].reference", "images_references[]", "monitoring_dcgm_image", "monitoring_grafana_image"),
-            *("nvidia_container_toolkit_verify_image", "vllm_image", "web_ui_image"),
+            *("nvidia_container_toolkit_verify_image", "llama_cpp_image", "vllm_image", "web_ui_image"),
         ),
     ),
     (
@@ -165,7 +169,7 @@ _ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Qwen/Qwen2.5-14B-Instruct",
         (
             *("vllm_lora_adapters[].base_model", "vllm_lora_adapters[].model"),
-            *("vllm_model", "vllm_speculative_model", "vllm_tokenizer"),
+            *("llama_cpp_model", "vllm_model", "vllm_speculative_model", "vllm_tokenizer"),
         ),
     ),
     (_HOST_PATH.pattern, "/srv/llm", ("monitoring_backup_dir", "monitoring_logs_ca_file")),
@@ -203,6 +207,8 @@ _PROGRAM_TEXTS = {
     "web_ui_ldap.username_attribute": (r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}", "uid"),
     "web_ui_ldap.mail_attribute": (r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}", "mail"),
     # All that vLLM has below a slash is its whole API: what stops or changes the model, too.
+    "llama_cpp_file": (r"(?!(?:.*/)?\.\.?/)[\w.+@-]+(?:/[\w.+@-]+)*\.gguf", "Qwen3-8B-Q4_K_M.gguf"),
+    "llama_cpp_version": (r"b?[0-9]{4,6}", "b9603"),
     "vllm_api_paths[]": (r"/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]/?", "/tokenize"),
 }
 FORMS = {

@@ -20,8 +20,8 @@ EXPORTER_PORT = 9100
 
 
 def jobs() -> tuple[str, ...]:
-    """node: each host's exporter. dcgm: NVIDIA's, where that measures GPUs. An engine's name: the servers of its deployments. ray: each host of a
-    Ray cluster. api and gateway: what blackbox_exporter asks."""
+    """node: each host's exporter. dcgm: NVIDIA's, where that measures GPUs. An engine's name: the servers of its deployments, where they answer
+    without a key. ray: each host of a Ray cluster. api and gateway: what blackbox_exporter asks."""
     return ("node", "dcgm", *engine_names(), "ray", "api", "gateway")
 
 
@@ -70,7 +70,8 @@ def targets(
         ports = {port.name: port.first for port in deployment_ports(variables[head], executor)}
         api = endpoint(address_of(head, variables[head]), ports["api"])
         release, mine = str(setting(variables[head], "version") or ""), engine_of(variables[head])
-        found[mine.name].append(_target(api, head, name, release=release))
+        if not mine.metrics_by_probe:
+            found[mine.name].append(_target(api, head, name, release=release))
         # Ready is what generates tokens. Without a probe only the server itself is asked.
         path = mine.ready if is_true(setting(variables[head], "probe_enabled", True)) else mine.alive
         found["api"].append(_target(f"http://{api}{path}", head, name))

@@ -7,6 +7,8 @@ from __future__ import annotations
 import ipaddress
 import socket
 
+LOOPBACK = "127.0.0.1"
+
 
 def resolved(name: str) -> list[str]:
     """What a name stands for on the controller; nothing where it stands for nothing."""

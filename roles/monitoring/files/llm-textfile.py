@@ -94,6 +94,15 @@ PROBE_METRICS = (
     ("llm_probe_start_seconds", "What the last start took", "start_seconds"),
     ("llm_probe_start_expected_seconds", "What a start should take at most by weights and disk", "start_expected"),
 )
+# What llama.cpp counts, as the probe read it: its own page asks for the key, which Prometheus does not have.
+LLAMA = "llamacpp:"
+LLAMA_METRICS = (
+    ("requests_processing", "Requests that are computed"),
+    ("requests_deferred", "Requests that wait"),
+    ("prompt_tokens_total", "Tokens of prompts"),
+    ("prompt_tokens_cached_total", "Tokens of prompts that were in the cache"),
+    ("tokens_predicted_total", "Tokens that were generated"),
+)
 
 
 def number(text):
@@ -246,6 +255,10 @@ def probe_page(states, now, page=None, **labels):
         for name, text, key in PROBE_METRICS:
             value = state.get(key)
             page.add(name, text, value if isinstance(value, (int, float)) else None, container=container, **labels)
+        counters = state.get("counters")
+        if isinstance(counters, dict) and "tokens_predicted_total" in counters:
+            for name, text in LLAMA_METRICS:
+                page.add(LLAMA + name, text, counters.get(name), **labels)
     return page
 
 

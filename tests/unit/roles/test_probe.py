@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from tests.support import programs
 
-probe = programs.load("vllm/files/llm-probe.py")
+probe = programs.load("common/files/llm-probe.py")
 
 LIMITS = probe.Limits(failures=3, grace=200.0, silence=35.0, gap=70.0)
 # A server that has the probe's request and says nothing, with counters that stand still.

@@ -22,7 +22,9 @@ from typing import Any
 
 import pytest
 
-FILES = Path(__file__).parents[3] / "roles/vllm/files"
+from tests.support import programs
+
+FILES = Path(__file__).parents[3] / "roles/common/files"
 FORM = 2
 # A second stands for about a minute.
 DRIVER = f"""
@@ -226,7 +228,7 @@ def test_who_generates_a_token_serves(host: Host) -> None:
     with serving(TOKEN) as (url, asked):
         said = host.hears(url, "--key", str(host.folder / "key"))
     assert said == "llm-vllm: serving, 0 s after the start\n"
-    assert asked == [("/v1/completions", "Bearer secret"), ("/metrics", None)]
+    assert asked == [("/v1/completions", "Bearer secret"), ("/metrics", "Bearer secret")]
     assert host.calls("restart") == []
     assert host.calls("exec") == ["exec llm-vllm rm -f /var/tmp/llm-vllm.starts"], "it was no start that failed"
     state = json.loads(host.state.read_text())
@@ -462,6 +464,14 @@ def test_a_process_that_only_has_the_same_number_is_not_ended(host: Host) -> Non
         said = host.says_until(looks_again, *server(url), DOCKER_SECONDS=0.2, RESTART_SECONDS=0.2)
     assert "Docker did not" in said
     assert host.main.poll() is None
+
+
+def test_the_counters_of_llama_cpp_are_read_with_its_key() -> None:
+    page = "llamacpp:prompt_tokens_total 10\nllamacpp:tokens_predicted_total 17\nllamacpp:requests_processing 1\nllamacpp:kv 2\n"
+    with serving(TOKEN, says(page)) as (url, asked):
+        found = programs.load("common/files/llm-probe.py").counters(url, 5, "secret")
+    assert found == {"prompt_tokens_total": 10, "tokens_predicted_total": 17, "requests_processing": 1}
+    assert asked == [("/metrics", "Bearer secret")]
 
 
 def test_a_stopped_server_is_frozen_even_without_counters(host: Host) -> None:

@@ -19,6 +19,11 @@ SECRET = "of-the-vault-0123456789"
 WRITTEN = {
     "ray/tasks/node.yml": ("Node | Install the token", "ray_token", {"_ray_token": SECRET}),
     "vllm/tasks/server.yml": ("Server | Install the API key", "vllm_api_key", {"_vllm_api_key": SECRET}),
+    "llama_cpp/tasks/server.yml": (
+        "Server | Install the keys",
+        "llama_cpp_api_key",
+        {"_llama_cpp_key_files": [{"path": "{{ llm_host_dir }}/secrets/llama_cpp_api_key", "content": SECRET}]},
+    ),
     "monitoring/tasks/grafana.yml": (
         "Grafana | Write the administrator's password",
         "admin_password",
@@ -183,6 +188,6 @@ def test_every_task_that_hides_its_result_is_tried_or_asks_only() -> None:
         "monitoring/tasks/journal.yml",
         "monitoring/tasks/main.yml",
         "preflight/tasks/host.yml",
-        "vllm/tasks/go_back.yml",
+        "common/tasks/go_back.yml",
         "web_ui/tasks/main.yml",
     }

@@ -21,7 +21,7 @@ FILE = ROOT / "roles/monitoring/files/llm-textfile.py"
 RECORDED = (ROOT / "tests/data/nvidia_smi/smi.xml").read_text(encoding="utf-8")
 textfile = programs.load("monitoring/files/llm-textfile.py")
 
-LINE = re.compile(r'(\w+)(?:\{((?:\w+="(?:[^"\\]|\\.)*",?)*)\})? (-?\d+\.\d+(?:e\+\d+)?)')
+LINE = re.compile(r'([\w:]+)(?:\{((?:\w+="(?:[^"\\]|\\.)*",?)*)\})? (-?\d+\.\d+(?:e\+\d+)?)')
 
 
 def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
@@ -140,6 +140,22 @@ def test_a_model_has_a_digest_and_a_count_of_damaged_files() -> None:
 @pytest.mark.parametrize("state", [{}, {"a": 1}])
 def test_a_host_without_models_says_nothing_of_them(state: Any) -> None:
     assert models(state) == {}
+
+
+def test_requests_and_tokens_of_llama_cpp_are_told_for_prometheus_which_has_no_key() -> None:
+    counters = {
+        "prompt_tokens_total": 10.0,
+        "tokens_predicted_total": 17.0,
+        "requests_processing": 1.0,
+        "n_decode_total": 9.0,
+    }
+    state = {"now": 1.0, "kind": "serving", "counters": counters}
+    found = samples(str(textfile.probe_page({"llm-vllm": state}, 2.0, deployment="small")))
+    assert found["llamacpp:tokens_predicted_total"] == [({"deployment": "small"}, 17.0)]
+    assert found["llamacpp:requests_processing"] == [({"deployment": "small"}, 1.0)]
+    assert "llamacpp:requests_deferred" not in found
+    vllm = {**state, "counters": {"prompt_tokens_total": 10.0, "generation_tokens_total": 17.0}}
+    assert not [name for name in samples(str(textfile.probe_page({"llm-vllm": vllm}, 2.0))) if "llamacpp" in name]
 
 
 def test_the_image_of_a_container_is_told_where_it_is_known() -> None:

@@ -38,7 +38,7 @@ FACTS = """
 NOTE = """
 - ansible.builtin.lineinfile:
     path: "{{ inventory_dir }}/said.{{ inventory_hostname }}"
-    line: "%s {{ vllm_go_back_to | default('') }} {{ vllm_go_back_reason | default('') }}"
+    line: "%s {{ common_go_back_to | default('') }} {{ common_go_back_reason | default('') }}"
     create: true
 - ansible.builtin.fail: {msg: "%s is broken"}
   when: fails == '%s ' ~ inventory_hostname
@@ -61,7 +61,11 @@ def walk(folder: Path, fails: str) -> tuple[str, dict[str, list[str]]]:
     playbooks = folder / "playbooks"
     (playbooks / "tasks").mkdir(parents=True)
     roles = folder / "ansible_collections/baremetal/llm/roles"
-    for role, files in {"ray": ["main"], "vllm": ["main", "canary_before", "canary", "report", "go_back"]}.items():
+    for role, files in {
+        "ray": ["main"],
+        "vllm": ["main", "canary_before", "canary", "report"],
+        "common": ["go_back"],
+    }.items():
         (roles / role / "tasks").mkdir(parents=True)
         for file in files:
             said = {"main": role, "canary_before": "before"}.get(file, file)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._gguf import GgufError, Header, read_header, set_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import (
@@ -24,10 +24,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.me
     whole,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.model import GgufModel, read_model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.placement import longest_context, place
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.placement import (
+    Placement,
+    longest_context,
+    place,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import read_gpus
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 
 GIB = 1024**3
 # Where nobody says another: the default of llama-server was the model's own, which seldom fits.
@@ -63,8 +67,22 @@ def _header(path: Path) -> Header:
     return header
 
 
-def plan_gguf(path: str, gpus: Any, request: Any = None, release: str = "") -> dict[str, Any]:
-    """The plan as plain data; InputError for a file, GPUs or wishes that cannot be used.
+class Planned(NamedTuple):
+    """A file on GPUs, and how it is served."""
+
+    model: GgufModel
+    cards: list[Gpu]
+    settings: Settings
+    placement: Placement
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether plans of its architecture were compared with what llama.cpp prints."""
+        return self.model.architecture in MEASURED and not self.model.recurrent
+
+
+def planned(path: str, gpus: Any, request: Any = None, release: str = "") -> Planned:
+    """The plan of a file; InputError for a file, GPUs or wishes that cannot be used.
 
     ``request`` holds ``context`` (of all requests together), ``requests``, ``batch``, ``key_type``, ``value_type`` and ``flash``.
     """
@@ -77,14 +95,20 @@ def plan_gguf(path: str, gpus: Any, request: Any = None, release: str = "") -> d
     cards = read_gpus(gpus)
     settings = _settings(fields.mapping(request or {}, "request"), model)
     settings = settings._replace(all_outputs=bool(release) and build_of(release) < FEW_OUTPUTS)
-    found = place(model, cards, settings)
+    return Planned(model, cards, settings, place(model, cards, settings))
+
+
+def plan_gguf(path: str, gpus: Any, request: Any = None, release: str = "") -> dict[str, Any]:
+    """The same as plain data."""
+    plan = planned(path, gpus, request, release)
+    model, cards, settings, found = plan
     options = {"model": path, **options_of(found, settings)}
     return {
         "architecture": model.architecture,
         "quantization": model.quantization,
         "bits_per_weight": round(model.bits, 2),
         "fits": found.fits,
-        "verdict": "measured" if model.architecture in MEASURED and not model.recurrent else "estimated",
+        "verdict": "measured" if plan.is_measured else "estimated",
         "layers": len(model.layers),
         "gpu_layers": found.gpu_layers,
         "context": settings.context,

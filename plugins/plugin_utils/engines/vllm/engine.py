@@ -106,6 +106,7 @@ ENGINE = Engine(
     ready="/ready",
     alive="/health",
     paths=paths_of,
+    middleware=True,
     # Settings are those of the plan.
     alike_settings={"max_model_len": "gateway_differs_length", "quantization": "gateway_differs_answers"},
     alike_options={

@@ -36,7 +36,7 @@ KEYED = ("/v1",)
 OPEN = ("/health", "/load", "/metrics", "/ping", "/version")
 # The key, those before it that still count, and the one of the gateway, each in a line.
 KEY_FILE, FORMER_KEYS_FILE, GATEWAY_KEY_FILE = "vllm_api_key", "vllm_api_key.previous", "vllm_api_key.gateway"
-# Whether a gateway may send requests here: what the probe saw last, which asks for a token. roles/vllm/files/llm-probe.py writes the state,
+# Whether a gateway may send requests here: what the probe saw last, which asks for a token. roles/common/files/llm-probe.py writes the state,
 # playbooks/drain.yml the second file, and a run that is about to restart the server the third one.
 READY, STATE_FILE, DRAINED_FILE, RESTARTING_FILE = "/ready", "state.json", "drained", "restarting"
 # The probe's way in that nobody else can fill: it writes a question beside the state, and this program answers in a file of a folder that both have.

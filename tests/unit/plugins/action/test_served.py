@@ -57,8 +57,8 @@ PLAY = """
       run_once: true
       register: plan
     - ansible.builtin.debug: {msg: "{{ plan.lines }} {{ plan.turns }}"}
-    - ansible.builtin.include_role: {name: baremetal.llm.vllm, tasks_from: go_back}
-      vars: {vllm_go_back_reason: no token}
+    - ansible.builtin.include_role: {name: baremetal.llm.common, tasks_from: go_back}
+      vars: {common_go_back_reason: no token}
     - baremetal.llm.gather: *look
     - ansible.builtin.copy:
         content: "{{ {'served': ansible_facts['llm_served'], 'decision': llm_decision, 'changed': __vllm_former.changed, 'ran': ran} | to_json }}"
@@ -67,7 +67,7 @@ PLAY = """
 """
 ROLE = """
 - ansible.builtin.set_fact:
-    ran: "{{ ran | default([]) + [[_vllm_role, llm_deployment, vllm_version, _common_goes_back, _common_closed | length, _llm.version]] }}"
+    ran: "{{ ran | default([]) + [[_common_role, llm_deployment, vllm_version, _common_goes_back, _common_closed | length, _llm.version]] }}"
 """
 SERVE = """
 - ansible.builtin.copy: {dest: "{{ llm_host_dir }}/models/m/weights", content: "{{ version }}", mode: "0644"}
@@ -86,7 +86,8 @@ def test_a_deployment_goes_back_on_all_of_its_hosts(tmp_path: Path) -> None:
     for role in ("ray", "vllm"):
         (collection / "roles" / role / "tasks").mkdir(parents=True)
         (collection / "roles" / role / "tasks/main.yml").write_text(ROLE)
-    (collection / "roles/vllm/tasks/go_back.yml").symlink_to(ROOT / "roles/vllm/tasks/go_back.yml")
+    (collection / "roles/common/tasks").mkdir(parents=True)
+    (collection / "roles/common/tasks/go_back.yml").symlink_to(ROOT / "roles/common/tasks/go_back.yml")
     for name in ("plugins", "meta"):
         (collection / name).symlink_to(ROOT / name)
     environment = {"ANSIBLE_COLLECTIONS_PATH": str(tmp_path / "collections")}

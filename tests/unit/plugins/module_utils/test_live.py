@@ -136,6 +136,11 @@ def test_where_the_server_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = 'ExecStart="/usr/bin/env" "python3" "--url" "http://10.0.0.1:8000" "--model" "x"'
     monkeypatch.setattr(live, "read", lambda path: unit if path.endswith("llm-probe-a.service") else "")
     assert live.server_url("-a", told, 8000) == "http://10.0.0.1:8000"
+    assert live.server_name("-a") == "llm-vllm-a"
+    unit += ' "--server=llm-llama_cpp" --key /opt/llm/secrets/llama_cpp_api_key'
+    assert (live.server_name("-a"), live.server_name("")) == ("llm-llama_cpp-a", "llm-vllm")
+    assert live.probe_option("-a", "key") == "/opt/llm/secrets/llama_cpp_api_key"
+    assert live.probe_option("", "key") == ""
 
 
 def test_what_the_probe_found_and_when(tmp_path: Path) -> None:

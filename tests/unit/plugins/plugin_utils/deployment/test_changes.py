@@ -165,7 +165,7 @@ def test_a_section_concerns_its_role_and_secrets_those_who_write_them() -> None:
     def differing(found: dict[str, str]) -> set[str]:
         return {role for role, value in decided().items() if found[role] != value}
 
-    assert set(decided()) == {"network", "ray", "vllm"}
+    assert set(decided()) == {"network", *changes.serving_roles()}
     assert differing(decided(ray={"needed": True})) == {"ray"}
     assert differing(decided(network={**section()["network"], "rules": "y"})) == {"network"}
     assert differing(decided(network={**section()["network"], "is_new": False})) == set(), "how it came about"

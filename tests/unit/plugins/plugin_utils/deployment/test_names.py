@@ -23,6 +23,7 @@ PLAIN = {
     "suffix": "",
     "server": "llm-vllm",
     "vllm": "llm-vllm",
+    "others": ["llm-llama_cpp"],
     "ray": "llm-ray",
     "probe": "llm-probe",
     "state": "/run/llm-probe",
@@ -47,7 +48,7 @@ def test_with_several_the_deployment_is_part_of_every_name() -> None:
         assert found[host]["sharing"] == ["a", "b"]
         for kind, plain in PLAIN.items():
             assert found[host][kind] != plain
-            assert deployment in found[host][kind]
+            assert deployment in str(found[host][kind])
     assert not {str(each) for each in found["a"].values()} & {str(each) for each in found["b"].values()} - {
         "['a', 'b']"
     }

@@ -173,12 +173,8 @@ def test_preflight_is_asked_about_it() -> None:
 def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_nothing_to_do() -> None:
     section, options = decided()["hosts"]["gpu1"], {**role_options(), **role_options(ROLES)}
     asked = asked_by_decision(section, variables(), options)
-    assert {role: digest == UNUSED for role, digest in asked.items()} == {
-        "network": False,
-        "echo": False,
-        "vllm": True,
-        "ray": True,
-    }
+    assert {role for role, digest in asked.items() if digest != UNUSED} == {"network", "echo"}
+    assert {"vllm", "ray"} < set(asked)
     other = asked_by_decision(decided(echo_port=8001)["hosts"]["gpu1"], variables(echo_port=8001), options)
     assert other["echo"] != asked["echo"]
 

@@ -182,6 +182,8 @@ QUOTED = {
         "vllm_kv_cache_dtype",
         "vllm_quantization",
         "vllm_reasoning_parser",
+        "llama_cpp_report_prompt",
+        "llama_cpp_served_model_name",
         "vllm_report_prompt",
     ),
     *(
@@ -213,6 +215,7 @@ RULED = {
     *(
         "ray_head_host",
         "vllm_extra_arguments[]",
+        "llama_cpp_extra_volumes[]",
         "vllm_extra_volumes[]",
         "vllm_lora_adapters[].name",
         "vllm_version",

@@ -110,9 +110,9 @@ def test_nobody_waits_longer_than_until_it_is_asked_again(interval: int) -> None
 
 
 def test_the_numbers_of_the_probe_are_those_of_its_program() -> None:
-    probe = programs.load("vllm/files/llm-probe.py")
+    probe = programs.load("common/files/llm-probe.py")
     interval = defaults("vllm")["vllm_probe_interval_seconds"]
-    timer = (ROLES / "vllm/templates/llm-probe.timer.j2").read_text()
+    timer = (ROLES / "common/templates/llm-probe.timer.j2").read_text()
     assert "AccuracySec=1\n" in timer
     assert interval + 1 + 1 <= PROBE_STARTS_SECONDS
     assert PROBE_ASKS_SECONDS >= probe.ASK_SECONDS + probe.COUNTERS_SECONDS

@@ -78,13 +78,15 @@ RANKS = ("VLLM::", "ray::RayWorker")
 # In /proc/net/tcp: include/net/tcp_states.h of Linux.
 ESTABLISHED = "01"
 # What the engine says of itself, all of it set by a step of its scheduler, chunks of a long prompt included (vllm/v1/metrics/loggers.py,
-# vllm/v1/core/sched/scheduler.py, make_stats; the name gpu_cache_usage_perc is of releases before 0.10).
+# vllm/v1/core/sched/scheduler.py, make_stats; the name gpu_cache_usage_perc is of releases before 0.10). The last line is llama.cpp's
+# (tools/server/server-context.cpp); of these n_decode_total counts each step.
 COUNTERS = re.compile(
-    r"^vllm:((?:prompt|generation)_tokens_total|iteration_tokens_total_count|num_requests_running|num_requests_waiting"
-    r"|(?:kv|gpu)_cache_usage_perc)(?:\{[^}]*\})? ([0-9.]+(?:e[+-]?[0-9]+)?)$",
+    r"^(?:vllm|llamacpp):((?:prompt|generation)_tokens_total|iteration_tokens_total_count|num_requests_running|num_requests_waiting"
+    r"|(?:kv|gpu)_cache_usage_perc"
+    r"|prompt_tokens_cached_total|tokens_predicted_total|n_decode_total|requests_processing|requests_deferred)(?:\{[^}]*\})? ([0-9.]+(?:e[+-]?[0-9]+)?)$",
     re.MULTILINE,
 )
-TOKENS = ("prompt_tokens_total", "generation_tokens_total")
+TOKENS = ("prompt_tokens_total", "generation_tokens_total", "tokens_predicted_total")
 # Lines of a log that may hold the cause of an end, and those that only say that there is one.
 CAUSE = re.compile(r"\b\w*(?:Error|Exception)\b|\berror:|out of memory|\bKilled\b|[Nn]o such file|CUDA|NCCL|[Ff]ailed")
 NO_CAUSE = re.compile(r"root cause|Engine core initialization failed|Traceback|resource_tracker", re.IGNORECASE)
@@ -409,10 +411,11 @@ def load_inside(path):
     return found if isinstance(found, dict) else {}
 
 
-def counters(url, timeout):
-    """What the engine has counted so far, by name; None if it does not say."""
+def counters(url, timeout, key=""):
+    """What the engine has counted so far, by name; None if it does not say. Not every engine tells it without its key."""
+    request = urllib.request.Request(url + "/metrics", headers={"Authorization": "Bearer " + key} if key else {})
     try:
-        with within(timeout), OPENER.open(url + "/metrics", timeout=timeout) as response:
+        with within(timeout), OPENER.open(request, timeout=timeout) as response:
             found = COUNTERS.findall(response.read().decode(errors="replace"))
     except WRONG:
         return None
@@ -632,7 +635,7 @@ def look(options, state, limits):
             timeout = min(max(timeout, until - state["silence"]), ASK_MOST)
         key = read(options.key).strip() if options.key else ""
         seen["answer"], seen["detail"] = ask(options.url, options.model, key, timeout, options.kind)
-        seen["counters"] = counters(options.url, COUNTERS_SECONDS)
+        seen["counters"] = counters(options.url, COUNTERS_SECONDS, key)
         unheard = seen["answer"] in ("silent", "error") and seen["counters"] is None
         if options.inner and state.get("served") and unheard:
             seen["full"] = ask_inside(options, max(timeout, INNER_SECONDS)) == "token"

@@ -1,0 +1,291 @@
+"""llama.cpp goes through every decision as any engine does: the check of the inventory, the plan, the decision, the records, gateways and monitoring."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import UNUSED, asked_by_decision
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import DecisionInput, Readers, decide
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import OWN
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import (
+    known_variables,
+    role_options,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import recording_rules
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import targets
+from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_html, plan_report
+
+from tests.support.deployments import ROLES, host
+from tests.support.each import check_each
+from tests.support.gguf_models import MODELS, Shape, write_model
+from tests.unit.plugins.plugin_utils.gateway.test_decide import asked as asked_of_gateways
+
+ENGINE = engine("llama_cpp")
+DEFAULTS = yaml.safe_load((ROLES / "llama_cpp/defaults/main.yml").read_text(encoding="utf-8"))
+SAID: dict[str, Any] = {"llm_engine": "llama_cpp", "llama_cpp_model": "lab/tiny", "llama_cpp_version": "b11549"}
+SMALL: dict[str, Any] = {"small": {"hosts": ["gpu1"], "head": "gpu1"}}
+GROUPS = {
+    "llm_deployments": {"hosts": ["gpu1"], "children": ["small"]},
+    "small": {"hosts": ["gpu1"], "children": []},
+}
+FILE = "tiny.gguf"
+TINY = Shape(layers=2, hidden=256, heads=4, head=64, inner=512, vocabulary=320, context=2048)
+
+
+class Site:
+    """A bundle with GGUF files of one model, and a host that is served from it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.bundle = folder
+        self.records: list[dict[str, Any]] = []
+        self.variables = {name: value for name, value in host(1, 2).items() if not name.startswith("vllm_")}
+        self.variables |= {**DEFAULTS, **SAID, "llm_bundle_dir": str(folder)}
+
+    def add(self, name: str, shape: Shape = TINY) -> Site:
+        path = f"models/lab--tiny/{name}"
+        write_model(self.bundle / path, shape)
+        self.records.append({"path": path, "kind": "model", "model": "lab/tiny", "sha256": name})
+        return self
+
+    def decided(self, language: str = "en", gpus: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
+        mine = {**self.variables, **more}
+        if gpus:
+            mine["ansible_facts"] = {**mine["ansible_facts"], "llm_gpus_found": gpus}
+        question = DecisionInput(SMALL, {"gpu1": mine}, ["gpu1"], language=language)
+        return decide(question, Readers(lambda bundle: self.records, lambda path: {}))
+
+    def plan(self, **more: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self.decided(**more)["plans"]["small"]
+        return found
+
+    def refused(self, **more: Any) -> str:
+        """Why it is not planned."""
+        [problem] = self.decided(**more)["problems"]
+        return str(problem["what"])
+
+    def server(self, **more: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self.decided(**more)["hosts"]["gpu1"]["llama_cpp"]
+        return found
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path).add(FILE)
+
+
+def checked(**said: Any) -> dict[str, Any]:
+    mine = {"llm_offline": False, **SAID, **said}
+    known = known_variables()
+    return check_inventory({"gpu1": {name: value for name, value in mine.items() if value is not None}}, GROUPS, known)
+
+
+# -- the inventory -------------------------------------------------------------------------------------------------------
+def test_its_inventory_is_checked() -> None:
+    found = checked()
+    assert (found["problems"], found["names"]["gpu1"]["server"]) == ([], "llm-llama_cpp")
+    assert "b9603" in checked(llama_cpp_version=None)["problems"][0]["allowed"]
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "a release of another engine": ({"llama_cpp_version": "0.8.5"}, "llama_cpp_version"),
+    "a path out of the model's folder": ({"llama_cpp_file": "../other.gguf"}, "llama_cpp_file"),
+    "no GGUF file": ({"llama_cpp_file": "model.safetensors"}, "llama_cpp_file"),
+    "a context of nothing": ({"llama_cpp_ctx_size": 0}, "llama_cpp_ctx_size"),
+    "no request at once": ({"llama_cpp_parallel": 0}, "llama_cpp_parallel"),
+    "a cache of a type that there is not": ({"llama_cpp_cache_type_k": "fp8"}, "llama_cpp_cache_type_k"),
+    "a volume without a place": ({"llama_cpp_extra_volumes": ["here"]}, "llama_cpp_extra_volumes"),
+    "an option as a variable": ({"llama_cpp_environment": {"LLAMA_ARG_TOOLS": "all"}}, "llama_cpp_environment"),
+    "several hosts": ({}, "several"),
+}
+
+
+def test_wrong_values_are_refused_before_a_host_is_touched() -> None:
+    def check(case: tuple[dict[str, Any], str]) -> None:
+        said, variable = case
+        if variable == "several":
+            groups = {name: {**group, "hosts": ["gpu1", "gpu2"]} for name, group in GROUPS.items()}
+            mine = {"llm_offline": False, **SAID}
+            found = check_inventory({"gpu1": mine, "gpu2": mine}, groups, known_variables())
+            assert [each["code"] for each in found["problems"]] == ["engine_of_one_host"]
+            return
+        problems = checked(**said)["problems"]
+        assert len(problems) == 1
+        assert variable in json.dumps(problems)
+
+    check_each(WRONG, check)
+
+
+# -- the plan ------------------------------------------------------------------------------------------------------------
+def test_its_plan_is_that_of_the_file(site: Site) -> None:
+    plan = site.plan()
+    assert (plan["ok"], plan["verdict"], plan["engine"]) == (True, "starts", "llama_cpp")
+    settings = plan["settings"]
+    # All layers and the words, spread over both GPUs; the model's own context, which all requests share.
+    assert (settings["file"], settings["gpu_layers"], settings["ctx_size"]) == (FILE, 3, 2048)
+    assert (settings["parallel"], settings["kv_unified"], settings["fit"]) == (4, True, "off")
+    assert sum(settings["tensor_split"]) == 3
+    ranks = plan["predicted"]["ranks"]
+    assert len(ranks) == 2
+    assert sum(rank["kv_cache_gib"] for rank in ranks) == pytest.approx(2 * 2048 * 2 * 4 * 64 * 2 / 2**30, abs=0.001)
+    assert "small: llama.cpp b11549" in plan_report({"small": plan}, "table")
+    assert "tensor-split" in plan_html({"small": plan}, day="2026-01-01")
+
+
+def test_wishes_reach_the_plan(site: Site) -> None:
+    said = {"llama_cpp_ctx_size": 1024, "llama_cpp_parallel": 2, "llama_cpp_cache_type_k": "q8_0"}
+    options = {"kv_unified": False, "ubatch_size": 128, "threads": 2}
+    settings = site.plan(**said, llama_cpp_options=options)["settings"]
+    wanted = {"ctx_size": 1024, "parallel": 2, "cache_type_k": "q8_0", "cache_type_v": "f16", **options}
+    assert {name: settings[name] for name in wanted} == wanted
+
+
+def test_a_model_that_is_too_large_stays_on_the_host_in_part_or_is_refused(tmp_path: Path) -> None:
+    large = Shape(**{**MODELS["Llama-3.1-8B"].__dict__, "layers": 32})
+    site = Site(tmp_path).add("large.gguf", large)
+    [card] = [{"name": "GPU", "memory_mib": 4096, "compute_capability": "6.1"}]
+    plan = site.plan(gpus=[card])
+    assert 0 < plan["settings"]["gpu_layers"] < 33
+    assert "of 33 layers fit" in plan["predicted"]["warnings"][0]
+    tiny = {**card, "memory_mib": 1280}
+    assert "fewer bits" in site.refused(gpus=[tiny], llama_cpp_ctx_size=131072)
+
+
+def test_the_longest_context_is_what_the_gpus_hold(tmp_path: Path) -> None:
+    site = Site(tmp_path).add(
+        "model.gguf", Shape(**{**MODELS["Llama-3.1-8B"].__dict__, "layers": 32, "context": 131072})
+    )
+    card = {"name": "GPU", "memory_mib": 8192, "compute_capability": "7.5"}
+    found = site.plan(gpus=[card])["settings"]
+    assert 1024 < found["ctx_size"] < 131072
+    assert found["gpu_layers"] == 33
+    more = site.plan(gpus=[card], llama_cpp_cache_type_k="q8_0", llama_cpp_cache_type_v="q8_0")["settings"]
+    assert more["ctx_size"] > 1.5 * found["ctx_size"]
+    beyond = site.plan(gpus=[card], llama_cpp_ctx_size=found["ctx_size"] * 5 // 4)
+    assert beyond["settings"]["gpu_layers"] < 33
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "vLLM's option": (
+        {"llama_cpp_options": {"max_model_len": 1024}},
+        "max_model_len is an option of vllm; llama.cpp has ctx_size",
+    ),
+    "vLLM's option with nothing like it": ({"llama_cpp_options": {"quantization": "awq"}}, "nothing of the kind"),
+    "Ollama's option": ({"llama_cpp_options": {"OLLAMA_NUM_PARALLEL": 2}}, "parallel"),
+    "what a variable decides": ({"llama_cpp_options": {"port": 1}}, "llama_cpp_port"),
+    "a shell for all": ({"llama_cpp_options": {"tools": "all"}}, "act on the host"),
+    "another file": (
+        {"llama_cpp_file": "other.gguf"},
+        "the bundle holds no other.gguf of this model; it holds: tiny.gguf",
+    ),
+}
+
+
+def test_what_the_server_does_not_take_is_refused(site: Site) -> None:
+    def check(case: tuple[dict[str, Any], str]) -> None:
+        said, words = case
+        assert words in site.refused(**said)
+
+    check_each(REFUSED, check)
+    assert set(OWN) >= {"model", "host", "port", "api_key_file"}
+
+
+def test_of_several_files_one_has_to_be_named(site: Site) -> None:
+    site.add("tiny-q8.gguf")
+    assert "tiny-q8.gguf" in site.refused()
+    assert site.plan(llama_cpp_file="tiny-q8.gguf")["settings"]["file"] == "tiny-q8.gguf"
+
+
+def test_a_damaged_file_is_refused(site: Site) -> None:
+    path = site.bundle / site.records[0]["path"]
+    path.write_bytes(path.read_bytes()[:-64])
+    assert FILE in site.refused()
+
+
+def test_without_the_file_here_llama_cpp_fits_it_itself(site: Site) -> None:
+    site.records[0]["urls"] = ["https://hub.example.org/tiny.gguf"]
+    plan = site.plan()
+    assert plan["verdict"] == "unknown"
+    assert "does not lie on the controller" in plan["predicted"]["warnings"][0]
+    assert not {"gpu_layers", "fit"} & set(plan["settings"])
+    placed = Site(site.bundle).add(FILE).plan(llama_cpp_options={"gpu_layers": 1})
+    assert "gpu_layers" in placed["predicted"]["warnings"][0]
+
+
+# -- the decision --------------------------------------------------------------------------------------------------------
+def test_its_decision_starts_it_and_nothing_of_another_engine(site: Site) -> None:
+    section = site.decided(llama_cpp_served_model_name="tiny")["hosts"]["gpu1"]
+    assert not {"vllm", "ray"} & set(section)
+    assert section["image"] == "ghcr.io/ggml-org/llama.cpp:server-cuda12-b11549"
+    server = section["llama_cpp"]
+    command = server["container"]["command"]
+    assert command[:9] == [
+        *("/app/llama-server", "--model", "/opt/llm/models/lab--tiny/tiny.gguf", "--alias", "tiny"),
+        *("--host", "0.0.0.0", "--port", "8000"),
+    ]
+    assert command[command.index("--api-key-file") + 1] == "/var/tmp/llm-llama.keys"
+    assert "--metrics" in command
+    start = server["container"]["entrypoint"]
+    assert start == ["/bin/bash", "/llm/start-llama.sh", "/run/secrets/llama_cpp_api_key", "/var/tmp/llm-llama.keys"]
+    environment = server["container"]["environment"]
+    assert environment["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert environment["CUDA_CACHE_PATH"] == "/var/cache/llm/cuda"
+    assert (server["url"], server["probe"]["needed"]) == ("http://10.0.0.1:8000", True)
+    assert server["probe"]["command"][-2:] == ["--key", "/opt/llm/secrets/llama_cpp_api_key"]
+    assert "--server=llm-llama_cpp" in server["probe"]["command"]
+    assert "--inner" not in server["probe"]["command"], "nobody would answer there"
+
+
+def test_without_a_key_it_listens_on_its_own_host_only(site: Site) -> None:
+    plan = site.plan(llama_cpp_api_key_enabled=False)
+    assert "127.0.0.1" in plan["predicted"]["warnings"][-1]
+    server = site.server(llama_cpp_api_key_enabled=False)
+    command = server["container"]["command"]
+    assert command[command.index("--host") + 1] == "127.0.0.1"
+    assert "--api-key-file" not in command
+    assert (server["url"], server["container"]["entrypoint"][2]) == ("http://127.0.0.1:8000", "")
+    assert "--key" not in server["probe"]["command"]
+
+
+def test_another_file_with_the_same_name_is_another_container(site: Site) -> None:
+    before = site.server()["reads"]
+    site.records[0]["sha256"] = "other"
+    assert site.server()["reads"] != before
+
+
+def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_nothing_to_do(site: Site) -> None:
+    section = site.decided()["hosts"]["gpu1"]
+    asked = asked_by_decision(section, site.variables, role_options())
+    assert {role for role, digest in asked.items() if digest != UNUSED} == {"network", "llama_cpp"}
+
+
+# -- to clients ----------------------------------------------------------------------------------------------------------
+def test_a_gateway_leads_to_it() -> None:
+    mine = {**SAID, **DEFAULTS, "llama_cpp_served_model_name": "small", "llama_cpp_port": 8080}
+    sections, problems = asked_of_gateways({"a": mine})
+    assert problems == []
+    (model,) = sections["gate"]["models"]
+    assert (model["name"], model["check"], model["kind"]) == ("small", "/health", "token")
+    assert [replica["port"] for replica in model["replicas"]] == [8080]
+    assert "/v1/messages" in sections["gate"]["paths"]
+    old = {**mine, "llama_cpp_version": "b9603"}
+    assert "/v1/messages" not in asked_of_gateways({"a": old})[0]["gate"]["paths"]
+
+
+def test_embeddings_are_asked_for_where_it_makes_them(site: Site) -> None:
+    command = site.server(llama_cpp_options={"embedding": True})["probe"]["command"]
+    assert command[command.index("--kind") + 1] == "embedding"
+
+
+def test_it_is_watched_under_the_common_names() -> None:
+    found = targets(SMALL, {"gpu1": {**SAID, **DEFAULTS, "llama_cpp_port": 8080, "ansible_host": "192.0.2.1"}})
+    assert found["llama_cpp"] == [], "its page asks for the key, which the probe has"
+    assert found["api"][0]["targets"] == ["http://192.0.2.1:8080/health"]
+    rules = {rule["record"]: rule["expr"] for rule in recording_rules()}
+    assert "llamacpp:requests_processing" in rules["llm:requests_running"]
+    assert "rate(llamacpp:tokens_predicted_total[2m])" in rules["llm:generation_tokens:rate2m"]
