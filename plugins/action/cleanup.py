@@ -23,8 +23,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status import cleanup
 
-# What the tasks register that look and remove, and what the controller notes between.
-LISTED, DONE = "__cleanup_listed", "__cleanup_done"
+# What the tasks register that look and that remove.
+LISTED = "__cleanup_listed"
+DONE = "__cleanup_done"
 
 
 class ActionModule(ActionBase):
