@@ -258,6 +258,12 @@ def test_the_installer_is_told_the_kind_of_module_where_it_knows_that(bundle: Pa
     assert ("--kernel-module-type=proprietary" in found["runfile_options"]) is option
 
 
+def test_a_kind_of_module_that_takes_the_place_of_another_has_to_be_loaded(bundle: Path) -> None:
+    runs = gpus(installed="570.195.03", loaded="570.195.03", kernel_module="open")
+    found = decide("nvidia_driver", bundle, runs, nvidia_driver_method="runfile")
+    assert (found["install"], found["new_kernel_module"]) == (True, "proprietary")
+
+
 def test_the_packages_of_the_bundle_for_this_system(bundle: Path) -> None:
     said = {
         "nvidia_driver_method": "packages",

@@ -226,6 +226,20 @@ def test_another_kind_of_module_is_installed_when_it_is_asked_for() -> None:
     assert decide(host=host, driver=RUNS, capabilities=["8.0"])["install"] is False
 
 
+def test_modules_that_do_not_drive_the_cards_are_no_driver() -> None:
+    """Blackwell with the proprietary ones: the same version, which is loaded, is installed again with the open ones."""
+    host = {"runfile": True, "module": True}
+    plan = decide("runfile", host=host, driver=RUNS, capabilities=["12.0"])
+    assert (plan["install"], plan["kernel_module"]) == (True, "open")
+    assert (
+        decide("runfile", host=host, driver={**RUNS, "kernel_module": "open"}, capabilities=["12.0"])["install"]
+        is False
+    )
+    # Cards that no kind drives together are another problem.
+    assert decide("runfile", host=host, driver=RUNS, capabilities=["7.0", "12.0"])["install"] is False
+    assert decide("present", host=host, driver=RUNS, capabilities=["12.0"])["install"] is False
+
+
 @pytest.mark.parametrize(
     ("system", "package", "file"),
     [
