@@ -15,6 +15,8 @@ import struct
 import time
 from typing import Iterable, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
+
 _LISTEN = "0A"  # TCP_LISTEN in the fourth column of /proc/net/tcp
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 _SERVER_UNIT = re.compile(r"/system\.slice/(llm-(?:vllm|ray)[\w-]*)\.service(?:/|$)", re.M)
@@ -67,7 +69,7 @@ def listening_sockets(proc: str) -> list[Socket]:
 
 def process_ids(proc: str) -> list[int]:
     try:
-        return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
+        return sorted(pid for pid in map(digits, os.listdir(proc)) if pid is not None)
     except OSError:
         return []
 

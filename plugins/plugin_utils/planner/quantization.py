@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import (
     ALIASES,
@@ -78,7 +79,8 @@ def make(method: str, section: Mapping[str, Any]) -> Quantization:
     """A method with the parameters that its section gives."""
     bits = fields.whole(section, ("bits", "w_bit", "weight_bits"), "config.quantization_config") or 4
     group = section.get("group_size", section.get("q_group_size"))
-    group = int(group) if isinstance(group, (int, str)) and str(group).lstrip("-").isdigit() else 128
+    said = digits(str(group))
+    group = -1 if str(group) == "-1" else 128 if said is None else said
     ignored = (
         section.get("modules_to_not_convert")
         or section.get("ignore")
