@@ -106,7 +106,9 @@ def make(method: str, section: Mapping[str, Any]) -> Quantization:
     if method == "fp8":
         block = section.get("weight_block_size")
         if isinstance(block, (list, tuple)) and len(block) == 2:
-            return base._replace(scheme="fp8_block", bits=8, block=(int(block[0]), int(block[1])))
+            name = "weight_block_size"
+            rows, columns = (fields.needed_whole({name: each}, (name,), "config.quantization_config") for each in block)
+            return base._replace(scheme="fp8_block", bits=8, block=(rows, columns))
         return base._replace(scheme="fp8_tensor", bits=8)
     if method == "bitsandbytes":
         eight = fields.truth(section.get("load_in_8bit"), "config.quantization_config.load_in_8bit")
@@ -149,7 +151,9 @@ def _compressed(base: Quantization, section: Mapping[str, Any]) -> Quantization:
     if kind == "float":
         block = weights.get("block_structure")
         if strategy == "block" and isinstance(block, (list, tuple)):
-            return base._replace(scheme="fp8_block", bits=8, block=(int(block[0]), int(block[1])))
+            name = "weight_block_size"
+            rows, columns = (fields.needed_whole({name: each}, (name,), "config.quantization_config") for each in block)
+            return base._replace(scheme="fp8_block", bits=8, block=(rows, columns))
         return base._replace(scheme="fp8_channel" if strategy == "channel" else "fp8_tensor", bits=8)
     if bits == 8 and str(section.get("format") or "") == "int-quantized":
         return base._replace(scheme="int8_channel", bits=8)
