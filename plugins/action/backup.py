@@ -18,6 +18,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, problem
 
+# Of the year 9999.
+_LAST_TIME = 253402300800
 SAVED, RESTORED = "saved", "restored"
 
 
@@ -95,4 +97,5 @@ class ActionModule(ActionBase):
 
 def _time(about: Any) -> str:
     made = about.get("made")
-    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(made)) if isinstance(made, int) else "?"
+    is_time = isinstance(made, int) and 0 <= made < _LAST_TIME
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(made)) if is_time else "?"

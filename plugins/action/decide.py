@@ -16,6 +16,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.search import search_config
@@ -82,6 +83,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.journals 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import turns
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.observations import read_observation
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_html, plan_report
 
@@ -274,8 +276,9 @@ class ActionModule(ActionBase):
             },
             plans=earlier.get("plans") or {},
             observations=[
-                json.loads(Path(path).read_text(encoding="utf-8"))
+                found
                 for path in sorted(glob.glob(os.path.join(glob.escape(reports), "observations", "*.json")))
+                if (found := read_observation(Path(path)))
             ],
             turns=turns(len(playing), int(task_vars.get("ansible_forks") or 1)),
             language=lang,
@@ -289,7 +292,7 @@ class ActionModule(ActionBase):
             return Path(self._loader.path_dwim(os.path.expanduser(path))).read_text(encoding="utf-8")
 
         def config(path: str) -> dict[str, Any]:
-            read: dict[str, Any] = json.loads(text(path))
+            read: dict[str, Any] = read_json(text(path))
             return read
 
         return Readers(

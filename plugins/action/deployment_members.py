@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on, removal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import (
@@ -24,6 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import refuse
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.memory import memory_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 
 # What the task that looks registers on each host.
@@ -52,7 +54,7 @@ class ActionModule(ActionBase):
             if "said" in gathered:
                 silent[host] = str(gathered["said"])
             else:
-                states[host] = (fleet[host].get("ansible_facts") or {}).get("llm_network_state") or {}
+                states[host] = memory_of(fleet[host].get("ansible_facts") or {})
         now = utc(datetime.datetime.now(datetime.UTC))
         known = [host for entry in inventory["deployments"].values() for host in entry["hosts"]]
         settled = settle(inventory, states, silent, request, known, now, lang)
@@ -82,6 +84,6 @@ class ActionModule(ActionBase):
 def _read(path: str) -> Any:
     """What an earlier run kept; None where there is nothing that can be read."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return read_json(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None

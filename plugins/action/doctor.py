@@ -36,8 +36,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import 
     read_looks,
     series_of,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Looked
-from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import former_hosts, kept_looks
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Looked, made_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import check_series, former_hosts, kept_looks
 
 FILE = "doctor.json"
 
@@ -84,28 +84,26 @@ class ActionModule(ActionBase):
 
     def _hosts(self, fleet: Fleet, now: float, lang: str, folder: str) -> list[Finding]:
         inventory = fleet["localhost"]["llm_inventory"]
-        hosts = looked_of_run(fleet, fleet.groups, inventory)
-        looks = kept_looks(read_looks(folder), hosts, now)
+        reserve = float(fleet["localhost"]["preflight_disk_reserve_gib"])
+
+        def made(hosts: Sequence[Looked]) -> tuple[dict[str, Any], list[Finding]]:
+            looks, series = kept_looks(read_looks(folder), hosts, now), series_of(hosts)
+            check_series(series)
+            former = {
+                host: datetime.datetime.fromtimestamp(seen, datetime.UTC).date().isoformat()
+                for host, seen in former_hosts(looks, list(fleet)).items()
+            }
+            checked = self._preflight(fleet, hosts, inventory, lang)
+            said = [*checked.get("problems", ()), *checked.get("warnings", ())]
+            asked = Question(
+                hosts, said, checked.get("hosts", {}), looks, series, former, int(reserve * GIB), now, lang
+            )
+            return looks, examine(asked)
+
+        looks, findings = made_of(looked_of_run(fleet, fleet.groups, inventory), made)
         if not self._task.check_mode:
             write_report(os.path.join(folder, LOOKS), json.dumps(looks) + "\n", lang)
-        former = {
-            host: datetime.datetime.fromtimestamp(seen, datetime.UTC).date().isoformat()
-            for host, seen in former_hosts(looks, list(fleet)).items()
-        }
-        checked = self._preflight(fleet, hosts, inventory, lang)
-        reserve = float(fleet["localhost"]["preflight_disk_reserve_gib"])
-        asked = Question(
-            hosts,
-            [*checked.get("problems", ()), *checked.get("warnings", ())],
-            checked.get("hosts", {}),
-            looks,
-            series_of(hosts),
-            former,
-            int(reserve * GIB),
-            now,
-            lang,
-        )
-        return examine(asked)
+        return findings
 
     @staticmethod
     def _preflight(fleet: Fleet, hosts: Sequence[Looked], inventory: Mapping[str, Any], lang: str) -> Mapping[str, Any]:

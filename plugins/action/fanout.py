@@ -19,6 +19,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, inside, select
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING
+from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
 from ansible_collections.baremetal.llm.plugins.module_utils._fanout import slice_name
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import fanout
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import known_records, load_records
@@ -394,7 +395,7 @@ class ActionModule(ActionBase):
 
     def _read_plan(self) -> dict[str, Any]:
         with open(os.path.join(self._folder(), PLAN), encoding="utf-8") as stream:
-            plan: dict[str, Any] = json.load(stream)
+            plan: dict[str, Any] = load_json(stream)
         return plan
 
     def _playing(self) -> list[str]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import datetime
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -56,6 +55,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.receivers
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import endpoint, targets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.work import asked, sections
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import resolved
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.observations import read_observation
 
 
 class ActionModule(ActionBase):
@@ -213,11 +213,7 @@ class ActionModule(ActionBase):
         for name, deployment in deployments.items():
             head = str(deployment["head"])
             path = Path(reports, "observations", f"{name}-{setting(fleet[head], 'version')}.json")
-            if path.exists():
-                try:
-                    observed = json.loads(path.read_text(encoding="utf-8"))
-                except ValueError as error:
-                    raise AnsibleActionFail(f"{path}: {error}") from error
+            if observed := read_observation(path):
                 mine = names_on(head, names)
                 for host in mine["sharing"]:
                     label = name if len(mine["sharing"]) > 1 else ""

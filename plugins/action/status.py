@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -22,13 +23,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import 
     remembered,
     series_of,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Looked, made_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.report import (
     status_document,
     status_lines,
     status_page,
     verdict,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import former_hosts, kept_looks
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import check_series, former_hosts, kept_looks
 
 
 class ActionModule(ActionBase):
@@ -46,20 +48,29 @@ class ActionModule(ActionBase):
         fleet, now = Fleet(self._loader, task_vars), time.time()
         controller = fleet["localhost"]
         lang, folder = language(controller["llm_language"]), str(controller["llm_report_dir"])
-        hosts = looked_of_run(fleet, fleet.groups, controller["llm_inventory"])
+
         absent = absentees(remembered(fleet, controller["llm_inventory"]))
-        looks = kept_looks(read_looks(folder), hosts, now)
-        document = status_document(hosts, now, former_hosts(looks, list(fleet)), series_of(hosts), absent)
-        page, data = (os.path.join(folder, f"status.{kind}") for kind in ("html", "json"))
-        text = json.dumps(document, indent=1, ensure_ascii=False)
+        path, data = (os.path.join(folder, f"status.{kind}") for kind in ("html", "json"))
+
+        def made(hosts: Sequence[Looked]) -> tuple[dict[str, Any], dict[str, Any], str, str, list[str]]:
+            looks, series = kept_looks(read_looks(folder), hosts, now), series_of(hosts)
+            check_series(series)
+            document = status_document(hosts, now, former_hosts(looks, list(fleet)), series, absent)
+            lines = status_lines(document, lang, "" if self._task.check_mode else path)
+            page, text = status_page(document, lang), json.dumps(document, indent=1, ensure_ascii=False)
+            "\n".join([page, text, *lines]).encode()  # half of a letter of two cannot be written
+            return looks, document, page, text, lines
+
+        hosts = looked_of_run(fleet, fleet.groups, controller["llm_inventory"])
+        looks, document, page, text, lines = made_of(hosts, made)
         if not self._task.check_mode:
             write_report(os.path.join(folder, LOOKS), json.dumps(looks) + "\n", lang)
             write_report(data, text + "\n", lang)
-            write_report(page, status_page(document, lang), lang)
+            write_report(path, page, lang)
         said = {
-            "text": lambda: status_lines(document, lang, "" if self._task.check_mode else page),
-            "json": lambda: [text],
-            "html": lambda: [verdict(document, lang), message("status_written", lang, path=page)],
+            "text": lines,
+            "json": [text],
+            "html": [verdict(document, lang), message("status_written", lang, path=path)],
         }
-        Display().display("\n" + "\n".join(said[options["output"]]()) + "\n")
+        Display().display("\n" + "\n".join(said[options["output"]]) + "\n")
         return {**result, "changed": False, "ok": document["ok"], "verdict": verdict(document, lang)}

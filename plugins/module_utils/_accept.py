@@ -7,7 +7,6 @@ Text in, plain values out. No text makes it fail: what cannot be read is left ou
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 from xml.etree import ElementTree
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _xid as xid
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import (
     QUERY_FIELDS,
     normal_bus_id,
@@ -37,8 +37,8 @@ _FIGURES = {
     "pcie_replays": "pci/replay_counter",
 }
 SAMPLE_SECONDS = 2.0
-_COUNTER = re.compile(r"^\s*Link (\d+): (?P<name>[A-Za-z ]+?)(?: Errors?)?: (\d+)\s*$")
-_GPU = re.compile(r"^GPU (\d+):")
+_COUNTER = re.compile(r"^\s*Link (\d+): (?P<name>[A-Za-z ]+?)(?: Errors?)?: ([0-9]{1,18})\s*$")
+_GPU = re.compile(r"^GPU ([0-9]{1,9}):")
 
 
 def _number(element: ElementTree.Element, paths: str) -> float | None:
@@ -108,8 +108,8 @@ def dcgm_results(text: str) -> list[dict[str, Any]] | None:
     answer. Releases before 4 name cards by gpu_id or gpu_ids, later ones by entity_id."""
     try:
         # Some releases print lines before it.
-        read = json.loads(text[text.index("{") :])
-    except (ValueError, RecursionError):
+        read = read_json(text[text.index("{") :])
+    except ValueError:
         return None
     tests = [test for category in _all(read, "test_categories") for test in _list(category.get("tests"))]
     if not tests:
@@ -125,7 +125,7 @@ def dcgm_results(text: str) -> list[dict[str, Any]] | None:
                 for one in _list(result.get("warnings"), dict, str)
             ]
             named = str(result.get("entity_id", result.get("gpu_id", result.get("gpu_ids", ""))))
-            cards: list[int | None] = [int(number) for number in re.findall(r"\d+", named)]
+            cards: list[int | None] = [int(number) for number in re.findall(r"[0-9]{1,9}", named)]
             entry = {
                 "test": str(test.get("name", "")),
                 "status": status,
@@ -152,8 +152,8 @@ def burnt(text: str) -> list[dict[str, Any]] | None:
     """The figures of the burn-in, one entry for each card; None if there are none."""
     for line in reversed(text.splitlines()):
         try:
-            gpus = json.loads(line)["gpus"]
-        except (ValueError, KeyError, TypeError, RecursionError):
+            gpus = read_json(line)["gpus"]
+        except (ValueError, KeyError, TypeError):
             continue
         if isinstance(gpus, list):
             return [one for one in gpus if isinstance(one, dict)]

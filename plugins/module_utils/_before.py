@@ -14,6 +14,7 @@ import json
 import os
 from typing import Any, Callable, Iterator, Mapping
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import list_packages
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine_list
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
@@ -83,7 +84,7 @@ def take_picture(host_dir: str, picture: Callable[[], Mapping[str, Any]]) -> boo
 def read_picture(host_dir: str) -> dict[str, Any] | None:
     """The picture that was taken; None where there is none that can be read."""
     try:
-        found = json.loads(read(host_dir, NAME) or "null")
+        found = read_json(read(host_dir, NAME) or "null")
     except ValueError:
         return None
     return found if isinstance(found, dict) and found.get("format") == FORMAT else None

@@ -8,6 +8,7 @@ import collections
 import hashlib
 import os
 import posixpath
+import re
 from typing import Any, Callable, Dict, Iterable, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
@@ -21,6 +22,12 @@ KINDS = ("docker", "driver", "image", "model", "nvidia_container_toolkit", "os_p
 # What the making of a bundle keeps beside the files for its own use; no part of the bundle.
 STATE_DIR = ".state"
 
+# Each of them is one line of a list, and of what people read.
+_NOT_IN_A_PATH = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# What a record may say of a file besides, in one word each.
+_WORDS = ("environment", "model", "revision", "version", "vllm_version")
+_LONGEST_SHOWN = 200
+
 Record = Dict[str, Any]
 
 
@@ -29,20 +36,31 @@ class BundleError(CodedError):
 
 
 def safe_path(path: str) -> str:
-    """Return path if it stays inside the bundle: relative, normal, no way up. Raise BundleError otherwise."""
+    """Return path if it stays inside the bundle: relative, normal, no way up, in one line. Raise BundleError otherwise."""
+    if not isinstance(path, str) or _NOT_IN_A_PATH.search(path):
+        raise BundleError("manifest_path_outside", path=shown(path))
     if path in ("", ".") or posixpath.isabs(path) or posixpath.normpath(path) != path or path.split("/")[0] == "..":
-        raise BundleError("manifest_path_outside", path=repr(path))
+        raise BundleError("manifest_path_outside", path=shown(path))
     return path
+
+
+def shown(value: Any) -> str:
+    """A value of a manifest as an error shows it."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
 
 
 def check_manifest(manifest: Any) -> list[Record]:
     """Return the records of a parsed manifest, or raise BundleError with everything that is wrong with it."""
     if not isinstance(manifest, Mapping) or manifest.get("schema") != SCHEMA:
         found = manifest.get("schema") if isinstance(manifest, Mapping) else manifest
-        raise BundleError("manifest_schema", found=repr(found), allowed=SCHEMA)
+        raise BundleError("manifest_schema", found=shown(found), allowed=SCHEMA)
+    files = manifest.get("files")
+    if files is not None and not isinstance(files, list):
+        raise BundleError("manifest_no_list", found=shown(files))
     problems: list[BundleError] = []
     records: list[Record] = []
-    for number, record in enumerate(manifest.get("files") or [], start=1):
+    for number, record in enumerate(files or [], start=1):
         try:
             records.append(_check_record(record))
         except BundleError as error:
@@ -56,19 +74,31 @@ def check_manifest(manifest: Any) -> list[Record]:
 
 def _check_record(record: Any) -> Record:
     if not isinstance(record, Mapping):
-        raise BundleError("manifest_no_record", found=repr(record))
-    safe_path(str(record.get("path") or ""))
+        raise BundleError("manifest_no_record", found=shown(record))
+    safe_path(record.get("path") or "")
     if record.get("kind") not in KINDS:
         raise BundleError(
-            "manifest_kind", path=record["path"], found=repr(record.get("kind")), allowed=", ".join(KINDS)
+            "manifest_kind", path=record["path"], found=shown(record.get("kind")), allowed=", ".join(KINDS)
         )
-    if not isinstance(record.get("size"), int) or record["size"] < 0:
-        raise BundleError("manifest_size", path=record["path"], found=repr(record.get("size")))
+    if type(record.get("size")) is not int or not 0 <= record["size"] < 1 << 63:
+        raise BundleError("manifest_size", path=record["path"], found=shown(record.get("size")))
     digest = record.get("sha256")
     if not isinstance(digest, str) or len(digest) != 64 or set(digest) - set("0123456789abcdef"):
-        raise BundleError("manifest_sha256", path=record["path"], found=repr(digest))
+        raise BundleError("manifest_sha256", path=record["path"], found=shown(digest))
+    for name in _WORDS:
+        if isinstance(record.get(name), (Mapping, list)):
+            raise BundleError("manifest_word", path=record["path"], name=name, found=shown(record[name]))
+    for image in _images(record):
+        if not isinstance(image, Mapping) or not isinstance(image.get("reference"), str):
+            raise BundleError("manifest_image", path=record["path"], found=shown(image))
     # YAML reads a version such as 535.54 as a number.
     return {**record, **({"version": str(record["version"])} if "version" in record else {})}
+
+
+def _images(record: Mapping[str, Any]) -> list[Any]:
+    """What a record says to be images; all of it, if that is no list."""
+    images = record.get("images")
+    return [] if images is None else images if isinstance(images, list) else [images]
 
 
 def select(records: Iterable[Record], kind: str, match: Mapping[str, Any] | None = None) -> list[Record]:
@@ -133,7 +163,9 @@ def make_record(
     digest = last["sha256"] if last.get("mark") == mark else sha256_of(full)
     if seen is not None:
         seen[path] = {"sha256": digest, "mark": mark}
-    return {"path": path, "kind": kind, "size": os.path.getsize(full), "sha256": digest, **fields}
+    found = {"path": path, "kind": kind, "size": os.path.getsize(full), "sha256": digest}
+    # Whoever says more of a file says nothing else of it.
+    return {**found, **fields, **found}
 
 
 def walk(source: str) -> list[tuple[str, str]]:

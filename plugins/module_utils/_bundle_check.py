@@ -20,13 +20,14 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     sha256_of,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded
+from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
 
 
 def read_checks(path: str, bundle: str) -> dict[str, Any]:
     """What earlier checks of a bundle found, from a file beside the inventory. An unreadable file only means more reading."""
     try:
         with open(path, encoding="utf-8") as stream:
-            found = json.load(stream)[os.path.realpath(bundle)]
+            found = load_json(stream)[os.path.realpath(bundle)]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -36,7 +37,7 @@ def write_checks(path: str, bundle: str, checks: Mapping[str, Any]) -> None:
     """Note what was checked; other bundles in the file stay."""
     try:
         with open(path, encoding="utf-8") as stream:
-            everything = json.load(stream)
+            everything = load_json(stream)
     except (OSError, ValueError):
         everything = {}
     if not isinstance(everything, dict):

@@ -28,6 +28,7 @@ import threading
 import time
 from typing import Any, Mapping, NamedTuple, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import EngineConnection
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     container_ids,
@@ -42,6 +43,8 @@ LABEL = "baremetal.llm.deployment"
 DAEMON_JSON, DATA_ROOT = "/etc/docker/daemon.json", "/var/lib/docker"
 # What asks a listener to end, and names it. Abstract: gone with its process.
 CONTROL = b"\0baremetal.llm.connectivity"
+# How long a listener may take to end, and what it may have to say then: a line for each of the other hosts.
+_STOP_SECONDS, _HEARD_BYTES = 10, 4 << 20
 _LINE = 1024
 _CHUNK = 1 << 18
 _STREAM_BYTES = 1 << 31
@@ -84,7 +87,7 @@ def _receive_line(channel: socket.socket) -> dict[str, Any]:
 
 def _object(data: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(data.decode())
+        value = read_json(data.decode())
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
@@ -354,20 +357,22 @@ def _count(connection: socket.socket) -> tuple[int, float]:
 
 
 def stop_listener(control: bytes = CONTROL) -> dict[str, Any] | None:
-    """End this host's listener; what it heard, or None if there was none."""
+    """End this host's listener; what it heard, or None if there was none, or a program of somebody else that has its name and does not end."""
+    said, end = b"", time.monotonic() + _STOP_SECONDS
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
-        channel.settimeout(10)
+        channel.settimeout(_STOP_SECONDS)
         try:
             channel.connect(control)
-            parts = []
             while True:
                 part = channel.recv(_CHUNK)
                 if not part:
                     break
-                parts.append(part)
+                said += part
+                if len(said) > _HEARD_BYTES or time.monotonic() > end:
+                    return None
         except OSError:
             return None
-    return _object(b"".join(parts)) or None
+    return _object(said) or None
 
 
 def start_listener(

@@ -112,10 +112,14 @@ def named(entry: object) -> list[str]:
     return ["sm_" + number] + (["compute_" + number] if version != text else [])
 
 
+def _texts(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, (list, tuple)) else []
+
+
 def held(image: Mapping[str, Any]) -> dict[str, list[str]]:
     """What each library that is needed is built for, of an image as the manifest describes it; what it says where nothing was found."""
     libraries = _mapping(_mapping(image.get("contents")).get("libraries"))
-    found = {name: list(_mapping(libraries[name]).get("built_for") or []) for name in NEEDED if name in libraries}
+    found = {name: _texts(_mapping(libraries[name]).get("built_for")) for name in NEEDED if name in libraries}
     entries = image.get("compute_capabilities")
     said: list[str] = []
     for entry in entries if isinstance(entries, (list, tuple)) else ():

@@ -8,6 +8,7 @@ import json
 from typing import Any, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 
 _KINDS = {list: "list", str: "str", int: "number", float: "number", bool: "bool", type(None): "null"}
 
@@ -21,7 +22,7 @@ def parse(text: str, path: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        content = json.loads(text)
+        content = read_json(text)
     except json.JSONDecodeError as error:
         line = text.splitlines()[error.lineno - 1] if error.lineno <= len(text.splitlines()) else ""
         raise DaemonJsonError(
@@ -32,6 +33,9 @@ def parse(text: str, path: str) -> dict[str, Any]:
             reason=error.msg,
             shown=f"{error.lineno:6} | {line}",
         ) from error
+    except ValueError as error:  # JSON, of which nothing can be made
+        values = {"path": path, "line": 1, "column": 1, "reason": error, "shown": ""}
+        raise DaemonJsonError("daemon_json_not_json", **values) from error
     if not isinstance(content, dict):
         start = text[: len(text) - len(text.lstrip())].count("\n") + 1
         found = coded("daemon_json_" + _KINDS[type(content)])

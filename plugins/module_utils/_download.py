@@ -22,6 +22,7 @@ from typing import Any, Callable, Mapping
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import CHUNK_BYTES, human_bytes, sha256_of
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits, load_json
 
 ATTEMPTS = 5
 TIMEOUT_SECONDS = 60
@@ -95,8 +96,7 @@ def remote_size(url: str, opener: urllib.request.OpenerDirector) -> int | None:
     try:
         request = urllib.request.Request(url, method="HEAD")
         with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
-            length = answer.headers.get("Content-Length")
-            return int(length) if length and length.isdigit() else None
+            return digits(answer.headers.get("Content-Length"))
     except urllib.error.HTTPError as error:
         if error.code in (404, 410):
             raise DownloadError("fetch_no_answer", url=without_password(url), reason=explain(error)) from error
@@ -181,8 +181,8 @@ def _continue(
         _note(part, url, answer.headers)
         if have:
             add(have)
-        length = answer.headers.get("Content-Length")
-        expected = have + int(length) if length and length.isdigit() else None
+        length = digits(answer.headers.get("Content-Length"))
+        expected = None if length is None else have + length
         if size is not None and expected is not None and expected != size:
             raise _Wrong("fetch_other_size", found=expected, wanted=size)
         received = have
@@ -225,7 +225,7 @@ def _note(part: str, url: str, headers: Any) -> None:
 def _noted(part: str) -> dict[str, Any]:
     try:
         with open(part + ".note", encoding="utf-8") as stream:
-            found = json.load(stream)
+            found = load_json(stream)
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import socket
 import urllib.parse
 from typing import Any, Iterator
+
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 
 LABELS = "baremetal.llm."
 ENGINE_SOCKET = "/run/docker.sock"
@@ -35,7 +36,7 @@ def _get(path: str, timeout: float, question: str) -> Any:
         answer = connection.getresponse()
         if answer.status != 200:
             raise OSError("the engine answers {0} to {1}".format(answer.status, question))
-        return json.loads(answer.read())
+        return read_json(answer.read())
     finally:
         connection.close()
 

@@ -9,6 +9,8 @@ import json
 import os
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
+
 # In each environment: what it was made from, and what it was then. Written last, so that one without it is none.
 NOTE = "llm-environment.json"
 # Beside each environment the wheels that it was made from, in a folder of its name with this end.
@@ -40,7 +42,7 @@ def note_of(top: str) -> dict[str, Any]:
     """What an environment says of itself; nothing where there is none."""
     try:
         with open(os.path.join(top, NOTE), encoding="utf-8") as stream:
-            found = json.load(stream)
+            found = load_json(stream)
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -21,6 +21,7 @@ import time
 from typing import Any, Callable, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits, load_json, read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import is_driver_package, list_packages
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._environment import is_whole
@@ -125,7 +126,7 @@ def settings(subjects: Mapping[str, Any], _host: Host, _known: Mapping[str, Any]
     found: dict[str, Any] = {}
     for path, shape in subjects.items():
         try:
-            content = json.loads(read(path) or "null")
+            content = read_json(read(path) or "null")
         except ValueError:
             content = None
         found[path] = {"mode": (describe(path) or {}).get("mode"), "values": _shaped(content, shape)}
@@ -210,10 +211,11 @@ def _started(name: str, programs: Programs) -> float | None:
     if name.endswith(".service"):
         said = programs.answer("systemctl", "show", "--property", "ExecMainStartTimestampMonotonic,MainPID", "--", name)
         found = dict(line.partition("=")[::2] for line in said.splitlines())
-        if found.get("MainPID", "0") == "0":
+        since = digits(found.get("ExecMainStartTimestampMonotonic"))
+        if found.get("MainPID", "0") == "0" or since is None:
             return None
         # Since boot, which no setting of the clock moves.
-        return time.time() - time.monotonic() + int(found["ExecMainStartTimestampMonotonic"]) / 1e6
+        return time.time() - time.monotonic() + since / 1e6
     state = (ask_engine("/containers/{0}/json".format(name)) or {}).get("State") or {}
     born = _born(int(state.get("Pid") or 0)) if state.get("Running") else None
     return None if born is None else time.time() - time.monotonic() + born
@@ -289,7 +291,7 @@ def probes(subjects: Sequence[str], _host: Host, known: Mapping[str, Any]) -> di
     found: dict[str, Any] = {}
     for path in subjects:
         try:
-            state = json.loads(read(path) or "{}")
+            state = read_json(read(path) or "{}")
             written_ns = os.stat(path).st_mtime_ns
         except (OSError, ValueError):
             state, written_ns = {}, None
@@ -390,7 +392,7 @@ def read_record(path: str) -> dict[str, Any] | None:
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             return None
         with open(path, encoding="utf-8") as stream:
-            content = json.load(stream)
+            content = load_json(stream)
     except (OSError, ValueError):
         return None
     return content if isinstance(content, dict) and content.get("format") == FORMAT else None

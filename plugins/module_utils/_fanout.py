@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import collections
 import errno
-import json
 import os
 import re
 import resource
@@ -37,6 +36,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import 
     place,
     write_state,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import (
     piece_bytes,
     piece_count,
@@ -139,7 +139,7 @@ class _Swarm:
     def __init__(self, folder: str, libtorrent: Any) -> None:
         self.lt, self.folder = libtorrent, folder
         with open(os.path.join(folder, JOB), encoding="utf-8") as stream:
-            self.job: dict[str, Any] = json.load(stream)
+            self.job: dict[str, Any] = load_json(stream)
         self.dest = self.job["dest"]
         self.incoming = os.path.join(self.dest, INCOMING)
         self.files = [_File(said, self.incoming) for said in self.job["files"]]
@@ -206,7 +206,7 @@ class _Swarm:
         """Let the hosts of the list in, and go to them."""
         try:
             with open(os.path.join(self.folder, PEERS), encoding="utf-8") as stream:
-                peers = json.load(stream)
+                peers = load_json(stream)
         except (OSError, ValueError):
             return
         if peers == self.peers:

@@ -16,6 +16,7 @@ import re
 from typing import Any, Mapping, NamedTuple, Sequence
 from xml.etree import ElementTree
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
@@ -97,7 +98,7 @@ _LOST = re.compile(
     re.I,
 )
 _VERSION = re.compile(r"(?<![\d.])(\d{3,4}\.\d+(?:\.\d+)?)(?![\d.])")
-_LINK = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC|PSB|NVB")
+_LINK = re.compile(r"X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|PSB|NVB")
 # Where distributions and NVIDIA's own installer put the driver's libraries.
 _LIBRARY_FOLDERS = (
     "usr/lib/x86_64-linux-gnu",
@@ -203,7 +204,7 @@ def _value(text: str) -> str | None:
 def _whole(text: str | None) -> int | None:
     """The number of '143771 MiB' or '143771'."""
     match = re.fullmatch(r"(\d+)(?:\.\d+)?(?:\s*MiB)?", text or "")
-    return int(match.group(1)) if match else None
+    return digits(match.group(1)) if match else None
 
 
 def normal_bus_id(text: str | None) -> str | None:
@@ -254,7 +255,7 @@ def parse_topology(text: str) -> dict[str, dict[str, str]]:
         mine = {
             name: cell
             for name, cell in zip(header, cells[1:])
-            if re.fullmatch(r"(GPU|NIC)\d+|mlx\w+", name) and name != cells[0] and _LINK.fullmatch(cell)
+            if re.fullmatch(r"(GPU|NIC)[0-9]{1,4}|mlx\w+", name) and name != cells[0] and _LINK.fullmatch(cell)
         }
         links[cells[0]] = mine
     return links
@@ -297,7 +298,9 @@ def slowest_fabric(
     for gpu in gpus:
         links = topology.get("GPU{0}".format(gpu.get("index")), {})
         nvlinks = sum(
-            int(link[2:]) for name, link in links.items() if name.startswith("GPU") and re.fullmatch(r"NV\d+", link)
+            int(link[2:])
+            for name, link in links.items()
+            if name.startswith("GPU") and re.fullmatch(r"NV[0-9]{1,3}", link)
         )
         if nvlinks:
             mbps, most = NVLINKS.get(str(gpu.get("compute_capability")), (0, 0))
@@ -319,7 +322,7 @@ def _text(element: ElementTree.Element | None, path: str) -> str | None:
 def _count(element: ElementTree.Element | None, path: str) -> int | None:
     """The leading number of '35 C', '16x' or '0'."""
     match = re.match(r"(\d+)", _text(element, path) or "")
-    return int(match.group(1)) if match else None
+    return digits(match.group(1)) if match else None
 
 
 def _first(element: ElementTree.Element, paths: Sequence[str]) -> int | None:

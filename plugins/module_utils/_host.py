@@ -12,6 +12,7 @@ import re
 import socket
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import check_sockets
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     container_ids,
@@ -38,7 +39,7 @@ SERVICES: tuple[tuple[str, str], ...] = (
 
 def parse_memory(text: str) -> dict[str, int]:
     """MiB of memory, swap and hugepages, from /proc/meminfo."""
-    kib = {name: int(number) for name, number in re.findall(r"^([\w()]+):\s+(\d+)", text, re.M)}
+    kib = {name: int(number) for name, number in re.findall(r"^([\w()]+):\s+([0-9]{1,18})\b", text, re.M)}
     # Hugetlb sums up all page sizes (since Linux 4.20); before that only those of the default size are known.
     hugepages = kib.get("Hugetlb", kib.get("HugePages_Total", 0) * kib.get("Hugepagesize", 0))
     return {
@@ -54,9 +55,9 @@ def parse_gpu_processes(text: str) -> list[dict[str, Any]]:
     found = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) >= 3 and cells[0].isdigit():
-            used = int(cells[-1]) if cells[-1].isdigit() else None
-            found.append({"pid": int(cells[0]), "process": ",".join(cells[1:-1]), "used_mib": used})
+        pid = digits(cells[0])
+        if len(cells) >= 3 and pid is not None:
+            found.append({"pid": pid, "process": ",".join(cells[1:-1]), "used_mib": digits(cells[-1])})
     return found
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import lzma
 import posixpath
 import re
@@ -20,6 +19,7 @@ from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping, NamedTu
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _cuda_compatibility as cuda_compatibility
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_binaries import (
     CHUNK_BYTES,
     BinaryError,
@@ -268,7 +268,7 @@ def read_archive(stream: Any) -> list[dict[str, Any]]:
             if len(links) + len(texts) + len(layers) > _MOST_FILES:
                 raise ArchiveError("archive_many_parts", most=_MOST_FILES)
             part = ""
-        return [_image(image, layers, links) for image in _images(texts)]
+        return _said_images(texts, layers, links)
     except ArchiveError as error:
         if not part:
             raise
@@ -277,6 +277,15 @@ def read_archive(stream: Any) -> list[dict[str, Any]]:
         if not part:
             raise ArchiveError("archive_damaged", reason=error) from error
         raise ArchiveError("archive_part_damaged", part=part, reason=error) from error
+
+
+def _said_images(
+    texts: Mapping[str, bytes], layers: Mapping[str, _Layer], links: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    try:
+        return [_image(image, layers, links) for image in _images(texts)]
+    except (KeyError, TypeError, AttributeError) as error:  # a list where a mapping belongs, and so on
+        raise ArchiveError("archive_malformed_index", reason=repr(error)) from error
 
 
 def _text(body: _Forward, size: int, so_far: int) -> bytes:
@@ -304,29 +313,24 @@ def _json(texts: Mapping[str, bytes], name: str) -> Any:
     if name not in texts:
         raise ArchiveError("archive_missing", name=name)
     try:
-        return json.loads(texts[name].decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        return read_json(texts[name].decode("utf-8"))
+    except ValueError as error:
         raise ArchiveError("archive_no_json", name=name, reason=error) from error
 
 
 def _images(texts: Mapping[str, bytes]) -> Iterator[_Description]:
     """What the archive says of its images: docker's own list, else the index of the OCI layout."""
-    try:
-        if "manifest.json" in texts:
-            for entry in _json(texts, "manifest.json"):
-                config = _path(entry["Config"])
-                yield _Description(
-                    list(entry.get("RepoTags") or []),
-                    config,
-                    _json(texts, config),
-                    [_path(name) for name in entry["Layers"]],
-                )
-        elif "index.json" in texts:
-            yield from _oci_images(texts, _json(texts, "index.json"), [], 0)
-        else:
-            raise ArchiveError("archive_no_index")
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ArchiveError("archive_malformed_index", reason=repr(error)) from error
+    if "manifest.json" in texts:
+        for entry in _json(texts, "manifest.json"):
+            config = _path(entry["Config"])
+            references = [*(entry.get("RepoTags") or [])]
+            if isinstance(entry.get("RepoTags"), str) or not all(isinstance(each, str) for each in references):
+                raise TypeError(entry["RepoTags"])
+            yield _Description(references, config, _json(texts, config), [_path(name) for name in entry["Layers"]])
+    elif "index.json" in texts:
+        yield from _oci_images(texts, _json(texts, "index.json"), [], 0)
+    else:
+        raise ArchiveError("archive_no_index")
 
 
 def _oci_images(texts: Mapping[str, bytes], index: Any, references: list[str], depth: int) -> Iterator[_Description]:

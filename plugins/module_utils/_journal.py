@@ -14,6 +14,7 @@ import os
 import time
 from typing import Any, Mapping
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 
 # When there are more lines than that, the older half goes.
@@ -84,8 +85,8 @@ def read(path: str, most: int = 20) -> list[dict[str, Any]]:
 def _understood(line: str) -> dict[str, Any]:
     """An entry with nothing in it but what is known; an empty one where the line is no entry."""
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
+        found = read_json(line)
+    except ValueError:
         return {}
     if not isinstance(found, dict) or not isinstance(found.get("run"), dict):
         return {}

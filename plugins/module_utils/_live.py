@@ -25,6 +25,7 @@ import urllib.request
 from typing import Any, Callable, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _xid as xid
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits, read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._discover import versions
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import mounts
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import (
@@ -124,19 +125,17 @@ def own_units(programs: Programs) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for block in said.strip().split("\n\n"):
         unit = dict(line.partition("=")[::2] for line in block.splitlines())
-        since = unit.get("ActiveEnterTimestampMonotonic", "")
+        since = digits(unit.get("ActiveEnterTimestampMonotonic"))
         if unit.get("Id"):
             found[unit["Id"]] = {
                 "name": unit["Id"],
                 "load": unit.get("LoadState"),
                 "state": unit.get("ActiveState"),
                 "sub": unit.get("SubState"),
-                "restarts": int(unit["NRestarts"]) if unit.get("NRestarts", "").isdigit() else None,
+                "restarts": digits(unit.get("NRestarts")),
                 "result": unit.get("Result"),
                 # Since boot, which no setting of the clock moves.
-                "started": time.time() - time.monotonic() + int(since) / 1e6
-                if since.isdigit() and int(since)
-                else None,
+                "started": time.time() - time.monotonic() + since / 1e6 if since else None,
             }
     return [found[name] for name in sorted(found)]
 
@@ -192,7 +191,7 @@ def server_url(suffix: str, containers: Sequence[Mapping[str, Any]], port: int) 
 def probe_words(path: str) -> dict[str, dict[str, Any]]:
     """What the probe found out at its last look, by container, and how many seconds ago that was."""
     try:
-        states = json.loads(read(path))
+        states = read_json(read(path))
         written = os.stat(path).st_mtime
     except (OSError, ValueError):
         return {}
@@ -318,7 +317,7 @@ def series(url: str, queries: Mapping[str, str], seconds: int, step: int) -> dic
         asked = urllib.parse.urlencode({"query": query, "start": end - seconds, "end": end, "step": step})
         try:
             with _NO_PROXY.open("{0}/api/v1/query_range?{1}".format(url, asked), timeout=ASK_SECONDS) as answer:
-                result = json.loads(answer.read(MOST_BYTES).decode("utf-8", "replace"))["data"]["result"]
+                result = read_json(answer.read(MOST_BYTES).decode("utf-8", "replace"))["data"]["result"]
             found[name] = [
                 {"labels": each["metric"], "values": [[float(at), float(value)] for at, value in each["values"]]}
                 for each in result

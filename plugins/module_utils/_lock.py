@@ -15,6 +15,7 @@ import os
 from typing import Any, Iterator, Mapping, TextIO
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _journal
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 
 FORMAT = 1
 FREE: dict[str, Any] = {"format": FORMAT, "given_back": 0, "holder": None}
@@ -23,7 +24,7 @@ FREE: dict[str, Any] = {"format": FORMAT, "given_back": 0, "holder": None}
 def understood(text: str) -> dict[str, Any]:
     """The content of the file; as if there was none where it cannot be understood."""
     try:
-        found = json.loads(text)
+        found = read_json(text)
     except ValueError:
         return dict(FREE)
     if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("given_back"), int):

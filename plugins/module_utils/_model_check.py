@@ -10,7 +10,6 @@ https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md (pointers), and the ca
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import struct
@@ -18,6 +17,7 @@ import zipfile
 from typing import Any, BinaryIO, Callable, Container, Iterable, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
+from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json, read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._gguf import (
     GgufError,
     Header,
@@ -221,7 +221,7 @@ def shards_of(index: str) -> set[str]:
     """The files that an index names. OSError where it cannot be read, ValueError where it is none."""
     try:
         with open(index, encoding="utf-8") as stream:
-            return {str(name) for name in json.load(stream)["weight_map"].values()}
+            return {str(name) for name in load_json(stream)["weight_map"].values()}
     except (KeyError, AttributeError, TypeError, RecursionError) as error:
         raise ValueError(index) from error
 
@@ -258,13 +258,13 @@ def _json_problem(stream: BinaryIO, name: str, size: int) -> dict[str, Any] | No
         if name.endswith(_INDEXES):
             shards_of(stream.name)
         elif size <= _SMALL_JSON:
-            json.loads(stream.read().decode("utf-8-sig"))
+            read_json(stream.read().decode("utf-8-sig"))
         else:
             # A vocabulary of many megabytes: one that is cut off does not end like this.
             stream.seek(size - 64)
             if not stream.read().rstrip().endswith((b"}", b"]")):
                 raise ValueError(name)
-    except (ValueError, RecursionError):
+    except ValueError:
         is_index = name.endswith(_INDEXES)
         return coded("model_no_index", path=name) if is_index else coded("model_no_json", path=name, found=size)
     return None
@@ -277,7 +277,7 @@ def _safetensors_problem(stream: BinaryIO, name: str, size: int) -> dict[str, An
             raise ValueError(length)
         if 8 + length > size:
             return coded("model_cut_off", path=name, found=size, wanted=8 + length)
-        header = json.loads(stream.read(length))
+        header = read_json(stream.read(length))
         end = max((entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"), default=0)
         return _length(name, size, 8 + length + end)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, struct.error, RecursionError):

@@ -13,6 +13,8 @@ import socket
 import struct
 from typing import Any, Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
+
 # Linux: include/uapi/linux/if_arp.h, if.h, rtnetlink.h, if_addr.h
 _ARP_KINDS = {1: "ethernet", 32: "infiniband", 772: "loopback", 65534: "tunnel", 768: "tunnel", 776: "tunnel"}
 _FLAG_UP = 0x1
@@ -164,7 +166,7 @@ def read_rdma(root: str) -> list[dict[str, Any]]:
         _port(root, device, port)
         for device in _names(root, "class/infiniband")
         for port in _names(root, "class/infiniband", device, "ports")
-        if port.isdigit()
+        if digits(port) is not None
     ]
 
 

@@ -18,6 +18,8 @@ import stat
 from collections.abc import Iterator
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
+
 # Folders of the system, whose permissions are no business of ours and which are not removed.
 SYSTEM = frozenset(
     (
@@ -243,8 +245,8 @@ def number_of(kind: str, name: str | None) -> int | None:
     """The number of an ``owner`` or a ``group``; None where nothing is said. LookupError where the host knows no such name."""
     if not name:
         return None
-    if str(name).isdigit():
-        return int(name)
+    if (number := digits(str(name))) is not None:
+        return number
     return pwd.getpwnam(name).pw_uid if kind == "owner" else grp.getgrnam(name).gr_gid
 
 

@@ -15,6 +15,7 @@ import struct
 import time
 from typing import Iterable, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.module_utils._engines import ENGINES
 
 _LISTEN = "0A"  # TCP_LISTEN in the fourth column of /proc/net/tcp
@@ -72,7 +73,7 @@ def listening_sockets(proc: str) -> list[Socket]:
 
 def process_ids(proc: str) -> list[int]:
     try:
-        return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
+        return sorted(pid for pid in map(digits, os.listdir(proc)) if pid is not None)
     except OSError:
         return []
 

@@ -85,13 +85,14 @@ def distrust(folder: str, paths: list[str]) -> None:
 
 
 def read_state(folder: str) -> dict[str, Any]:
-    """The checksums noted when files arrived; an unreadable note only means that files are read again."""
+    """The checksums noted when files arrived; an unreadable note, or a part of one, only means that files are read again."""
     try:
         with open(os.path.join(folder, STATE_NAME), encoding="utf-8") as stream:
             state = json.load(stream)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    return state if isinstance(state, dict) else {}
+    entries = state.items() if isinstance(state, dict) else ()
+    return {path: known for path, known in entries if isinstance(known, dict) and "sha256" in known}
 
 
 def write_json(path: str, content: Any) -> None:

@@ -36,10 +36,29 @@ def read_served(path: str) -> dict[str, Any]:
     """``{states, returned, begun}``; no states where there is no such file, or one that somebody else could have written or that is not understood."""
     content = read_record(path) or {}
     states = content.get("states")
-    if not isinstance(states, list) or not all(isinstance(state, dict) and state.get("version") for state in states):
+    if not isinstance(states, list) or not all(map(_is_state, states)):
         return {"states": [], "returned": None, "begun": None}
-    notes = {name: content.get(name) for name in ("returned", "begun")}
-    return {"states": states, **{name: note if isinstance(note, dict) else None for name, note in notes.items()}}
+    returned, begun = content.get("returned"), content.get("begun")
+    return {
+        "states": states,
+        "returned": returned if isinstance(returned, dict) else None,
+        "begun": begun if _has(begun, str, "version", "image") else None,
+    }
+
+
+def _is_state(state: Any) -> bool:
+    """Whether everybody who goes back, or frees space, finds in a state what is looked for there."""
+    return (
+        _has(state, str, "version", "vllm_version", "since")
+        and _has(state, dict, "image", "section", "plan")
+        and _has(state["image"], str, "reference", "id")
+        and _has(state, list, "models")
+        and all(_has(model, str, "model", "folder", "kept") for model in state["models"])
+    )
+
+
+def _has(value: Any, kind: type, *names: str) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name in names)
 
 
 def write_served(path: str, content: Mapping[str, Any]) -> bool:

@@ -119,6 +119,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks, write_checks
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import failure
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_yaml
 
 try:
     import yaml
@@ -147,6 +148,16 @@ def bring(source: str, target: str, check_mode: bool) -> bool:
         except OSError:
             shutil.copy2(source, target)
     return True
+
+
+def earlier(path: str) -> dict[str, Any]:
+    """The manifest that is there; nothing of one that nobody can read."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = read_yaml(stream.read())
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and isinstance(found.get("files"), list) else {}
 
 
 def main() -> None:
@@ -194,8 +205,7 @@ def main() -> None:
     manifest_path, signature_path = (os.path.join(bundle, name) for name in (MANIFEST_NAME, SIGNATURE_NAME))
     old: dict[str, Any] = {}
     if os.path.exists(manifest_path):
-        with open(manifest_path, encoding="utf-8") as stream:
-            old = yaml.safe_load(stream) or {}
+        old = earlier(manifest_path)
     if module.check_mode:
         module.exit_json(changed=changed or not old, files=len(old.get("files", [])), bytes=0)
     if old.get("files") != records or old.get("schema") != SCHEMA:

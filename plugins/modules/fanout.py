@@ -177,6 +177,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils import _fanout
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING, look
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, failure
+from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import describe
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import distrust, read_state, sha256_on_disk
 from ansible_collections.baremetal.llm.plugins.module_utils._share import ports
@@ -233,7 +234,7 @@ def folder_of(run: str) -> str:
 
 def read(run: str, name: str) -> Any:
     with open(os.path.join(folder_of(run), name), encoding="utf-8") as stream:
-        return json.load(stream)
+        return load_json(stream)
 
 
 def write(run: str, name: str, content: str) -> None:

@@ -494,7 +494,6 @@ ansible_facts:
 """
 
 import glob
-import json
 import os
 import re
 import time
@@ -505,6 +504,7 @@ from ansible.module_utils.facts import default_collectors
 from ansible.module_utils.facts.ansible_collector import get_ansible_collector
 from ansible.module_utils.facts.namespace import PrefixFactNamespace
 from ansible_collections.baremetal.llm.plugins.module_utils import _journal
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._discover import disks, reached, versions, weights
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
@@ -593,7 +593,7 @@ def ufw(settings: str = "/etc/ufw/ufw.conf", defaults: str = "/etc/default/ufw")
 def network_state(path: str) -> dict[str, Any]:
     """What earlier runs decided about the network."""
     try:
-        state = json.loads(read(path))
+        state = read_json(read(path))
     except ValueError:
         return {}
     return state if isinstance(state, dict) else {}
@@ -602,7 +602,7 @@ def network_state(path: str) -> dict[str, Any]:
 def probe_state(path: str) -> dict[str, Any]:
     """What the probe says of the server; it keeps more."""
     try:
-        state = json.loads(read(path))[PROBED]
+        state = read_json(read(path))[PROBED]
         return {name: state[name] for name in ("kind", "said", "starts", "causes")}
     except (ValueError, KeyError, TypeError):
         return {}
@@ -637,7 +637,7 @@ def base_python(python: str, programs: Programs) -> dict[str, str]:
     """What decides which wheels an environment on this interpreter takes."""
     out, error = said_by(python, BASE_PROGRAM, programs)
     try:
-        found = json.loads(out)
+        found = read_json(out)
     except ValueError:
         found = None
     return found if isinstance(found, dict) else {"error": error or last_line(out, 0)}

@@ -87,11 +87,11 @@ record:
   type: dict
 """
 
-import json
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._accept import examine
+from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
 
@@ -99,7 +99,7 @@ def read_record(path: str) -> dict[str, Any]:
     """The result of last time; an unreadable one only means that nothing is compared."""
     try:
         with open(path, encoding="utf-8") as stream:
-            found = json.load(stream)
+            found = load_json(stream)
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -80,6 +80,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, failure
+from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
 from ansible_collections.baremetal.llm.plugins.module_utils._model_check import require_model
 from ansible_collections.baremetal.llm.plugins.module_utils._model_files import hashed, listed, matters
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import write_json, yield_to_others
@@ -89,7 +90,7 @@ def read_notes(path: str) -> dict[str, Any]:
     """What is known of adopted models, by folder; an unreadable note only means that files are read again."""
     try:
         with open(path, encoding="utf-8") as stream:
-            found = json.load(stream)
+            found = load_json(stream)
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

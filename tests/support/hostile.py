@@ -77,6 +77,8 @@ VALUES: dict[str, Any] = {
     "not a number": float("nan"),
     "endless": float("inf"),
     "number in words": "１２",  # full-width digits
+    "square": "²",  # a digit to Python, and no number
+    "number that Python does not read": "9" * 5000,
     "hexadecimal": "0x10",
     "list": ["a"],
     "list of nothing": [None],

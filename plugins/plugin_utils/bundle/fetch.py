@@ -22,6 +22,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
+from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
 from ansible_collections.baremetal.llm.plugins.module_utils._download import without_password
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import images, registry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import (
@@ -261,7 +262,7 @@ class Fetching:
     def _read_plan(self) -> dict[str, Any]:
         try:
             with open(self.plan_path, encoding="utf-8") as stream:
-                found = json.load(stream)
+                found = load_json(stream)
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import re
 import urllib.error
 import urllib.request
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.request import OpenerDirector
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._download import explain, without_password
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 
@@ -86,7 +86,7 @@ def _ask_one(hub: Hub, model: str, opener: OpenerDirector) -> Mapping[str, Any] 
     headers = {"Authorization": f"Bearer {hub.token}"} if hub.token else {}
     try:
         with opener.open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:
-            content = json.loads(answer.read(LARGEST_BYTES))
+            content = read_json(answer.read(LARGEST_BYTES))
     except urllib.error.HTTPError as error:
         gated = error.headers.get("X-Error-Code") == "GatedRepo"
         code = "hub_gated" if gated else _STATUS.get(error.code)

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 
-import yaml
 from ansible import constants as C
 from ansible.errors import AnsibleActionFail
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
@@ -18,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     Record,
     check_manifest,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json, read_yaml
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
@@ -29,7 +29,7 @@ HELD = "bundle-manifests.json"
 @functools.lru_cache(maxsize=8)
 def _parsed(_sha256: str, content: bytes) -> list[Record]:
     """Ansible's own from_yaml takes half a second for a thousand packages, this one a thirtieth of that."""
-    return check_manifest(yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    return check_manifest(read_yaml(content))
 
 
 def manifest_of(bundle: str) -> bytes:
@@ -50,7 +50,7 @@ def records_in(content: bytes) -> list[Record]:
     """Records of a manifest that was read. Raises BundleError where it is wrong."""
     try:
         return [dict(record) for record in _parsed(hashlib.sha256(content).hexdigest(), content)]
-    except yaml.YAMLError as error:
+    except ValueError as error:
         raise BundleError("as_given", reason=error) from error
 
 
@@ -68,7 +68,7 @@ def hold(bundle: str, sha256: str) -> None:
 def _held() -> dict[str, str]:
     try:
         with open(os.path.join(C.DEFAULT_LOCAL_TMP, HELD), encoding="utf-8") as stream:
-            return dict(json.load(stream))
+            return dict(load_json(stream))
     except FileNotFoundError:
         return {}
 

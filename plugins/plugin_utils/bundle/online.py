@@ -26,6 +26,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     sha256_of,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
+from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json, read_yaml
 from ansible_collections.baremetal.llm.plugins.module_utils._model_check import WEIGHTS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import fanout, registry
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import remote_size
@@ -183,7 +184,7 @@ def add_contents(folder: str, images: Iterable[Mapping[str, Any]]) -> None:
     _write_images(folder, {**_read_images(folder), **found})
     path = os.path.join(folder, MANIFEST_NAME)
     with open(path, encoding="utf-8") as stream:
-        records = yaml.safe_load(stream)["files"]
+        records = read_yaml(stream.read())["files"]
     for record in records:
         if record["kind"] == "image":
             record["images"] = [found.get(image["reference"], image) for image in record["images"]]
@@ -279,7 +280,7 @@ def _manifest(records: Sequence[Mapping[str, Any]]) -> str:
 def _read_images(folder: str) -> dict[str, Any]:
     try:
         with open(os.path.join(folder, STATE_DIR, IMAGES_NAME), encoding="utf-8") as stream:
-            found = json.load(stream)
+            found = load_json(stream)
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

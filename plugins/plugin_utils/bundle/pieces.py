@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import STATE_DIR, fingerprint
+from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import describe
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
@@ -36,7 +37,7 @@ def described(file: Mapping[str, Any], bundle: str, add: Callable[[int], None] =
 def _read(path: str, mark: list[int]) -> dict[str, Any] | None:
     try:
         with open(path, encoding="utf-8") as stream:
-            found = json.load(stream)
+            found = load_json(stream)
         return dict(found) if found["mark"] == mark else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import http.client
-import json
 import re
 import urllib.error
 import urllib.parse
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.request import OpenerDirector
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._download import explain, without_password
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import image_addresses
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, Text
@@ -144,7 +144,7 @@ class _Registry:
         content = self._get(f"{self.base}/blobs/{image['config']['digest']}", ())
         if "sha256:" + hashlib.sha256(content).hexdigest() != image["config"]["digest"]:
             raise _NoImage("registry_other_digest", found="?", wanted=image["config"]["digest"])
-        configuration = json.loads(content)
+        configuration = read_json(content)
         return {
             "digest": digest,
             "id": str(image["config"]["digest"]),
@@ -158,7 +158,7 @@ class _Registry:
         digest = "sha256:" + hashlib.sha256(content).hexdigest()
         if _DIGEST.fullmatch(version) and digest != version:
             raise _NoImage("registry_other_digest", found=digest, wanted=version)
-        return digest, json.loads(content)
+        return digest, read_json(content)
 
     def _get(self, url: str, accept: Sequence[str]) -> bytes:
         try:
@@ -191,7 +191,7 @@ class _Registry:
                 raise _NoImage("registry_plain_realm", url=without_password(url))
             headers = {"Authorization": f"Basic {_basic(self.credentials)}"} if self.credentials else {}
             with self.opener.open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:
-                found = json.loads(answer.read(LARGEST_BYTES))
+                found = read_json(answer.read(LARGEST_BYTES))
             self.authorization = f"Bearer {found.get('token') or found['access_token']}"
         return bool(self.authorization)
 

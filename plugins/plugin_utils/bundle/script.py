@@ -4,24 +4,29 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
+    KINDS,
     BundleError,
     Record,
     inside,
     safe_path,
     sha256_of,
+    shown,
     walk,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
 from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import ArchiveError, complete, read_archive
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import write_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, target_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import repack
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def read_plan(folders: Sequence[str]) -> dict[str, Any]:
@@ -32,15 +37,49 @@ def read_plan(folders: Sequence[str]) -> dict[str, Any]:
             continue
         try:
             with open(path, encoding="utf-8") as stream:
-                found = json.load(stream)
+                found = load_json(stream)
             for one in found["plan"].values():
-                safe_path(one["item"]["path"])
-                for file in one.get("files", []):
-                    safe_path(file["path"])
+                _check_item(one)
+            _check_images(found.setdefault("images", []))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BundleError("transfer_no_plan", path=path, reason=error) from error
         return dict(found)
     return {}
+
+
+def _check_item(one: Mapping[str, Any]) -> None:
+    """Refuse what nobody could have fetched by: everything after this takes the plan as the script of the lists has it."""
+    item = one["item"]
+    safe_path(item["path"])
+    if item["kind"] not in KINDS:
+        raise ValueError(f"kind {shown(item['kind'])}")
+    for fields in (item.get("fields", {}), one.get("fields", {})):
+        if not isinstance(fields, dict):
+            raise ValueError(f"fields {shown(fields)}")
+    for file in _list(one.get("files", []), "files"):
+        safe_path(file["path"])
+        size, digest, content = file.get("size"), file.get("sha256"), file.get("content", "")
+        if size is not None and (type(size) is not int or size < 0):
+            raise ValueError(f"size {shown(size)}")
+        if digest is not None and not (isinstance(digest, str) and _SHA256.fullmatch(digest)):
+            raise ValueError(f"sha256 {shown(digest)}")
+        if not isinstance(content, str) or content != content.encode(errors="replace").decode():
+            raise ValueError(f"content {shown(content)}")
+        for url in _list(file.get("urls") or [], "urls"):
+            if not isinstance(url, str):
+                raise ValueError(f"urls {shown(url)}")
+
+
+def _check_images(images: Any) -> None:
+    for image in _list(images, "images"):
+        if not isinstance(image, dict) or not isinstance(image.get("reference"), str):
+            raise ValueError(f"images {shown(image)}")
+
+
+def _list(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} {shown(value)}")
+    return value
 
 
 def fetched_records(folders: Sequence[str], plan: Mapping[str, Any]) -> list[Record]:

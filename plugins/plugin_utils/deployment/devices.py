@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import names as listed
@@ -64,7 +65,7 @@ def claim_of(host: str, variables: Mapping[str, Any]) -> Claim:
     return Claim(
         host,
         [str(each) for each in named] if isinstance(named, (list, tuple)) else [],
-        int(str(count)) if str(count).isdigit() else 0,
+        digits(str(count)) or 0,
         _number(share),
     )
 
@@ -109,7 +110,7 @@ def choose(
     for claim in claims:
         places = {name: find(name, gpus) for name in claim.named}
         missing = [name for name, place in places.items() if place is None]
-        if missing and not by_uuid and not any(name.isdigit() for name in missing):
+        if missing and not by_uuid and not any(digits(name) is not None for name in missing):
             open_claims.append((claim, len(claim.named)))
             continue
         if missing:

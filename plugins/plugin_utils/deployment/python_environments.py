@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.module_utils._environment import LOCK, NOTE, WHEELS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import (
     BASE_PYTHON,
@@ -62,7 +63,7 @@ class Environment:
 
 
 def _numbers(text: str) -> list[int]:
-    return [int(part) for part in text.split(".") if part.isdigit()]
+    return [number for part in text.split(".") if (number := digits(part)) is not None]
 
 
 def held(records: Records) -> list[Environment]:

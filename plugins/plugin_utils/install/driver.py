@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import versions
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import method_of
@@ -182,12 +183,12 @@ def deb_key(version: str) -> tuple[Any, ...]:
     epoch, colon, rest = version.partition(":")
     upstream, _dash, revision = (rest if colon else version).rpartition("-")
     key = [_part_key(part) for part in ((upstream, revision) if upstream else (revision, "0"))]
-    return (int(epoch) if colon and epoch.isdigit() else 0, *key)
+    return ((digits(epoch) or 0) if colon else 0, *key)
 
 
 def _part_key(text: str) -> tuple[tuple[int, int, str], ...]:
-    parts = re.findall(r"\d+|\D", text)
-    key = [(0, int(part), "") if part.isdecimal() else (_rank(part), 0, part) for part in parts]
+    parts = re.findall(r"[0-9]{1,18}|\D|\d", text)
+    key = [(0, number, "") if (number := digits(part)) is not None else (_rank(part), 0, part) for part in parts]
     return (*key, (-1, 0, ""))
 
 

@@ -11,11 +11,14 @@ import io
 import json
 import os
 import tarfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
 FORMAT = 1
@@ -116,25 +119,56 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None
     archive.addfile(member, io.BytesIO(content))
 
 
+def _read(data: bytes) -> dict[str, tuple[bytes, int]]:
+    """The files of an archive, each with its permissions: as ``pack`` writes them, and nothing else. ValueError for any other."""
+    files: dict[str, tuple[bytes, int]] = {}
+    total = 0
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+        for member in archive:
+            parts = PurePosixPath(member.name).parts
+            is_plain = (
+                member.isreg()
+                and parts
+                and "/".join(parts) == member.name
+                and ".." not in parts
+                and parts[:1] != ("/",)
+            )
+            if not is_plain or "\0" in member.name or member.name in files:
+                raise ValueError(repr(member.name))
+            total += member.size
+            if member.size > FILE_BYTES or total > ALL_BYTES + FILE_BYTES:
+                raise ValueError(f"{member.name!r}: {member.size} bytes")
+            stream = archive.extractfile(member)
+            files[member.name] = (stream.read() if stream else b"", member.mode)
+    for name in files:
+        if above := next((str(path) for path in PurePosixPath(name).parents if str(path) in files), ""):
+            raise ValueError(f"{above!r}, {name!r}")
+    return files
+
+
+def _about(said: Any) -> dict[str, Any]:
+    """What a backup says of itself. ValueError where it is none of ours: each name in ``elsewhere`` becomes a variable."""
+    if not isinstance(said, dict) or said.get("format") != FORMAT or isinstance(said["format"], bool):
+        raise ValueError(f"format {said.get('format') if isinstance(said, dict) else '?'}")
+    elsewhere = said.get("elsewhere")
+    if not isinstance(elsewhere, dict) or not elsewhere.keys() <= set(FOLDERS):
+        raise ValueError("elsewhere")
+    if not all(isinstance(folder, str) for folder in elsewhere.values()):
+        raise ValueError("elsewhere")
+    return {**said, "who": said["who"] if isinstance(said.get("who"), str) else ""}
+
+
 def unpack(data: bytes, folder: Path) -> dict[str, Any]:
     """Writes the files of an archive below a folder, which is new or empty. Returns what was said about it.
 
     Raises BackupError: backup_unreadable (reason), backup_folder_taken (folder). Nothing is written then.
     """
     try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
-            members = {member.name: (member, archive.extractfile(member)) for member in archive.getmembers()}
-            files = {name: (stream.read(), member.mode) for name, (member, stream) in members.items() if stream}
-        about = json.loads(files.pop(ABOUT)[0])
-    except (tarfile.TarError, OSError, EOFError, KeyError, ValueError) as error:
-        raise BackupError("backup_unreadable", reason=" ".join(str(error).split())[:200]) from error
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise BackupError(
-            "backup_unreadable", reason=f"format {about.get('format') if isinstance(about, dict) else '?'}"
-        )
-    outside = [name for name in files if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts]
-    if outside:
-        raise BackupError("backup_unreadable", reason=outside[0])
+        files = _read(data)
+        about = _about(read_json(files.pop(ABOUT)[0]))
+    except (tarfile.TarError, OSError, EOFError, KeyError, ValueError, zlib.error) as error:
+        reason = error if isinstance(error, CodedError) else " ".join(str(error).split())[:200]
+        raise BackupError("backup_unreadable", reason=reason) from error
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BackupError("backup_folder_taken", folder=folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -9,8 +9,8 @@ import posixpath
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME, SCHEMA
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import image_problems, planned_driver
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import stands_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import (
@@ -25,11 +25,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import IMAGE, WISH
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, is_unresolved, mappings
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, shown
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, shown, spoken
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import DCGM, gpu_exporter, refusal
-
-# A manifest of a thousand packages takes the loader in Python half a second.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Held(NamedTuple):
@@ -67,11 +64,11 @@ def read_manifest(directory: str) -> dict[str, Any]:
     try:
         with open(os.path.join(directory, MANIFEST_NAME), encoding="utf-8") as stream:
             # An empty file is a broken manifest, not a missing one.
-            return {"manifest": yaml.load(stream, Loader=_LOADER) or {}, "error": None}
+            return {"manifest": read_yaml(stream.read()) or {}, "error": None}
     except (FileNotFoundError, NotADirectoryError):
         return {"manifest": None, "error": None}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        return {"manifest": None, "error": " ".join(str(error).split())[:200]}
+    except (OSError, ValueError) as error:
+        return {"manifest": None, "error": " ".join(str(spoken(error)).split())[:200]}
 
 
 def read_bundles(

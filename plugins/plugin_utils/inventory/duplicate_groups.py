@@ -36,14 +36,19 @@ def _files(sources: Iterable[str]) -> Iterator[Path]:
             yield source
 
 
-def _children(node: yaml.Node | None) -> Iterator[yaml.MappingNode]:
-    """The children of llm_deployments, wherever that group stands."""
-    if not isinstance(node, yaml.MappingNode):
-        return
-    for key, value in node.value:
-        if key.value == ROOT_GROUP and isinstance(value, yaml.MappingNode):
-            for inner, below in value.value:
-                if inner.value == "children" and isinstance(below, yaml.MappingNode):
-                    yield below
-        else:
-            yield from _children(value)
+def _children(root: yaml.Node | None) -> Iterator[yaml.MappingNode]:
+    """The children of llm_deployments, wherever that group stands. What an alias names again is looked at once."""
+    left: list[yaml.Node | None] = [root]
+    seen: set[int] = set()
+    while left:
+        node = left.pop()
+        if not isinstance(node, yaml.MappingNode) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        for key, value in node.value:
+            if key.value == ROOT_GROUP and isinstance(value, yaml.MappingNode):
+                for inner, below in value.value:
+                    if inner.value == "children" and isinstance(below, yaml.MappingNode):
+                        yield below
+            else:
+                left.append(value)

@@ -31,6 +31,8 @@ except ImportError:
 
 # Stands for a secret, which is never looked at, so that it can never be printed.
 SECRET = Unresolved("secret")
+# Of numbers: more than any program counts to.
+_NUMBER_BITS = 1000
 # Ansible's own variables that say which machine a host is.
 CONNECTION = ("ansible_host", "ansible_port", "ansible_connection")
 # Templates with these can often be evaluated only later; nothing is wrong with them.
@@ -66,6 +68,8 @@ def _plain(value: Any) -> Any:
     """A copy of a value without anything of Ansible's in it, and without secrets."""
     if _is_secret(value):
         return SECRET
+    if isinstance(value, int) and value.bit_length() > _NUMBER_BITS:
+        return hex(value)  # which nobody can print otherwise, and no variable takes
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):

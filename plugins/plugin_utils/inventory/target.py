@@ -31,7 +31,7 @@ def target_of(
     ``groups`` are Ansible's, by name. A name that is both a host and a deployment is the host, which is the smaller of the two. ``all`` is every
     host of a deployment or of a group of services; another machine of the inventory is taken only by its own name.
     """
-    given = asked.split(",") if isinstance(asked, str) else [str(name) for name in asked or ()]
+    given = [str(name) for name in asked] if isinstance(asked, (list, tuple)) else str(asked or "").split(",")
     names = [name.strip() for name in given if name.strip()]
     machines = [host for host in groups.get("all", ()) if host != "localhost"]
     ours = {host for group in (ROOT_GROUP, *SERVICE_GROUPS) for host in groups.get(group, ())}

@@ -9,7 +9,7 @@ code has two entries in the catalogue: ``<code>`` says what, ``<code>_allowed`` 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedE
 LANGUAGES = ("en", "zh")
 
 _NAMES_SHOWN = 8
-_VALUE_SHOWN = 200
+_VALUE_SHOWN, _SHOWN_LEVELS, _SHOWN_BITS = 200, 10, 1000
 
 
 class _Texts(dict[str, dict[str, str]]):
@@ -95,17 +95,37 @@ def names(items: Sequence[Any], lang: str = "en", limit: int = _NAMES_SHOWN) -> 
 
 
 def shown(value: Any, lang: str = "en") -> str:
-    """A value as it would stand in an inventory, in one line."""
+    """A value as it would stand in an inventory, in one line; of a large one its beginning, whatever it holds further on."""
+    return _shown(value, lang, _SHOWN_LEVELS)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """As many of them as are shown."""
+    found: list[str] = []
+    length = 0
+    for text in texts:
+        found.append(text)
+        length += len(text)
+        if length > _VALUE_SHOWN:
+            break
+    return ", ".join(found)
+
+
+def _shown(value: Any, lang: str, levels: int) -> str:
     if value is None or value == "":
         return message("nothing", lang)
     if isinstance(value, bool):
         text = "true" if value else "false"
     elif isinstance(value, str):
         text = f'"{value}"'
+    elif isinstance(value, (Mapping, list, tuple)) and not levels:
+        text = "..."
     elif isinstance(value, Mapping):
-        text = "{" + ", ".join(f"{key}: {shown(item, lang)}" for key, item in value.items()) + "}"
+        text = "{" + _joined(f"{key}: {_shown(item, lang, levels - 1)}" for key, item in value.items()) + "}"
     elif isinstance(value, (list, tuple)):
-        text = "[" + ", ".join(shown(item, lang) for item in value) + "]"
+        text = "[" + _joined(_shown(item, lang, levels - 1) for item in value) + "]"
+    elif isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+        text = "..."  # Python writes no number of more than 4300 digits
     else:
         text = str(value)
     text = " ".join(text.split())

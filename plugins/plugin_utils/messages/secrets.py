@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
+
 # Whatever is called so holds a secret: variables, misspelled ones included, settings, names in an environment, options of a command line.
 # Of several secrets only names in an environment: the collection has keys and tokens of its own that are none.
 _SECRET = re.compile(
@@ -117,7 +119,7 @@ def _words_without_secrets(words: Sequence[Any]) -> list[Any]:
 def _text_without_secrets(text: str) -> str:
     """What a mapping comes to on a command line is JSON."""
     try:
-        read = json.loads(text) if text.startswith("{") else None
+        read = read_json(text) if text.startswith("{") else None
     except ValueError:
         read = None
     if read is not None:

@@ -27,6 +27,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces i
     agree_interfaces,
     interfaces_from_facts,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.memory import memory_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import ITSELF, deployment_ports
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections import (
     Check,
@@ -71,7 +72,7 @@ class Network:
 
     def state(self, host: str) -> Mapping[str, Any]:
         """What the last run decided on this host: the network, who its members were, and the rules in other people's firewalls."""
-        return self.facts(host).get("llm_network_state") or {}
+        return memory_of(self.facts(host))
 
     @functools.cached_property
     def by_memory(self) -> list[str]:

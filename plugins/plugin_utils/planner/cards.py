@@ -23,10 +23,10 @@ MOST_HOSTS, MOST_GPUS = 4096, 64
 # A size in a text (24 GB) and the memory that nvidia-smi prints differ by less.
 SIZE_TOLERANCE_GIB = 1.5
 _TIMES = r"\s*[x×*]\s*"
-_GPUS = rf"(?P<gpus>\d+)(?:{_TIMES}|\s+)(?P<card>\S.*)"
-_HOSTS_AND_GPUS = re.compile(rf"(?P<hosts>\d+){_TIMES}{_GPUS}", re.I)
+_GPUS = rf"(?P<gpus>[0-9]{{1,9}})(?:{_TIMES}|\s+)(?P<card>\S.*)"
+_HOSTS_AND_GPUS = re.compile(rf"(?P<hosts>[0-9]{{1,9}}){_TIMES}{_GPUS}", re.I)
 _GPUS_ALONE = re.compile(_GPUS, re.I)
-_SIZE = re.compile(r"(\d+)gb")
+_SIZE = re.compile(r"([0-9]{1,6})gb")
 
 
 class Card(NamedTuple):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.environment import READ, others, vllm_variables
@@ -26,7 +27,7 @@ def errors(environment: Mapping[str, str], release: Release) -> Iterator[StartEr
         yield start_error("value_not_allowed", "start_port_is_url", {"environment": rest}, version=release.asked)
     devices = [each.strip() for each in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if each.strip()]
     if within(release.key, *changes.DEVICES_BY_INDEX) and (
-        named := next((one for one in devices if not one.isdigit()), None)
+        named := next((one for one in devices if digits(one) is None), None)
     ):
         yield start_error("value_not_allowed", "start_devices_by_name", version=release.asked, found=named)
 

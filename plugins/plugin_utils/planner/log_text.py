@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import bisect
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 
 # Of a longer log the beginning and the end are read: what stops a start is in one of them.
 HEAD_BYTES = 2**20
@@ -120,7 +121,7 @@ def _line(number: int, raw: str) -> Line:
 def _of_docker(text: str) -> str:
     """A line of docker's own file of a container."""
     try:
-        return str(json.loads(text)["log"]).rstrip("\n")
+        return str(read_json(text)["log"]).rstrip("\n")
     except (ValueError, KeyError, TypeError):
         return text
 

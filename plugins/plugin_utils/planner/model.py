@@ -171,12 +171,11 @@ def read_model(value: Any) -> Model:
 
 
 def _architecture(config: Mapping[str, Any]) -> tuple[str, bool]:
-    names = config.get("architectures") or []
-    if isinstance(names, str):
-        names = [names]
+    said = config.get("architectures") or []
+    names = [said] if isinstance(said, str) else [str(name) for name in fields.listing(said, "config.architectures")]
     for name in names:
-        if _row_of(str(name)):
-            return str(name), True
+        if _row_of(name):
+            return name, True
     if not names:
         by_type = BY_MODEL_TYPE.get(str(config.get("model_type") or ""))
         if by_type:

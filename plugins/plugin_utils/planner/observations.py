@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -60,6 +63,19 @@ def kv_gib(record: Mapping[str, Any]) -> float | None:
             return min(known)
     value = record.get("kv_cache_gib")
     return float(value) if value is not None else None
+
+
+def read_observation(path: Path) -> dict[str, Any] | None:
+    """What a start was predicted to take, and took, from a file of the reports; None of one that was damaged."""
+    try:
+        entry = read_json(path.read_text(encoding="utf-8"))
+        sides = [entry["prediction"], entry["truth"]]
+        parts = [part for side in sides for part in (side, *(side.get("ranks") or ()))]
+        said = [value for part in parts for name, value in part.items() if name.endswith(("_gib", "_tokens"))]
+        usable = all(math.isfinite(float(value)) for value in said if value is not None)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return None
+    return dict(entry) if usable else None
 
 
 def _median(values: list[float]) -> float:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import (
     ALIASES,
@@ -78,7 +79,8 @@ def make(method: str, section: Mapping[str, Any]) -> Quantization:
     """A method with the parameters that its section gives."""
     bits = fields.whole(section, ("bits", "w_bit", "weight_bits"), "config.quantization_config") or 4
     group = section.get("group_size", section.get("q_group_size"))
-    group = int(group) if isinstance(group, (int, str)) and str(group).lstrip("-").isdigit() else 128
+    said = digits(str(group))
+    group = -1 if str(group) == "-1" else 128 if said is None else said
     ignored = (
         section.get("modules_to_not_convert")
         or section.get("ignore")
@@ -104,7 +106,9 @@ def make(method: str, section: Mapping[str, Any]) -> Quantization:
     if method == "fp8":
         block = section.get("weight_block_size")
         if isinstance(block, (list, tuple)) and len(block) == 2:
-            return base._replace(scheme="fp8_block", bits=8, block=(int(block[0]), int(block[1])))
+            name = "weight_block_size"
+            rows, columns = (fields.needed_whole({name: each}, (name,), "config.quantization_config") for each in block)
+            return base._replace(scheme="fp8_block", bits=8, block=(rows, columns))
         return base._replace(scheme="fp8_tensor", bits=8)
     if method == "bitsandbytes":
         eight = fields.truth(section.get("load_in_8bit"), "config.quantization_config.load_in_8bit")
@@ -147,7 +151,9 @@ def _compressed(base: Quantization, section: Mapping[str, Any]) -> Quantization:
     if kind == "float":
         block = weights.get("block_structure")
         if strategy == "block" and isinstance(block, (list, tuple)):
-            return base._replace(scheme="fp8_block", bits=8, block=(int(block[0]), int(block[1])))
+            name = "weight_block_size"
+            rows, columns = (fields.needed_whole({name: each}, (name,), "config.quantization_config") for each in block)
+            return base._replace(scheme="fp8_block", bits=8, block=(rows, columns))
         return base._replace(scheme="fp8_channel" if strategy == "channel" else "fp8_tensor", bits=8)
     if bits == 8 and str(section.get("format") or "") == "int-quantized":
         return base._replace(scheme="int8_channel", bits=8)

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import named
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
@@ -141,7 +142,7 @@ def _parsed(name: str, value: Any) -> Any:
     """A mapping that is written as JSON, as on a command line; what is none stays as it is."""
     if isinstance(value, str) and value.lstrip().startswith("{") and (name in OPTIONS or name in sampled()):
         try:
-            return json.loads(value) if option_type(name) == "json" else value
+            return read_json(value) if option_type(name) == "json" else value
         except ValueError:
             return value
     return value
@@ -169,7 +170,7 @@ def read_length(value: Any) -> int | None:
     if text.lower() in ("auto", "-1"):
         return None
     scale = 1
-    if text[-1:] in "kKmM" and text[:-1].replace(".", "", 1).isdigit():
+    if re.fullmatch(r"[0-9.]+[kKmM]", text):
         scale = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}[text[-1]]
         text = text[:-1]
     try:

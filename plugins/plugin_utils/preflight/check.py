@@ -7,8 +7,9 @@ The facts come from the hosts, the settings from the inventory; all problems of 
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -58,6 +59,8 @@ def severity_findings(hosts: Hosts, everybody: Sequence[str]) -> Findings:
             yield hosts.finding("check_unknown", everybody, value=code, where=where, codes=hosts.names(near))
 
 
+# What comes of a value in the place of another one.
+_GARBAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 # In the order in which they are printed: of all hosts together, then for each deployment.
 RULES = (severity_findings, system_findings, clock_findings)
 HOST_RULES = (
@@ -99,8 +102,39 @@ def check_hosts(
     ``model_bytes``, ``driver_method``, ``driver_version``, ``executor``, and as ``ports`` the variables of ports), what the bundle
     holds for it (``image``, its record in the manifest, and ``drivers``, their versions) and what was found (``disks`` as
     ``measure_disks`` returns them, ``gpu`` and ``host`` as the modules of these names do); whatever is missing is not checked.
-    ``limits`` are the variables of the role preflight without their prefix.
+    ``limits`` are the variables of the role preflight without their prefix. A host of whose facts nothing can be made is named, and the others are
+    checked without it.
     """
+
+    def found(kept: Mapping[str, Mapping[str, Any]], garbage: Sequence[str] = ()) -> dict[str, Any]:
+        return _found(deployments, kept, Hosts(kept, settings or {}, limits or {}, lang), garbage)
+
+    try:
+        return found(facts)
+    except _GARBAGE:
+        wrong = [
+            host for host in facts if facts[host] and _fails(found, {each: {} for each in facts} | {host: facts[host]})
+        ]
+        if not wrong:
+            raise
+    return found({host: {} if host in wrong else mine for host, mine in facts.items()}, wrong)
+
+
+def _fails(check: Callable[[Mapping[str, Mapping[str, Any]]], object], facts: Mapping[str, Mapping[str, Any]]) -> bool:
+    try:
+        check(facts)
+    except _GARBAGE:
+        return True
+    return False
+
+
+def _found(
+    deployments: Mapping[str, Mapping[str, Any]],
+    facts: Mapping[str, Mapping[str, Any]],
+    known: Hosts,
+    garbage: Sequence[str],
+) -> dict[str, Any]:
+    lang = known.lang
     looked_at = []
     for name, entry in deployments.items():
         members = list(entry["hosts"])
@@ -108,9 +142,13 @@ def check_hosts(
         if seen:
             looked_at.append(Deployment(name, members, str(entry.get("head") or members[0]), seen))
     of_host = {host: deployment for deployment in looked_at for host in deployment.seen}
-    hosts = Hosts(facts, settings or {}, limits or {}, lang, of_host)
+    hosts = dataclasses.replace(known, deployments=of_host)
     everybody = [host for deployment in looked_at for host in deployment.seen]
-    findings: list[Finding] = [finding for rule in RULES for finding in rule(hosts, everybody)]
+    # Whatever the inventory says: nobody knows what such a host is.
+    findings: list[Finding] = [
+        {**hosts.finding("facts_garbage", [host], host=host), "severity": ERROR} for host in garbage
+    ]
+    findings += [finding for rule in RULES for finding in rule(hosts, everybody)]
     used: dict[str, dict[str, Any]] = {}
     for deployment in looked_at:
         agreed = agreement(hosts, deployment)

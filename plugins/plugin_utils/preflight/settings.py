@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, own_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
     gpus_of_machine,
@@ -109,8 +110,8 @@ def services_on(host: str, variables: Mapping[str, Any], groups: Mapping[str, Se
     found = []
     for variable, port, program in wanted:
         said = variables.get(variable, port) if variable else port
-        if str(said).isdigit() and int(said):
-            found.append({"port": int(said), "variable": variable, "program": program})
+        if number := digits(str(said)):
+            found.append({"port": number, "variable": variable, "program": program})
     return found
 
 

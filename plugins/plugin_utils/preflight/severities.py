@@ -25,6 +25,8 @@ class Check(NamedTuple):
 
 
 CHECKS: dict[str, Check] = {
+    # Whether anything can be said of a host
+    "facts_garbage": Check(ERROR),
     # System
     "system_not_supported": Check(ERROR, "preflight_supported_systems"),
     "system_family_differs": Check(ERROR),

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
-import json
+import itertools
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 # By the names that the benchmark of the default engine writes (benchmark.py of its folder). Of rates there is one figure, of times the median and the
@@ -22,8 +24,18 @@ TIMES = {
 
 def latest_benchmarks(folder: Path, most: int = 2) -> list[dict[str, Any]]:
     """The last runs in the folder of a deployment, the newest first, each with the time of its file as ``measured``."""
-    files = sorted(folder.glob("*.json"), reverse=True)[:most]
-    return [{**json.loads(path.read_text(encoding="utf-8")), "measured": path.stem} for path in files]
+    found = ((path, _read(path)) for path in sorted(folder.glob("*.json"), reverse=True))
+    return [{**run, "measured": path.stem} for path, run in itertools.islice(((p, r) for p, r in found if r), most)]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a run measured; nothing of a file that was damaged, or that a run without an answer has left."""
+    try:
+        run = read_json(path.read_text(encoding="utf-8"))
+        figures = [float(run[name]) for name in (*RATES.values(), *itertools.chain(*TIMES.values()))]
+        return dict(run) if all(map(math.isfinite, [*figures, *load_of(run).values()])) else {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return {}
 
 
 def benchmark_lines(runs: list[dict[str, Any]], plan: Mapping[str, Any], language: str = "en") -> list[str]:

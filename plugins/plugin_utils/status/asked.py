@@ -4,18 +4,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import served_name
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import SERVICE_GROUPS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import with_memory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.memory import memory_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Asked, Looked, looked_at
 
 # What the task that looks registers on each host.
@@ -80,7 +81,7 @@ def remembered(fleet: Mapping[str, Mapping[str, Any]], inventory: Mapping[str, A
     for host in (each for entry in inventory["deployments"].values() for each in entry["hosts"]):
         registered = fleet[host].get(REGISTERED)
         if isinstance(registered, Mapping) and not registered.get("skipped") and _answered(registered):
-            states[host] = (fleet[host].get("ansible_facts") or {}).get("llm_network_state") or {}
+            states[host] = memory_of(fleet[host].get("ansible_facts") or {})
     return with_memory(inventory, states)
 
 
@@ -97,7 +98,7 @@ def short(said: str) -> str:
 def read_looks(folder: str) -> Any:
     """What is kept of earlier looks; None where there is nothing that can be read."""
     try:
-        return json.loads(Path(os.path.join(folder, LOOKS)).read_text(encoding="utf-8"))
+        return read_json(Path(os.path.join(folder, LOOKS)).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
 

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 
 from ansible_collections.baremetal.llm.plugins.module_utils._engines import PROBED
 
@@ -33,6 +35,9 @@ STATES = {
     "garbage": UNKNOWN,
 }
 ANSWERS = ("serving", "busy")
+# What comes of a value in the place of another one.
+_GARBAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -135,9 +140,27 @@ def looked_at(asked: Asked, facts: Mapping[str, Any], said: str) -> Looked:
         names = [each["name"] for each in [*looked.live["units"], *(looked.live["containers"] or ())] if each["state"]]
         read = (state_of(looked), figures_of(looked), gpu_errors(looked), ranks_of(looked), sizes, names)
         usable = len(read) > 0 and isinstance(looked.facts.get("llm_host"), Mapping)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
         usable = False
     return looked if usable else Looked(asked, {}, said or "garbage")
+
+
+def made_of(hosts: Sequence[Looked], make: Callable[[Sequence[Looked]], Made]) -> Made:
+    """What ``make`` makes of these hosts. Where it fails, each host is tried alone, and those with which it fails count as hosts of whose answer nothing
+    can be made: what one host says in the wrong place is no other's trouble."""
+
+    def without_garbage(looked: Looked) -> Looked:
+        try:
+            make([looked])
+        except _GARBAGE:
+            return Looked(looked.asked, {}, "garbage")
+        return looked
+
+    try:
+        return make(hosts)
+    except _GARBAGE:
+        kept = [without_garbage(looked) if looked.answered else looked for looked in hosts]
+    return make(kept)
 
 
 def not_seen(looked: Looked) -> str:
@@ -194,9 +217,10 @@ def ranks_of(looked: Looked) -> list[int] | None:
     told = server.get("arguments") or {}
     if len(looked.asked.members) == 1:
         return list(range(len(looked.gpus))) if looked.program[1] else []
-    if "node-rank" in told and str(told.get("nnodes") or "").isdigit():
+    nodes = digits(str(told.get("nnodes") or ""))
+    if "node-rank" in told and nodes:
         sizes = [int(told.get(name) or 1) for name in ("tensor-parallel-size", "pipeline-parallel-size")]
-        each = sizes[0] * sizes[1] // int(told["nnodes"])
+        each = sizes[0] * sizes[1] // nodes
         first = int(told["node-rank"]) * each
         return list(range(first, first + each))
     return None

@@ -145,9 +145,9 @@ def last_runs(hosts: Iterable[Looked], most: int = 5) -> list[dict[str, Any]]:
             run = runs.setdefault(
                 repr(sorted(each["run"].items())), {**each, "hosts": [], "roles": [], "unfinished": []}
             )
-            run["begun"] = min(run["begun"], each["begun"])
+            run["begun"] = min(int(run["begun"]), int(each["begun"]))
             run["hosts"].append(looked.asked.host)
-            run["roles"] = sorted({*run["roles"], *each["roles"]})
+            run["roles"] = sorted({*run["roles"], *map(str, each["roles"])})
             if each["ended"] is None:
                 run["unfinished"].append(looked.asked.host)
     newest = sorted(runs.values(), key=lambda run: int(run["begun"]), reverse=True)[:most]

@@ -91,6 +91,13 @@ def days_until_nothing(found: Points) -> float | None:
     return None if slope >= 0 else found[-1][1] / -slope / 86400
 
 
+def check_series(series: Mapping[str, Any] | None) -> None:
+    """Raise TypeError, ValueError or KeyError where what a Prometheus answered is not what is asked of it here."""
+    for entries in (series or {}).values():
+        for entry in entries:
+            dict(entry["labels"]), [(float(at), float(value)) for at, value in entry["values"]]
+
+
 def deployment_series(series: Mapping[str, Any] | None, name: str, deployment: str) -> list[tuple[float, float]]:
     """What Prometheus knows of a deployment; nothing where there is none."""
     for entry in (series or {}).get(name) or ():

@@ -160,7 +160,7 @@ def main(seconds, share):
             continue
         try:
             gpus.append(json.loads(out.decode(errors="replace").splitlines()[-1]))
-        except (ValueError, IndexError):
+        except (ValueError, IndexError, RecursionError):
             said = err.decode(errors="replace").strip().splitlines() or [
                 "it ended with status {0}".format(process.returncode)
             ]

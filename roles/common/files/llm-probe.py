@@ -612,7 +612,7 @@ def load(path):
     """What a JSON file holds; empty if it holds nothing of use."""
     try:
         found = json.loads(read(path))
-    except ValueError:
+    except WRONG:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -62,7 +62,7 @@ def refused(kind, answer):
         return ""
     try:
         said = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "no JSON"
     code = said.get("errcode", said.get("code", said.get("StatusCode"))) if isinstance(said, dict) else None
     return "" if code == 0 else "code {0}".format(code)
@@ -91,7 +91,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             length = int(self.headers.get("Content-Length") or 0)
             message = json.loads(self.rfile.read(length)) if 0 < length <= MOST_ASKED else None
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if not kind or not isinstance(message, dict):
             self.answer(400 if kind else 404)

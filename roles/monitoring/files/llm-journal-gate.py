@@ -33,10 +33,11 @@ class Senders:
         try:
             with open(path) as stream:
                 before = json.load(stream)
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             before = {}
         now = time.time()
-        self.last = {name: before.get(name, now) for name in names}
+        before = before if isinstance(before, dict) else {}
+        self.last = {name: at if isinstance(at := before.get(name), (int, float)) else now for name in names}
         self.write(now)
 
     def sent(self, name):

@@ -233,7 +233,7 @@ def loaded(path):
     try:
         with open(path) as stream:
             content = json.load(stream)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         content = None
     return content if isinstance(content, dict) else {}
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import held
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import FREE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
@@ -53,7 +54,7 @@ RAY_TOKEN_SINCE = (2, 52)
 
 def ray_is_in_image(vllm_version: str) -> bool:
     """Whether the official image of a release brings Ray, as far as the version can be read; the planner checks the rest."""
-    key = release_key(vllm_version) if vllm_version[:1].isdigit() else ()
+    key = release_key(vllm_version) if digits(vllm_version[:1]) is not None else ()
     return key <= release_key(RAY_IN_IMAGE_LAST)
 
 

@@ -8,12 +8,12 @@ another model, a chat without a template.
 
 from __future__ import annotations
 
-import json
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
@@ -228,7 +228,7 @@ class Serving:
         try:
             if variable == "vllm_chat_template":
                 parse_template(text)
-            elif variable == "vllm_generation_config" and not isinstance(json.loads(text), dict):
+            elif variable == "vllm_generation_config" and not isinstance(read_json(text), dict):
                 raise ValueError(message("serving_file_no_mapping", self.language))
             elif variable == "vllm_tool_parser_plugin":
                 compile(text, path, "exec", dont_inherit=True)

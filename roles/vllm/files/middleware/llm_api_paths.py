@@ -389,7 +389,7 @@ class ApiPaths:
                 asked = json.loads((self.probe / QUESTION_FILE).read_bytes())
                 number, path, question = str(asked["id"]), str(asked["path"]), asked["question"]
                 age = time.clock_gettime(time.CLOCK_BOOTTIME) - float(asked["now"])
-            except (OSError, ValueError, KeyError, TypeError):
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
                 continue
             if number == answered or not 0 <= age < INNER_SECONDS:
                 continue
@@ -473,7 +473,7 @@ class ApiPaths:
             state = json.loads((self.probe / STATE_FILE).read_bytes())["llm-vllm"]
             age = time.clock_gettime(time.CLOCK_BOOTTIME) - state["now"]
             word = str(state["kind"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return 503, {"status": "unknown"}
         if age > STATE_SECONDS:
             return 503, {"status": "stale"}

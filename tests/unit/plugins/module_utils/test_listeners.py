@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -113,6 +116,63 @@ def test_the_listener_that_an_interrupted_check_left_is_none_of_others(tmp_path:
         assert (port in found, port in taken) == (False, False)
     finally:
         connectivity.stop_listener(control)
+
+
+RUN = """
+import sys, time
+from ansible_collections.baremetal.llm.plugins.module_utils import _connectivity as connectivity
+first = int(sys.argv[1])
+ports = [{"variable": "vllm_port", "first": first, "last": first}]
+found = connectivity.start_listener("gpu01", "old", {"127.0.0.0/8": "127.0.0.3"}, ports, 600, connectivity.CONTROL + sys.argv[2].encode())
+print(found["port"], len(found["taken"]), flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_run_that_was_killed_in_the_middle_of_the_check_blocks_the_next_one_for_no_second() -> None:
+    """Its listeners live on, as nobody is left who would ask them to end: preflight takes them for nobody's, and the check that follows ends them."""
+    suffix = f".killed{os.getpid()}"
+    control = connectivity.CONTROL + suffix.encode()
+    with socket.socket() as channel:
+        channel.bind(("127.0.0.3", 0))
+        wanted = channel.getsockname()[1]
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN, str(wanted), suffix],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        own, taken = map(int, run.stdout.readline().split())
+        run.kill()
+    try:
+        assert (run.wait(), taken) == (-signal.SIGKILL, 0)
+        with socket.create_connection(("127.0.0.3", wanted), 10):
+            pass  # the listener is still there
+        assert not {wanted, own} & {entry["port"] for entry in host.listeners(host.Processes())}
+        ports = [{"variable": "vllm_port", "first": wanted, "last": wanted}]
+        again = connectivity.start_listener("gpu01", "new", {"127.0.0.0/8": "127.0.0.3"}, ports, 20, control)
+        assert again["taken"] == []
+    finally:
+        connectivity.stop_listener(control)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.3", own), 1)
+
+
+def test_a_program_that_has_the_name_of_the_listener_and_never_ends_is_left() -> None:
+    """Everybody on a host may bind such a name."""
+    control = connectivity.CONTROL + f".endless{os.getpid()}".encode()
+
+    def talk(server: socket.socket) -> None:
+        with server.accept()[0] as connection, contextlib.suppress(OSError):
+            while True:
+                connection.sendall(b"x" * 65536)
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(control)
+        server.listen()
+        threading.Thread(target=talk, args=(server,), daemon=True).start()
+        assert connectivity.stop_listener(control) is None
 
 
 def test_this_machine(tmp_path: Path) -> None:

@@ -19,7 +19,10 @@ def state(version: str, since: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
     models = [{"model": "m", "folder": "/models/m", "revision": version, "kept": f"/models/.kept/m-{version}"}]
     return {
         "version": version,
+        "vllm_version": "0.8.5",
         "since": since,
+        "section": {},
+        "plan": {},
         "image": {"reference": f"image:{version}", "id": version},
         "models": models,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.target import stop_of, target_of
@@ -81,3 +82,12 @@ def test_a_run_goes_on_only_with_a_target_and_a_yes(
     assert (done.returncode, says in done.stdout) == (status, True), done.stdout
     assert ("goes on" in done.stdout) is (status == 0)
     assert ("stop a and b" in done.stdout) is ("pair" in variables.get("llm_target", "") or status == 0)
+
+
+@pytest.mark.parametrize(
+    "asked", [7, True, 1.5, {"gpu01": 1}, [7, None, []], "*", "gpu*", "~gpu", "!gpu01", "all:!gpu01", "../x"]
+)
+def test_what_is_neither_a_host_nor_a_deployment_names_nobody(asked: Any) -> None:
+    found = target_of(asked, {"all": ["gpu01"], "llm_deployments": ["gpu01"], "qwen": ["gpu01"]}, ["qwen"])
+    assert found.hosts == ()
+    assert found.unknown

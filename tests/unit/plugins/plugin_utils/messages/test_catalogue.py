@@ -94,6 +94,19 @@ def test_a_long_value_is_cut() -> None:
     assert len(shown("x" * 5000)) == 200
 
 
+def test_of_a_value_that_nobody_can_write_down_the_beginning_is_shown() -> None:
+    """An alias of aliases is as long as all that they stand for, and Python writes no number of 5000 digits."""
+    value: object = ["x"] * 9
+    for _level in range(40):
+        value = [value] * 9
+    within: list[object] = []
+    within.append(within)
+    for large in (value, within, {"a": within}, [10**5000], {"a": -(10**5000)}, [0] * 10**6):
+        assert 0 < len(shown(large)) <= 200
+    assert shown(10**5000) == "..."
+    assert shown([[1], {"a": [2]}]) == "[[1], {a: [2]}]"
+
+
 def test_many_names_are_cut() -> None:
     assert names([f"gpu{number}" for number in range(10)], limit=3) == "gpu0, gpu1, gpu2 and 7 more"
     assert names([]) == "(none)"

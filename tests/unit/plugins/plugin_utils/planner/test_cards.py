@@ -185,3 +185,12 @@ def test_a_list_of_gpus_stays_as_it_is(value: Any) -> None:
 )
 def test_what_ansible_cuts_off_the_command_line_is_put_back(variables: dict[str, Any], text: str) -> None:
     assert said_fleet(variables) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["9" * 5000 + " x 1 V100", "1 x " + "9" * 5000 + " V100", "² x 2 V100", "1 x 2 V100 " + "9" * 5000 + "GB"]
+)
+def test_numbers_that_python_does_not_read_are_refused(text: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_fleet(text)
+    assert reason(error.value, "zh")

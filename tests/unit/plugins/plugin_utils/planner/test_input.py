@@ -4,14 +4,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import read_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.predict import valid_tp_sizes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.remedies import predict_start
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.support.junk import JUNK, places, replaced
 
 Model = Callable[[str], dict[str, Any]]
 GPU = {"name": "Tesla T4", "memory_mib": 15360, "compute_capability": "7.5"}
@@ -36,6 +43,37 @@ def test_configs(model: Model, change: dict[str, Any], field: str) -> None:
     config = dict(model("Qwen__Qwen3-8B"), **change)
     with pytest.raises(InputError, match=field):
         predict_start(config, [GPU], SETTINGS)
+
+
+@given(st.data())
+@examples(300)
+def test_no_value_at_any_place_of_a_config_ends_in_a_raw_error(model: Model, data: st.DataObject) -> None:
+    """A config.json comes from a hub, or from whoever made the model."""
+    config = model(data.draw(st.sampled_from(["Qwen__Qwen3-32B-FP8", "MiniMaxAI__MiniMax-M2.5", "Qwen__Qwen2.5-14B"])))
+    place = data.draw(st.sampled_from([each for each in places(dict(config)) if each]))
+    with contextlib.suppress(InputError):
+        read_model(replaced(dict(config), place, data.draw(JUNK)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"architectures": 7},
+        {"architectures": {"x": 1}},
+        {"architectures": [{}]},
+        {"quantization_config": {"quant_method": "fp8", "weight_block_size": [None, 128]}},
+        {"quantization_config": {"quant_method": "fp8", "weight_block_size": ["²", []]}},
+        {"quantization_config": {"quant_method": "awq", "group_size": "--5"}},
+    ],
+)
+def test_values_of_another_type_are_refused_or_read(model: Model, change: dict[str, Any]) -> None:
+    config = {**model("Qwen__Qwen3-8B"), **change}
+    refused = ""
+    try:
+        read_model(config)
+    except InputError as error:
+        refused = error.field
+    assert refused in ("", "config.architectures", "config.quantization_config.weight_block_size")
 
 
 @pytest.mark.parametrize(

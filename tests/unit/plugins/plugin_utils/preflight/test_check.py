@@ -15,6 +15,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
+from tests.support.junk import JUNK, places, replaced
+
 V100 = {"name": "Tesla V100-PCIE-16GB", "memory_mib": 16384, "compute_capability": "7.0"}
 LIMITS = {
     "supported_systems": {"Debian": ["12"], "Ubuntu": ["22.04"]},
@@ -444,6 +447,35 @@ JSON = st.none() | st.booleans() | st.integers(-5, 1 << 40) | st.floats() | st.t
 @given(st.dictionaries(st.sampled_from(["cpu_offload_gib", "swap_space_gib", "object_store_gib", "model_bytes"]), JSON))
 def test_no_wish_makes_it_fail(said: dict[str, Any]) -> None:
     look(**said)
+
+
+FACTS: dict[str, Any] = {
+    **facts(1),
+    "llm_nics_found": [
+        {"name": "eth0", "addresses": ["10.0.0.1/24"], "speed_mbps": 10000, "mtu": 1500, "up": True, "kind": "ethernet"}
+    ],
+    "llm_rdma_found": [],
+    "llm_memory_mib": 64000,
+}
+
+
+@given(st.data())
+@examples(200)
+def test_a_host_that_lies_is_named_and_the_others_are_checked(data: st.DataObject) -> None:
+    place = data.draw(st.sampled_from([each for each in places(FACTS) if each]))
+    found = check(one=replaced(FACTS, place, data.draw(JUNK)))
+    assert set(found["hosts"]) in ({"gpu01", "gpu02"}, {"gpu02"})
+    if "gpu01" not in found["hosts"]:
+        assert [entry["hosts"] for entry in found["problems"] if entry["code"] == "facts_garbage"] == [["gpu01"]]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_host_of_whose_facts_nothing_can_be_made(lang: str) -> None:
+    for wrong in ({"llm_gpus_found": [7]}, {"llm_gpus_found": 7}, {"llm_nics_found": [[]]}):
+        found = check(one={**FACTS, **wrong}, lang=lang)
+        assert codes(found)[0] == "facts_garbage"
+        assert "gpu01" in found["message"]
+        assert list(found["hosts"]) == ["gpu02"]
 
 
 def test_the_reference_page_lists_every_check() -> None:

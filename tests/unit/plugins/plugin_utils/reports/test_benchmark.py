@@ -78,7 +78,7 @@ def test_the_plan_has_room_for_so_many_at_a_time(plan: dict[str, Any], room: int
 def test_the_newest_two_files_are_read(tmp_path: Path) -> None:
     assert latest_benchmarks(tmp_path) == []
     for day in (1, 3, 2):
-        (tmp_path / f"2026-11-0{day}T000000Z.json").write_text(json.dumps({"num_prompts": day}))
+        (tmp_path / f"2026-11-0{day}T000000Z.json").write_text(json.dumps(figures(num_prompts=day)))
     found = latest_benchmarks(tmp_path)
     assert [run["num_prompts"] for run in found] == [3, 2]
     assert found[0]["measured"] == "2026-11-03T000000Z"
