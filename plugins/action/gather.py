@@ -139,10 +139,11 @@ class ActionModule(ActionBase):
 
     def of_environment(self, task_vars: Any) -> dict[str, str]:
         """Which Python the host serves from, or makes its environment on, where it serves without containers."""
-        if self.setting(task_vars, RUNTIME) != VENV:
+        if not self._task.args.get("python_environment") or self.setting(task_vars, RUNTIME) != VENV:
             return {"python": "", "package": "", "base_python": ""}
         python = str(self.setting(task_vars, PYTHON) or "")
-        base = "" if python else str(self.setting(task_vars, BASE_PYTHON) or "/usr/bin/python3")
+        # What runs at this moment does not depend on an environment that would be made.
+        base = "" if python or self._task.args.get("live") else str(self.setting(task_vars, BASE_PYTHON) or "/usr/bin/python3")
         return {"python": python, "package": engine(self.engine(task_vars)).module, "base_python": base}
 
     def environment(self, records: Any, host_dir: str, task_vars: Any) -> dict[str, Any] | None:

@@ -55,10 +55,14 @@ options:
   docker_root:
     description: The engine's data root. Left out or empty, the host's C(daemon.json) says it, else it is C(/var/lib/docker).
     type: path
-  python:
+  python_environment:
     description:
-      - The interpreter of a Python environment from which the host serves. Left out or empty, none is looked at. The action plugin fills it in, as well
-        as O(package) and O(base_python), by the settings of the host's engine.
+      - Whether the Python environment is looked at from which the host serves, or the one on which its environment is made. The action plugin
+        fills in O(python), O(package) and O(base_python) then, by the settings of the host's engine.
+    type: bool
+    default: false
+  python:
+    description: The interpreter of a Python environment from which the host serves. Left out or empty, none is looked at.
     type: path
   package:
     description: The Python package of the engine.
@@ -796,6 +800,7 @@ def main() -> None:
                 },
             },
             "reach": {"type": "list", "elements": "str", "default": []},
+            "python_environment": {"type": "bool", "default": False},
             "python": {"type": "path"},
             "package": {"type": "str"},
             "base_python": {"type": "path"},
