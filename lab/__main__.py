@@ -58,7 +58,7 @@ def web_ui(client: docker.DockerClient, lab: config.Config) -> None:
 
 
 def llama_cpp(client: docker.DockerClient, lab: config.Config) -> None:
-    """This machine's engine has the image of llama.cpp, and the lab a model for it, for the one scenario whose bundle holds them."""
+    """This machine's engine has the image of llama.cpp, and the lab a model for it. The bundle of the lab holds neither."""
     with lock("images"):
         build_images.llama_cpp_image(client, lab)
     artefacts.ensure_gguf_model()
@@ -120,7 +120,7 @@ def parser(lab: config.Config) -> argparse.ArgumentParser:
     commands.add_parser(
         "driver-packages", help="fetch Debian's packages of the NVIDIA driver, for the scenarios that use them"
     )
-    commands.add_parser("llama-cpp", help="make the image of llama.cpp and a model, for the scenario that uses them")
+    commands.add_parser("llama-cpp", help="make the image of llama.cpp, and a model for it")
     commands.add_parser("web-ui", help="make the image of Open WebUI, for the scenario that uses it")
     commands.add_parser(
         "exits", help="print what hosts sent to somewhere outside of the lab since they were made; none is right"

@@ -58,7 +58,7 @@ def web_ui_image(client: docker.DockerClient, config: Config) -> str:
 
 
 def llama_cpp_image(client: docker.DockerClient, config: Config) -> str:
-    """Reference of the image of llama.cpp for CPUs, built if needed. Only the scenario engines has it."""
+    """Reference of the image of llama.cpp for CPUs, built if needed. The bundle of the lab does not hold it."""
     return _from_wheels(client, config, "llama_cpp", config.llama_cpp_image, "llama.cpp for CPUs", "34 MB", "0.3 GB")
 
 

@@ -24,7 +24,9 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         options = self._task.args
-        decision, name = task_vars.get("llm_decision") or {}, task_vars["inventory_hostname"]
+        # On a gateway that is in no deployment it is a variable of the play, which nobody has evaluated yet.
+        decision = self._templar.template(task_vars.get("llm_decision")) or {}
+        name = task_vars["inventory_hostname"]
         decided, gateway = ((decision.get(part) or {}).get(name) or {} for part in ("hosts", "gateways"))
         watched = ((task_vars.get("_monitoring_decided") or {}).get("hosts") or {}).get(name) or {}
         known = (task_vars.get("llm_asked") or {}, *(part.get("asked") or {} for part in (decided, gateway, watched)))

@@ -22,7 +22,7 @@ WRITTEN = {
     "llama_cpp/tasks/server.yml": (
         "Server | Install the keys",
         "llama_cpp_api_key",
-        {"_llama_cpp_key_files": [{"path": "{{ llm_host_dir }}/secrets/llama_cpp_api_key", "content": SECRET}]},
+        {"_llama_cpp_key_files": [{"path": "{{ _llm.vllm.key_file }}", "content": SECRET, "mode": "0640"}]},
     ),
     "monitoring/tasks/grafana.yml": (
         "Grafana | Write the administrator's password",

@@ -61,7 +61,7 @@ PLAY = """
       vars: {common_go_back_reason: no token}
     - baremetal.llm.gather: *look
     - ansible.builtin.copy:
-        content: "{{ {'served': ansible_facts['llm_served'], 'decision': llm_decision, 'changed': __vllm_former.changed, 'ran': ran} | to_json }}"
+        content: "{{ {'served': ansible_facts['llm_served'], 'decision': llm_decision, 'changed': __common_former.changed, 'ran': ran} | to_json }}"
         dest: "{{ llm_host_dir }}/found.json"
         mode: "0600"
 """
