@@ -143,7 +143,11 @@ class ActionModule(ActionBase):
             return {"python": "", "package": "", "base_python": ""}
         python = str(self.setting(task_vars, PYTHON) or "")
         # What runs at this moment does not depend on an environment that would be made.
-        base = "" if python or self._task.args.get("live") else str(self.setting(task_vars, BASE_PYTHON) or "/usr/bin/python3")
+        base = (
+            ""
+            if python or self._task.args.get("live")
+            else str(self.setting(task_vars, BASE_PYTHON) or "/usr/bin/python3")
+        )
         return {"python": python, "package": engine(self.engine(task_vars)).module, "base_python": base}
 
     def environment(self, records: Any, host_dir: str, task_vars: Any) -> dict[str, Any] | None:

@@ -19,7 +19,7 @@ SAFE, KEPT, UNKNOWN, FOREIGN = "safe", "kept", "unknown", "foreign"
 OURS = ("images", "layers", "models", "transfers", "caches", "runs")
 NAMED = ("journals", "cores", "packages")
 CLASSES = (*OURS, *NAMED)
-# A name by which the role vllm keeps an image for a return.
+# A name by which an image is kept for a return (roles/common/tasks/keep.yml).
 KEPT_IMAGE = "llm-kept:"
 # Who copies writes more often than that; a run is over after that; and a tree of a kept model may be noted that much later (_served.py).
 TRANSFER_SECONDS, RUN_SECONDS, TREE_SECONDS = 600, 86400, 3600

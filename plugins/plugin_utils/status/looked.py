@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
-
 from ansible_collections.baremetal.llm.plugins.module_utils._engines import PROBED
 
 # A word of the probe that is older counts for nothing: its longest look takes about 120 s, and the next one follows soon.

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.engine import table as of_vllm
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring import configuration
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import pages
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import (
     alert_name,
     alert_rules,
-    engine_metrics,
     recording_rules,
     rules_file,
     table,
@@ -63,11 +63,11 @@ def promtool(*arguments: str) -> None:
     ],
 )
 def test_the_names_of_a_release(ours: str, release: str, names: list[str]) -> None:
-    assert served_names(dict(engine_metrics()[ours]), release) == names
+    assert served_names(dict(engine("vllm").metrics()[ours]), release) == names
 
 
 def test_every_release_since_the_first_has_a_name() -> None:
-    for ours, metric in engine_metrics().items():
+    for ours, metric in engine("vllm").metrics().items():
         since = min(RELEASES.index(entry["first"]) for entry in metric["names"])
         assert [release for release in RELEASES[since:] if not served_names(dict(metric), release)] == [], ours
         assert "engine" not in str(metric.get("fold")), ours
