@@ -14,6 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served im
     closed_names,
     left_by,
     served_decision,
+    served_of,
     serves_with,
     version_before,
 )
@@ -55,7 +56,7 @@ class ActionModule(ActionBase):
                 "images_keep": int(variables["images_keep_previous"]),
                 "models_keep": int(variables["models_keep_previous"]),
             }
-        served = (variables.get("ansible_facts") or {}).get("llm_served") or {}
+        served = served_of(variables.get("ansible_facts") or {})
         if options["state"] in ("looked", "put_back"):
             asked = options.get("version") or self._before(fleet, host, inventory["deployments"])
             options["version"] = asked
@@ -79,4 +80,4 @@ class ActionModule(ActionBase):
     def _before(fleet: Fleet, host: str, deployments: Any) -> str:
         mates = next((list(each["hosts"]) for each in deployments.values() if host in each["hosts"]), [])
         facts = {mate: fleet[mate].get("ansible_facts") or {} for mate in mates}
-        return version_before({mate: found.get("llm_served") or {} for mate, found in facts.items()})
+        return version_before({mate: served_of(found) for mate, found in facts.items()})

@@ -7,7 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served import rollback_plan, upgrade_plan
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served import (
+    looked_for,
+    rollback_plan,
+    served_of,
+    upgrade_plan,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
@@ -41,10 +46,10 @@ class ActionModule(ActionBase):
                 result,
             )
         if options["back"]:
-            looked = {host: plain(fleet[host].get("__rollback_before") or {}) for host in hosts}
+            looked = {host: looked_for(plain(fleet[host].get("__rollback_before") or {})) for host in hosts}
             plan = rollback_plan(meant, looked, lang)
         else:
-            served = {host: (fleet[host].get("ansible_facts") or {}).get("llm_served") or {} for host in hosts}
+            served = {host: served_of(fleet[host].get("ansible_facts") or {}) for host in hosts}
             decisions = (fleet[host].get("llm_decision") for host in hosts)
             decision: dict[str, Any] = next((each for each in decisions if each), {})
             releases = {name: str(setting(fleet[str(each["head"])], "version")) for name, each in meant.items()}

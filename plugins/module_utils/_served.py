@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 import time
-from typing import Any, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._evidence import FORMAT, read_record
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
@@ -34,9 +34,14 @@ YOUNG_SECONDS = 3600
 
 def read_served(path: str) -> dict[str, Any]:
     """``{states, returned, begun}``; no states where there is no such file, or one that somebody else could have written or that is not understood."""
-    content = read_record(path) or {}
-    states = content.get("states")
-    if not isinstance(states, list) or not all(map(_is_state, states)):
+    return understood(read_record(path), is_state)
+
+
+def understood(content: Any, is_right: Callable[[Any], bool]) -> dict[str, Any]:
+    """``{states, returned, begun}`` of what somebody else may have written; no states where one of them is not right."""
+    content = content if isinstance(content, dict) else {}
+    states = content.get("states", [])
+    if not isinstance(states, list) or not all(map(is_right, states)):
         return {"states": [], "returned": None, "begun": None}
     returned, begun = content.get("returned"), content.get("begun")
     return {
@@ -46,14 +51,19 @@ def read_served(path: str) -> dict[str, Any]:
     }
 
 
-def _is_state(state: Any) -> bool:
+def is_state(state: Any) -> bool:
     """Whether everybody who goes back, or frees space, finds in a state what is looked for there."""
+    return is_shown(state) and _has(state, dict, "section", "plan")
+
+
+def is_shown(state: Any) -> bool:
+    """The same of what the facts of a host say of a state."""
     return (
         _has(state, str, "version", "vllm_version", "since")
-        and _has(state, dict, "image", "section", "plan")
+        and _has(state, dict, "image")
         and _has(state["image"], str, "reference", "id")
         and _has(state, list, "models")
-        and all(_has(model, str, "model", "folder", "kept") for model in state["models"])
+        and all(_has(model, str, "model", "folder", "kept", "revision") for model in state["models"])
     )
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.baremetal.llm.plugins.module_utils._served import RELEASE
+from ansible_collections.baremetal.llm.plugins.module_utils._served import RELEASE, is_shown, is_state, understood
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import (
     CODE,
     bundled,
@@ -145,6 +145,22 @@ def back_problems(
     return found
 
 
+def served_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """``llm_served`` of a host's facts: ``states``, ``returned`` and ``begun``; none of them where that is nothing that a host of ours says."""
+    return understood(facts.get("llm_served"), is_shown)
+
+
+def looked_for(found: Any) -> dict[str, Any]:
+    """What the module served has found on a host; empty, as of a host that does not answer, where that is nothing that it says."""
+    if not isinstance(found, Mapping) or not found:
+        return {}
+    served, left, lacking = found.get("served"), found.get("left"), found.get("lacking")
+    is_right = served == {} or is_state(served)
+    is_right &= isinstance(left, Mapping) and isinstance(left.get("image", ""), str)
+    is_right &= isinstance(lacking, list) and all(isinstance(each, str) for each in lacking)
+    return dict(found) if is_right and "present" in found else {}
+
+
 def version_before(served: Mapping[str, Mapping[str, Any]]) -> str:
     """The version to which a deployment goes back, of ``llm_served`` of each of its hosts; empty where there is none.
 
@@ -258,7 +274,7 @@ def state_line(state: Mapping[str, Any], language: str = "en") -> str:
 
 def back_of(facts: Mapping[str, Any]) -> Back | None:
     """Whether what a host serves with is what its deployment went back to; ``facts`` are those of gather."""
-    returned = (facts.get("llm_served") or {}).get("returned")
+    returned = served_of(facts)["returned"]
     return Back(*(str(returned.get(name) or "") for name in Back._fields)) if returned else None
 
 

@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import served
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import CODE
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.junk import JUNK, places, replaced
 
 REFERENCE, ID = "image:1", "sha256:0123456789abcdef"
 DEPLOYMENTS = {"chat": {"hosts": ["gpu1", "gpu2"], "head": "gpu1"}}
@@ -19,7 +23,7 @@ def notes(*versions: str, begun: str = "", returned: str = "") -> dict[str, Any]
             "version": version,
             "since": "then",
             "vllm_version": "1",
-            "image": {"reference": f"image:{version}"},
+            "image": {"reference": f"image:{version}", "id": ""},
             "models": [],
         }
         for version in versions
@@ -171,3 +175,38 @@ def test_the_files_of_a_model_make_its_version() -> None:
     (unknown,) = served.served_models(variables, [])
     assert other["files"] != found["files"]
     assert served.weights_of([found, unknown]) == [found["files"]]
+
+
+MODEL = {"model": "m", "folder": "/models/m", "revision": "1", "kept": ""}
+SHOWN = {
+    "version": "b",
+    "since": "then",
+    "vllm_version": "1",
+    "image": {"reference": "image:b", "id": ID},
+    "models": [MODEL],
+}
+
+
+def test_what_a_host_says_of_what_it_served_is_taken() -> None:
+    said = {**notes("x", begun="c", returned="a"), "states": [SHOWN, SHOWN]}
+    assert served.served_of({"llm_served": said}) == said
+    whole = looked()
+    whole["served"]["models"] = [MODEL]
+    assert served.looked_for(whole) == whole
+    assert served.looked_for({**whole, "served": {}})["served"] == {}
+    assert (served.served_of({})["states"], served.looked_for({})) == ([], {})
+
+
+@given(st.data())
+def test_a_host_that_lies_about_it_has_nothing_to_go_back_to(data: st.DataObject) -> None:
+    facts = {"llm_served": {**notes("x", begun="c", returned="a"), "states": [SHOWN, SHOWN]}}
+    wrong = replaced(facts, data.draw(st.sampled_from([each for each in places(facts) if each])), data.draw(JUNK))
+    found = served.served_of(wrong)
+    served.version_before({"gpu1": found})
+    served.left_by(found, "a")
+    served.back_of(wrong)
+    whole = looked()
+    whole["served"]["models"] = [MODEL]
+    place = data.draw(st.sampled_from([each for each in places(whole) if each]))
+    seen = {"gpu1": served.looked_for(whole), "gpu2": served.looked_for(replaced(whole, place, data.draw(JUNK)))}
+    served.rollback_plan(DEPLOYMENTS, seen)
