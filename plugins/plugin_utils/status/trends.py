@@ -20,8 +20,8 @@ SERIES = {
 # Of earlier looks one an hour is kept, for so many days, and hosts that the inventory has no more are forgotten after that time.
 LOOK_SECONDS, KEPT_SECONDS = 3600, 14 * 86400
 SCHEMA = 1
-# What is shorter says nothing, and a disk that fills later is none of today's business.
-LEAST_SECONDS = 3600
+# What is shorter says nothing: a model or an image that arrives takes an hour.
+LEAST_SECONDS = 6 * 3600
 Points = Sequence[tuple[float, float]]
 
 

@@ -159,13 +159,19 @@ def test_a_certificate_near_its_end(days: int, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hours", "codes"),
-    [(12, [("disk_fills", "bad")]), (100, [("disk_fills", "warning")]), (1000, [])],
+    ("hours", "over", "codes"),
+    [
+        (12, 10, [("disk_fills", "bad")]),
+        (100, 10, [("disk_fills", "warning")]),
+        (1000, 10, []),
+        (12, 2, []),  # a model that arrives
+    ],
 )
-def test_a_disk_that_fills(hours: float, codes: list[tuple[str, str]]) -> None:
+def test_a_disk_that_fills(hours: float, over: float, codes: list[tuple[str, str]]) -> None:
     rate = 200 * GIB / hours
     looks = [
-        {"time": NOW - back * 3600, "hosts": {"gpu01": {"/": [200 * GIB + rate * back, 8000]}}} for back in (5, 3, 0)
+        {"time": NOW - back * 3600, "hosts": {"gpu01": {"/": [200 * GIB + rate * back, 8000]}}}
+        for back in (over, over / 2, 0)
     ]
     assert ill(found(look(), looks={"schema": 1, "looks": looks})) == codes
 
