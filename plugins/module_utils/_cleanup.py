@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import glob
-import json
 import os
 import pwd
 import re
@@ -23,6 +22,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._before import read_picture
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING, write_state
 from ansible_collections.baremetal.llm.plugins.module_utils._cleanup_rules import SAFE, judged
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import (
     LABELS,
     ask_engine,
@@ -364,7 +364,11 @@ def evidence(where: Where, engine: Engine | None, keep_days: int) -> dict[str, A
             for name, image in [*(said.get("images") or {}).items(), *_turned(content.get("earlier"))]:
                 if image:
                     brought.setdefault(str(image), set()).add(str(name))
-    states = [state for path in served_files(where.host_dir) for state in read_served(path)["states"]]
+    notes = {path: read_served(path)["states"] for path in served_files(where.host_dir)}
+    states = [state for found in notes.values() for state in found]
+    # What somebody may want to go back to, or has recorded, stands there, and nobody knows what it is.
+    unknown = [path for path, found in notes.items() if not found and (read_record(path) or {}).get("states") != []]
+    unknown += [path for path, content in _records(where) if content is None]
     for state in states:
         image = state.get("image") or {}
         if image.get("id"):
@@ -372,6 +376,7 @@ def evidence(where: Where, engine: Engine | None, keep_days: int) -> dict[str, A
     kept = pins(where.host_dir)
     sections = [state.get("section") or {} for state in states]
     return {
+        "unreadable": sorted(unknown),
         "references": sorted(references),
         "recorded_images": sorted(known[name] for name in references if name in known),
         "pinned_images": kept["images"],
@@ -579,7 +584,7 @@ def _is_half(path: str) -> bool:
     """Whether a note is there that is no JSON."""
     text = read(path)
     try:
-        json.loads(text)
+        read_json(text)
     except ValueError:
         return os.path.lexists(path)
     return False

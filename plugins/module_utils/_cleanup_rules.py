@@ -24,6 +24,8 @@ KEPT_IMAGE = "llm-kept:"
 # Who copies writes more often than that; a run is over after that; and a tree of a kept model may be noted that much later (_served.py).
 TRANSFER_SECONDS, RUN_SECONDS, TREE_SECONDS = 600, 86400, 3600
 DAY_SECONDS = 86400
+# What records and notes of versions may name.
+_NOTED = ("images", "layers", "models", "transfers", "caches")
 
 
 class Verdict(NamedTuple):
@@ -49,7 +51,10 @@ def _named(item: Mapping[str, Any], folders: Iterable[str]) -> bool:
 def judged(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
     """What the host says about an item. One that says nothing that is understood is not known, and stays."""
     try:
-        return _RULES[str(item["class"])](item, evidence)
+        found = _RULES[str(item["class"])](item, evidence)
+        if found.grade == SAFE and evidence["unreadable"] and item["class"] in _NOTED:
+            return Verdict(UNKNOWN, "unreadable_notes", ", ".join(str(path) for path in evidence["unreadable"]))
+        return found
     except (KeyError, TypeError, ValueError, AttributeError):
         return Verdict(UNKNOWN, "unreadable")
 

@@ -22,7 +22,7 @@ OWN = {
 # Each ends with what it says then, for whoever started it.
 TOLD = {
     "roles/gateway/files/llm-gateway.py: ask",
-    "roles/vllm/files/ask.py: <module>",
+    "roles/common/files/ask.py: <module>",
     "roles/vllm/files/vocabulary.py: read",
 }
 

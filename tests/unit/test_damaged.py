@@ -239,7 +239,7 @@ READERS: dict[str, Callable[[Path, bytes], Any]] = {
         placed(folder, "senders.json", content), ["gpu01"]
     ),
     "robot": lambda _folder, content: programs.load("monitoring/files/llm-alert-relay.py").refused("wecom", content),
-    "probe": lambda folder, content: programs.load("vllm/files/llm-probe.py").load(
+    "probe": lambda folder, content: programs.load("common/files/llm-probe.py").load(
         placed(folder, "state.json", content)
     ),
 }

@@ -14,7 +14,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.task import Task
-from ansible.template import trust_as_template
+from ansible.template import Templar, trust_as_template
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.action import decide, network_connectivity, record, report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import code_digest, digest, with_secrets
@@ -68,7 +68,9 @@ def run(
     task = Task()
     task.args = dict(arguments or {})
     task.check_mode = check_mode
-    action = plugin.ActionModule(task, SimpleNamespace(_shell=SimpleNamespace(tmpdir="")), None, DataLoader(), None)
+    action = plugin.ActionModule(
+        task, SimpleNamespace(_shell=SimpleNamespace(tmpdir="")), None, DataLoader(), Templar(DataLoader())
+    )
     action._load_name = plugin.__name__.rpartition(".")[2]
     if module:
         action._execute_module = module

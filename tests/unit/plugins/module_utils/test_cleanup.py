@@ -105,7 +105,9 @@ def where(tmp_path: Path, docker: Docker) -> cleanup.Where:
     old(models / ".incoming/half")
     (models / ".incoming/begun").write_text("a run writes to it")
     old(host / "bundle/images/images.tar")
-    (host / "bundle" / STATE_NAME).write_text(json.dumps({"images/images.tar": {}, "../../out": {}, "debs/a.deb": {}}))
+    (host / "bundle" / STATE_NAME).write_text(
+        json.dumps(dict.fromkeys(("images/images.tar", "../../out", "debs/a.deb"), {"sha256": "s"}))
+    )
     old(host / "cache/vllm-2-7.0-0/kernel")
     old(host / "cache/vllm-0-7.0-0/kernel")
     for session in ("session_1", "session_2"):
@@ -128,20 +130,27 @@ def where(tmp_path: Path, docker: Docker) -> cleanup.Where:
     )
     record(host, "models", subjects={"trees": [str(models / "new")]})
     section = {"cache": str(host / "cache/vllm-2-7.0-0")}
+    told = {"since": "2026-01-01T00:00:00Z", "vllm_version": "1", "section": {}, "plan": {}}
+    model = {"model": "org/m", "revision": "1", "kept": ""}
     states = [
         {
+            **told,
             "version": "2",
-            "image": {"id": NEW, "pinned": True},
+            "image": {"id": NEW, "reference": "site/vllm:2", "pinned": True},
             "section": section,
-            "models": [{"folder": str(models / "new")}],
+            "models": [{**model, "folder": str(models / "new")}],
         },
         {
+            **told,
             "version": "1",
             "image": {"id": PINNED, "reference": "site/vllm:0", "pinned": True},
-            "models": [{"folder": str(models / "before"), "kept": str(models / ".kept/before-1")}],
+            "models": [{**model, "folder": str(models / "before"), "kept": str(models / ".kept/before-1")}],
         },
     ]
-    write_served(str(host / "served.json"), {"states": states, "returned": None, "begun": {"image": "site/vllm:3"}})
+    write_served(
+        str(host / "served.json"),
+        {"states": states, "returned": None, "begun": {"version": "3", "image": "site/vllm:3"}},
+    )
     # A folder's own time is that of what came into it last.
     for folder in sorted((host / "models/.kept").iterdir()):
         os.utime(folder, (OLD, OLD))
@@ -162,6 +171,22 @@ def test_what_nothing_needs_may_go_and_only_that(where: cleanup.Where) -> None:
     assert grades(where, rules.KEPT) == kept
     assert grades(where, rules.UNKNOWN) == {"mixed"}
     assert grades(where, rules.FOREIGN) == {"own", "2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *((name, text) for name in ("served.json", "records/models.json") for text in ("", "{", '{"format": 99}')),
+        ("served.json", '{"format": 1, "states": [{"version": "2"}]}'),
+    ],
+)
+def test_notes_that_nobody_understands_free_nothing_that_they_may_name(
+    where: cleanup.Where, name: str, text: str
+) -> None:
+    path = Path(where.host_dir, name)
+    path.write_text(text)
+    found = [each for each in cleanup.survey(where, rules.CLASSES, 1)["items"] if each["verdict"] == rules.SAFE]
+    assert {each["class"] for each in found} <= {"runs", "journals", "cores", "packages"}
 
 
 def test_without_a_picture_nobody_knows_whose_an_image_is(where: cleanup.Where) -> None:
@@ -307,6 +332,7 @@ names = st.sampled_from(["site/vllm:1", "site/vllm:2", "shop/web:7", f"llm-kept:
 paths = st.sampled_from(["/llm/models/a", "/llm/models/a/b", "/llm/models/b", "/llm/cache/a", "/llm/models", "/srv"])
 facts = st.fixed_dictionaries(
     {
+        "unreadable": st.lists(paths, max_size=1),
         "references": st.lists(names, max_size=2),
         "recorded_images": st.lists(ids, max_size=2),
         "pinned_images": st.lists(ids, max_size=2),
