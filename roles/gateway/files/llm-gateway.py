@@ -20,7 +20,9 @@ ASKED = ("address", "port", "name", "model", "certificate")
 # Of ssl, where Python knows it (3.10): a certificate that is named itself needs no root.
 PARTIAL_CHAIN = 0x80000
 # What engines call the requests that they compute, and those that wait.
-REQUESTS = re.compile(r"^[a-z]+:(?:num_)?requests_(?:running|waiting|processing|deferred)(?:\{[^}]*\})? ([0-9.e+]+)$", re.MULTILINE)
+REQUESTS = re.compile(
+    r"^[a-z]+:(?:num_)?requests_(?:running|waiting|processing|deferred)(?:\{[^}]*\})? ([0-9.e+]+)$", re.MULTILINE
+)
 
 
 def command(line, admin=ADMIN):

@@ -106,7 +106,7 @@ def where(tmp_path: Path, docker: Docker) -> cleanup.Where:
     (models / ".incoming/begun").write_text("a run writes to it")
     old(host / "bundle/images/images.tar")
     (host / "bundle" / STATE_NAME).write_text(
-        json.dumps(dict.fromkeys(("images/images.tar", "../../out", "debs/a.deb"), {"sha256": "s"}))
+        json.dumps({name: {"sha256": "s"} for name in ("images/images.tar", "../../out", "debs/a.deb")})
     )
     old(host / "cache/vllm-2-7.0-0/kernel")
     old(host / "cache/vllm-0-7.0-0/kernel")
