@@ -252,11 +252,11 @@ def _sum(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _kind(kind: str, lang: str) -> str:
-    return message(f"cleanup_kind_{kind}", lang)
+    return message("cleanup_kind_" + kind, lang)
 
 
 def _why(item: Mapping[str, Any], lang: str) -> str:
-    return message(f"cleanup_why_{item['why']}", lang, by=item["by"])
+    return message("cleanup_why_" + item["why"], lang, by=item["by"])
 
 
 def _name(item: Mapping[str, Any]) -> str:
@@ -274,7 +274,7 @@ def result_lines(document: Mapping[str, Any], lang: str, dry: bool = False) -> l
         code = "cleanup_would" if dry else "cleanup_done"
         lines.append(message(code, lang, host=host, count=len(removed), size=size, expected=expected))
     for each in document["stayed"]:
-        why = each["said"] or message(f"cleanup_why_{each['why']}", lang, by="")
+        why = each["said"] or message("cleanup_why_" + each["why"], lang, by="")
         lines.append(message("cleanup_stayed", lang, host=host, name=_name(each), why=why))
     return [*lines, *_disk_lines(document, lang), *damage_lines(document, lang)]
 
@@ -288,7 +288,7 @@ def damage_lines(document: Mapping[str, Any], lang: str) -> Iterator[str]:
             f"{each['name']} ({each['said']})" if each["said"] else str(each["name"]) for each in same[:LINES]
         )
         more = message("cleanup_and_more", lang, count=len(same) - LINES) if len(same) > LINES else ""
-        yield message(f"cleanup_hurt_{kind}", lang, host=host, count=len(same), names=names + more)
+        yield message("cleanup_hurt_" + kind, lang, host=host, count=len(same), names=names + more)
     # What brings files and images comes before what starts programs.
     order = ("images", "models", "site", "gateway", "web_ui", "monitoring", "upgrade")
     mends = sorted({(order.index(each["playbook"]), each["playbook"], each["options"]) for each in hurt})
