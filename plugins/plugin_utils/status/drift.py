@@ -101,7 +101,7 @@ def _settings(role: str) -> Callable[[Looked], str | None]:
 
 SETTINGS = "settings_"
 # In the order in which they are shown; each has a message status_fact_NAME. Settings are those of roles that are asked for the same on equal hosts.
-FACTS: dict[str, Callable[[Looked], str | None]] = {
+FACTS: dict[str, Callable[[Looked], Any]] = {
     "kernel": lambda looked: (looked.facts.get("llm_host") or {}).get("kernel"),
     "driver": lambda looked: ((looked.facts.get("llm_gpu") or {}).get("driver") or {}).get("loaded"),
     "engine": _version("docker"),
@@ -130,13 +130,18 @@ def alike(hosts: Iterable[Looked]) -> dict[str, list[Looked]]:
     return found
 
 
+def _text(value: Any) -> str | None:
+    """What a host says may be of any kind."""
+    return None if value is None else str(value)
+
+
 def drift(hosts: Sequence[Looked]) -> dict[str, dict[str, dict[str, str | None]]]:
     """``{group: {fact: {host: value}}}`` of facts in which hosts of a group differ. A value that is not known is None, and differs from nothing."""
     found: dict[str, dict[str, dict[str, str | None]]] = {}
     for group, members in alike(hosts).items():
         seen = [looked for looked in members if looked.answered]
         for fact, read in FACTS.items():
-            values = {looked.asked.host: read(looked) for looked in seen}
+            values = {looked.asked.host: _text(read(looked)) for looked in seen}
             if len({value for value in values.values() if value is not None}) > 1:
                 found.setdefault(group, {})[fact] = values
     return found
