@@ -144,7 +144,8 @@ def test_the_module_keeps_a_version_and_puts_the_one_before_back(model: Path, tm
         "image": "image:a",
         "vllm_version": "1",
         "section": {"options": {"port": 1, "host": 2}},
-        "models": [{"model": "m", "folder": str(model)}],
+        "models": [{"model": "m", "folder": str(model), "revision": "1"}],
+        "plan": {},
     }
     for version in ("a", "b"):
         begun = {"state": "begun", "path": str(path), "serves": {"version": version, "image": "image:a"}}
