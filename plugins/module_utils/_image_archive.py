@@ -35,6 +35,8 @@ READER = 1
 _LONGEST_READ = 16 << 20
 _LONGEST_TEXT = 4 << 20
 _MOST_TEXT = 128 << 20
+# Letters of a name that an archive says, in a message.
+_SHOWN = 200
 _MOST_FILES = 200_000
 
 # The libraries whose code matters, by where they lie. vLLM <= 0.3 lay in /workspace/vllm, so the folder above is not asked for.
@@ -311,7 +313,7 @@ class _Description(NamedTuple):
 
 def _json(texts: Mapping[str, bytes], name: str) -> Any:
     if name not in texts:
-        raise ArchiveError("archive_missing", name=name)
+        raise ArchiveError("archive_missing", name=name[:_SHOWN])
     try:
         return read_json(texts[name].decode("utf-8"))
     except ValueError as error:
@@ -325,7 +327,7 @@ def _images(texts: Mapping[str, bytes]) -> Iterator[_Description]:
             config = _path(entry["Config"])
             references = [*(entry.get("RepoTags") or [])]
             if isinstance(entry.get("RepoTags"), str) or not all(isinstance(each, str) for each in references):
-                raise TypeError(entry["RepoTags"])
+                raise TypeError("RepoTags")
             yield _Description(references, config, _json(texts, config), [_path(name) for name in entry["Layers"]])
     elif "index.json" in texts:
         yield from _oci_images(texts, _json(texts, "index.json"), [], 0)

@@ -92,7 +92,11 @@ def read_state(folder: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     entries = state.items() if isinstance(state, dict) else ()
-    return {path: known for path, known in entries if isinstance(known, dict) and "sha256" in known}
+    return {path: known for path, known in entries if isinstance(known, dict) and _is_plain(known.get("sha256"))}
+
+
+def _is_plain(text: Any) -> bool:
+    return isinstance(text, str) and text.isascii()
 
 
 def write_json(path: str, content: Any) -> None:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,6 +49,8 @@ class Experience(NamedTuple):
         }
 
 
+# GiB and tokens that no machine has: a file that says more was damaged.
+MOST = 1e15
 NOTHING = Experience(0, 0, "past_nothing", 0.0, None)
 
 
@@ -72,7 +73,7 @@ def read_observation(path: Path) -> dict[str, Any] | None:
         sides = [entry["prediction"], entry["truth"]]
         parts = [part for side in sides for part in (side, *(side.get("ranks") or ()))]
         said = [value for part in parts for name, value in part.items() if name.endswith(("_gib", "_tokens"))]
-        usable = all(math.isfinite(float(value)) for value in said if value is not None)
+        usable = all(abs(float(value)) < MOST for value in said if value is not None)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
     return dict(entry) if usable else None

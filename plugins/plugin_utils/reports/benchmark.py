@@ -32,8 +32,12 @@ def _read(path: Path) -> dict[str, Any]:
     """What a run measured; nothing of a file that was damaged, or that a run without an answer has left."""
     try:
         run = read_json(path.read_text(encoding="utf-8"))
-        figures = [float(run[name]) for name in (*RATES.values(), *itertools.chain(*TIMES.values()))]
-        return dict(run) if all(map(math.isfinite, [*figures, *load_of(run).values()])) else {}
+        figures = [run[name] for name in (*RATES.values(), *itertools.chain(*TIMES.values()))]
+        # A number in quotes is none that could be compared with another run's.
+        numbers = [*(each for each in figures if isinstance(each, (int, float))), *load_of(run).values()]
+        return (
+            dict(run) if len(numbers) >= len(figures) + len(load_of(run)) and all(map(math.isfinite, numbers)) else {}
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return {}
 
