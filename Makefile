@@ -46,7 +46,7 @@ define lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo demo-down controller-kit test test-all lint format sanity unit unit-all unit-next molecule build bench-planner bench-verdicts bench-requests bench-diagnosis bench-inspect bench-gateway bench-scale bench-first-hour check-wheels changelog lock clean bench-status bench-hosts bench-fanout bench-house
+.PHONY: help env demo demo-down controller-kit test test-all lint format sanity unit unit-all unit-next molecule build bench-planner bench-verdicts bench-requests bench-diagnosis bench-inspect bench-gateway bench-scale bench-first-hour check-wheels changelog lock clean bench-status bench-hosts bench-fanout bench-house bench-day-two
 
 help:
 	@echo "baremetal.llm: from bare GPU hosts to a served language model"
@@ -127,6 +127,9 @@ bench-fanout: $(VENV)/.made ## how long N hosts take to have a file, passed on o
 
 bench-scale: $(VENV)/.made ## what site.yml costs the controller on 1, 4, 16 and 32 light hosts (as root, an hour or more)
 	@$(RUN) PYTHONPATH=. python -m benchmarks.scale $(ARGS)
+
+bench-day-two: $(VENV)/.made ## what operations on hosts that serve take, and whom they disturb (as root, half an hour)
+	@$(RUN) PYTHONPATH=. python -m benchmarks.day_two $(ARGS)
 
 bench-status: $(VENV)/.made ## what status.yml and doctor.yml take with 100 hosts that are stood in for
 	@$(RUN) PYTHONPATH=.collections:. python benchmarks/status.py $(ARGS)
