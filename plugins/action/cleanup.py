@@ -22,6 +22,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status import cleanup
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.report import moment
 
 # What the tasks register that look and that remove.
 LISTED = "__cleanup_listed"
@@ -63,7 +64,7 @@ class ActionModule(ActionBase):
                 "lines": cleanup.plan_lines(hosts, what, lang),
                 "items": {host: items for host, items in going.items() if items},
             }
-        text = json.dumps(cleanup.cleanup_document(hosts, what, _now()), indent=1, ensure_ascii=False)
+        text = json.dumps(cleanup.cleanup_document(hosts, what, moment(time.time())), indent=1, ensure_ascii=False)
         lines = [
             line
             for each in hosts
@@ -104,7 +105,3 @@ class ActionModule(ActionBase):
 def _bundled(machine: Sequence[Mapping[str, Any]], lang: str) -> list[dict[str, Any]]:
     """What the bundle holds that a machine is served from; nothing where this controller has none."""
     return [record for variables in machine for record in known_records(manifest_folder(variables), lang)]
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -37,6 +37,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import 
     series_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Looked, made_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.report import moment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import check_series, former_hosts, kept_looks
 
 FILE = "doctor.json"
@@ -61,8 +62,7 @@ class ActionModule(ActionBase):
         controller = fleet["localhost"]
         lang, folder = language(controller["llm_language"]), str(controller["llm_report_dir"])
         found = self._log(str(options["log"]), lang) if options["log"] else self._hosts(fleet, now, lang, folder)
-        today = datetime.datetime.fromtimestamp(now, datetime.UTC).isoformat(timespec="seconds")
-        document = doctor_document(found, today.replace("+00:00", "Z"))
+        document = doctor_document(found, moment(now))
         text, path = json.dumps(document, indent=1, ensure_ascii=False), os.path.join(folder, FILE)
         written = not options["log"] and not self._task.check_mode
         if written:

@@ -347,7 +347,7 @@ def _records(where: Where) -> list[tuple[str, dict[str, Any] | None]]:
 
 def evidence(where: Where, engine: Engine | None, keep_days: int) -> dict[str, Any]:
     """What keeps things on this host: records, versions to go back to, mounts of containers, and what was there before us."""
-    records = [(os.path.basename(path)[: -len(".json")], content or {}) for path, content in _records(where)]
+    records = _records(where)
     before = read_picture(where.host_dir)
     there = engine.images if engine else []
     known = {name: image["id"] for image in there for name in (*image["tags"], *image["digests"])}
@@ -355,20 +355,21 @@ def evidence(where: Where, engine: Engine | None, keep_days: int) -> dict[str, A
     folders: set[str] = set()
     archives: set[str] = set()
     brought: dict[str, set[str]] = {}
-    for role, content in records:
+    for path, found in records:
+        content = found or {}
         subjects, said = content.get("subjects") or {}, content.get("evidence") or {}
         references.update(str(name) for name in subjects.get("images") or ())
         folders.update(str(name) for name in subjects.get("trees") or ())
-        if role == "images":
+        if os.path.basename(path) == "images.json":
             archives.update(path for path, there in (said.get("paths") or {}).items() if there)
             for name, image in [*(said.get("images") or {}).items(), *_turned(content.get("earlier"))]:
                 if image:
                     brought.setdefault(str(image), set()).add(str(name))
     notes = {path: read_served(path)["states"] for path in served_files(where.host_dir)}
-    states = [state for found in notes.values() for state in found]
+    states = [state for noted in notes.values() for state in noted]
     # What somebody may want to go back to, or has recorded, stands there, and nobody knows what it is.
-    unknown = [path for path, found in notes.items() if not found and (read_record(path) or {}).get("states") != []]
-    unknown += [path for path, content in _records(where) if content is None]
+    unknown = [path for path, noted in notes.items() if not noted and (read_record(path) or {}).get("states") != []]
+    unknown += [path for path, content in records if content is None]
     for state in states:
         image = state.get("image") or {}
         if image.get("id"):

@@ -59,7 +59,7 @@ def is_state(state: Any) -> bool:
 def is_shown(state: Any) -> bool:
     """The same of what the facts of a host say of a state."""
     return (
-        _has(state, str, "version", "vllm_version", "since")
+        _has(state, str, "version", RELEASE, "since")
         and _has(state, dict, "image")
         and _has(state["image"], str, "reference", "id")
         and _has(state, list, "models")

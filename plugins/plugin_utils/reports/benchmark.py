@@ -33,11 +33,8 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         run = read_json(path.read_text(encoding="utf-8"))
         figures = [run[name] for name in (*RATES.values(), *itertools.chain(*TIMES.values()))]
-        # A number in quotes is none that could be compared with another run's.
-        numbers = [*(each for each in figures if isinstance(each, (int, float))), *load_of(run).values()]
-        return (
-            dict(run) if len(numbers) >= len(figures) + len(load_of(run)) and all(map(math.isfinite, numbers)) else {}
-        )
+        # math.isfinite raises a TypeError for a number in quotes, which could be compared with no other.
+        return dict(run) if all(map(math.isfinite, [*figures, *load_of(run).values()])) else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return {}
 

@@ -74,7 +74,7 @@ def status_document(
     days = {host: _day(seen) for host, seen in (former or {}).items()}
     found = {
         "schema": SCHEMA,
-        "time": _time(now),
+        "time": moment(now),
         "rows": rows,
         "deployments": deployments,
         "absent": [dict(each) for each in absent],
@@ -170,12 +170,13 @@ def _worst(grades: Iterable[str]) -> str:
     return next((grade for grade in (BAD, UNKNOWN, "warning") if grade in found), GOOD)
 
 
-def _time(seconds: float) -> str:
+def moment(seconds: float) -> str:
+    """Seconds since 1970 as reports write them, in UTC."""
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _day(seconds: float) -> str:
-    return _time(seconds)[:10]
+    return moment(seconds)[:10]
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
@@ -319,7 +320,7 @@ def run_lines(document: Mapping[str, Any], lang: str = "en") -> list[str]:
         said = message(
             "status_run",
             lang,
-            at=_time(run["begun"]).replace("T", " "),
+            at=moment(run["begun"]).replace("T", " "),
             who=run.get("who") or "?",
             playbook=" ".join([run.get("playbook") or "?", *asked]),
             collection=run.get("collection") or "?",

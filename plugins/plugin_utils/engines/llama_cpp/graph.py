@@ -193,6 +193,7 @@ class _Graph:
         Source: ggml_cuda_flash_attn_ext_get_f16_extra_data of ggml/src/ggml-cuda/fattn-common.cuh.
         """
         batch = self.batch
+        # The kernels for one short vector read it as it is: tests/data/llama_cpp/gpu_memory.json.
         if self.model.latent:
             return 0
         width = self.model.key_dim * batch.plain_keys + self.model.value_dim * batch.plain_values
