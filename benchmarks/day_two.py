@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.config import CHECKOUT, STATE, load
+from tests.support.drills import users_environment
 
 HEADS = {"tiny_split": "node1", "tiny_single": "node3"}
 SPLIT, SINGLE = HEADS
@@ -113,8 +113,7 @@ def operations(setting: str) -> Iterator[Operation]:
 
 
 def run(*command: str, codes: tuple[int, ...] = (0,)) -> None:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "MOLECULE_"))}
-    done = subprocess.run(command, cwd=CHECKOUT, env=kept, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=CHECKOUT, env=users_environment(), capture_output=True, text=True)
     if done.returncode not in codes:
         sys.exit(f"{' '.join(command)}: {done.stdout[-4000:]}{done.stderr[-2000:]}")
 

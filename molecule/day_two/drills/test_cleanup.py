@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import testinfra
 
 from lab.config import CHECKOUT, STATE, load
+from tests.support.drills import answering, connect, run
 
 HOST = "node3"
 ADDRESS = load().nodes[HOST].data
 SSH = ["ssh", "-F", str(STATE / "ssh/config"), HOST]
 PAGE = "docs/runbooks/free-space.md"
-
-
-def connect() -> Any:
-    return testinfra.get_host(f"ssh://{HOST}", ssh_config=str(STATE / "ssh/config"))
-
-
-def run(*command: str) -> str:
-    """What a program says; it has to end well."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
-    done = subprocess.run(command, cwd=CHECKOUT, env=kept, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert done.returncode == 0, done.stdout[-6000:]
-    return done.stdout
 
 
 def page(first: int, last: int) -> str:
@@ -41,7 +27,7 @@ def page(first: int, last: int) -> str:
 
 def there() -> dict[str, set[str]]:
     """Images, containers and files of models on the host, those that nobody has finished among them."""
-    node = connect()
+    node = connect(HOST)
     models = "find /opt/llm/models -type f ! -name .bundle-state.json"
     return {
         "images": set(node.check_output("docker images --all --no-trunc --quiet").split()),
@@ -59,20 +45,14 @@ def copied(path: str, name: str) -> str:
 @pytest.fixture(scope="module", autouse=True)
 def client() -> Iterator[None]:
     """Somebody asks the server of this host all the time, and never waits for an answer in vain."""
-    node, program = connect(), copied("molecule/shared/files/answers.py", "answers.py")
-    node.check_output("rm -f /root/answers.stop /root/answers.out")
-    asked = f"http://{ADDRESS}:8000/v1/completions /opt/llm/secrets/vllm_api_key /root/answers.stop"
-    node.check_output(f"nohup python3 {program} {asked} > /root/answers.out 2>&1 &")
-    yield
-    ends = "touch /root/answers.stop; for n in $(seq 60); do test -s /root/answers.out && break; sleep 1; done"
-    node.check_output(ends)
-    assert json.loads(node.check_output("cat /root/answers.out")) == []
+    with answering(HOST):
+        yield
 
 
 @pytest.fixture(scope="module")
 def left() -> Iterator[dict[str, str]]:
     """What nothing needs, and what is somebody else's."""
-    node = connect()
+    node = connect(HOST)
     found = json.loads(
         node.check_output(f"python3 {copied('molecule/day_two/drills/files/unneeded.py', 'unneeded.py')}").splitlines()[
             -1
@@ -119,9 +99,9 @@ def test_what_nothing_needs_goes_and_nothing_else(left: dict[str, str]) -> None:
 def test_another_run_changes_nothing_and_the_journal_names_the_first(left: dict[str, str]) -> None:
     again = page(3, 3)
     assert re.findall("(?:changed|unreachable|failed)=[1-9]", again) == []
-    lines = [json.loads(line) for line in connect().check_output("cat /opt/llm/journal.jsonl").splitlines()]
+    lines = [json.loads(line) for line in connect(HOST).check_output("cat /opt/llm/journal.jsonl").splitlines()]
     assert [line for line in lines if line.get("playbook") == "cleanup.yml"], "who freed the space"
-    assert connect().file(f"{left['strange_model']}/model.safetensors").exists
+    assert connect(HOST).file(f"{left['strange_model']}/model.safetensors").exists
 
 
 def test_the_ordinary_run_has_nothing_to_mend() -> None:

@@ -7,38 +7,19 @@ starts it again. The other replica answers all the time.
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import testinfra
 import yaml
 
-from lab.config import CHECKOUT, STATE, load
+from lab.config import STATE, load
+from tests.support.drills import answering, connect, play, run
 
 DATA = {name: node.data for name, node in load().nodes.items()}
 PAGE, REMOVE = "docs/runbooks/serve-on-the-rest.md", "docs/runbooks/add-and-remove-hosts.md"
 STOP, RESET = "docs/runbooks/stop-and-start.md", "docs/runbooks/reset-a-host.md"
-
-
-def connect(name: str) -> Any:
-    return testinfra.get_host(f"ssh://{name}", ssh_config=str(STATE / "ssh/config"))
-
-
-def run(*command: str, status: int = 0) -> str:
-    """What a program says; it has to end with this status."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
-    done = subprocess.run(command, cwd=CHECKOUT, env=kept, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert done.returncode == status, done.stdout[-6000:]
-    return done.stdout
-
-
-def play(name: str, *arguments: str, status: int = 0) -> str:
-    return run("ansible-playbook", "-i", "inventories/lab", f"playbooks/{name}.yml", *arguments, status=status)
 
 
 def page(path: str, first: int, last: int, **variables: str) -> str:
@@ -69,24 +50,13 @@ def sizes(name: str) -> tuple[int, int]:
 @pytest.fixture(scope="module", autouse=True)
 def client() -> Iterator[None]:
     """Somebody asks the other replica all the time, and never waits for an answer in vain."""
-    node = connect("node3")
-    program = (CHECKOUT / "molecule/shared/files/answers.py").read_bytes()
-    subprocess.run(
-        ["ssh", "-F", str(STATE / "ssh/config"), "node3", "cat > /root/answers.py"], input=program, check=True
-    )
-    node.check_output("rm -f /root/answers.stop")
-    asked = f"http://{DATA['node3']}:8000/v1/completions /opt/llm/secrets/vllm_api_key /root/answers.stop"
-    node.check_output(f"nohup python3 /root/answers.py {asked} > /root/answers.out 2>&1 &")
-    yield
-    node.check_output(
-        "touch /root/answers.stop; for n in $(seq 60); do test -s /root/answers.out && break; sleep 1; done"
-    )
-    assert json.loads(node.check_output("cat /root/answers.out")) == []
+    with answering("node3"):
+        yield
 
 
 def test_a_run_that_needs_the_dead_head_is_refused_and_says_what_to_do() -> None:
     power("off", "node1")
-    said = play("site", status=2)
+    said = play("playbooks/site.yml", status=2)
     assert "No answer from node1" in said
     assert "replace_node.yml -e llm_node=node1 -e llm_on_remaining=true" in said.replace("\n", " ")
 
@@ -99,11 +69,11 @@ def test_the_runbook_lets_the_others_serve() -> None:
 
 
 def test_every_run_says_so_and_none_changes_anything() -> None:
-    said = play("site")
+    said = play("playbooks/site.yml")
     assert re.findall("(?:changed|unreachable|failed)=[1-9]", said) == []
     assert "tiny_split is served without node1" in said
     assert "tiny_split is served without node1" in (STATE / "reports/report.txt").read_text()
-    shown = play("status")
+    shown = play("playbooks/status.yml")
     assert "All deployments serve (2)." in shown
     assert "tiny_split is served without node1" in shown
     assert token("node2") > 0
@@ -111,7 +81,7 @@ def test_every_run_says_so_and_none_changes_anything() -> None:
 
 def test_a_head_whose_power_comes_back_changes_nothing_by_itself() -> None:
     power("on", "node1")
-    assert "node1 answers" in play("site")
+    assert "node1 answers" in play("playbooks/site.yml")
     assert token("node2") > 0
     assert sizes("node2") == (1, 1)
 
@@ -141,7 +111,7 @@ def test_a_worker_is_removed_while_the_other_replica_answers() -> None:
     ] == []
     # The others do not let it in any more.
     assert f"{DATA['node2']}" not in connect("node1").check_output("nft list table inet baremetal_llm")
-    said = play("site")
+    said = play("playbooks/site.yml")
     assert re.findall("(?:changed|unreachable|failed)=[1-9]", said) == []
     assert "node2 was removed from tiny_split" in said
 
@@ -166,12 +136,12 @@ def test_a_stopped_deployment_stays_stopped_over_a_restart() -> None:
         assert node.run("systemctl is-enabled --quiet llm-probe.timer").rc != 0
         assert node.run("systemctl is-active --quiet llm-probe.timer").rc != 0
     assert token("node3") > 0
-    again = play("stop", "-e", "llm_target=tiny_split", "-e", "llm_confirm=true")
+    again = play("playbooks/stop.yml", "-e", "llm_target=tiny_split", "-e", "llm_confirm=true")
     assert re.findall("(?:changed|unreachable|failed)=[1-9]", again) == []
 
 
 def test_a_host_that_serves_is_not_reset() -> None:
-    said = play("reset", "-e", "llm_target=node3", "-e", "llm_confirm=true", status=2)
+    said = play("playbooks/reset.yml", "-e", "llm_target=node3", "-e", "llm_confirm=true", status=2)
     assert "These hosts still serve" in said
     assert token("node3") > 0
 
@@ -187,7 +157,7 @@ def test_a_reset_removes_what_records_name_and_nothing_else() -> None:
     assert node.run("ls /opt/llm/records/vllm.json").rc == 0
     page(RESET, 3, 3, TARGET="node2")
     # Another run finds nothing to remove.
-    again = play("reset", "-e", "llm_target=node2", "-e", "llm_confirm=true")
+    again = play("playbooks/reset.yml", "-e", "llm_target=node2", "-e", "llm_confirm=true")
     assert re.findall("(?:changed|unreachable|failed)=[1-9]", again) == []
     for path in foreign:
         assert node.file(path).exists
@@ -205,4 +175,4 @@ def test_a_stopped_deployment_is_started_by_the_next_run() -> None:
     assert token("node1") > 0
     for name in ("node1", "node2"):
         assert connect(name).check_output("systemctl is-active llm-probe.timer") == "active"
-    assert re.findall("(?:changed|unreachable|failed)=[1-9]", play("site")) == []
+    assert re.findall("(?:changed|unreachable|failed)=[1-9]", play("playbooks/site.yml")) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ import testinfra
 import yaml
 
 from lab.config import STATE
+from tests.support.drills import users_environment
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 INVENTORY = CHECKOUT / "molecule/delivery/inventory"
@@ -23,9 +23,7 @@ HOME = TEST / "home"
 
 
 def ansible(*arguments: str) -> subprocess.CompletedProcess[str]:
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_", "PYTEST_"))
-    }
+    kept = users_environment()
     return subprocess.run(
         [sys.executable, "-m", "ansible", *arguments],
         cwd=CHECKOUT,

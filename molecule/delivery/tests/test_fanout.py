@@ -21,6 +21,7 @@ import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fanout import LIBTORRENT
 
 from lab.config import STATE
+from tests.support.drills import users_environment
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 BUNDLE = STATE / "delivery/fanout"
@@ -78,9 +79,7 @@ def command(*arguments: str) -> list[str]:
 
 
 def begin(*arguments: str) -> subprocess.Popen[str]:
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_", "PYTEST_"))
-    }
+    kept = users_environment()
     return subprocess.Popen(
         command(*arguments),
         cwd=CHECKOUT,

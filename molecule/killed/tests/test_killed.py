@@ -14,9 +14,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-import testinfra
 
 from lab.config import CHECKOUT, STATE, load
+from tests.support.drills import connect, users_environment
 
 LAB = load()
 HOSTS = ["node1", "node2", "node3"]
@@ -39,13 +39,10 @@ MOMENTS = (
 
 
 def site() -> subprocess.Popen[str]:
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_", "PYTEST_"))
-    }
     return subprocess.Popen(
         [str(Path(sys.executable).with_name("ansible-playbook")), "playbooks/site.yml", "-i", "inventories/lab"],
         cwd=CHECKOUT,
-        env={**kept, "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8", "PYTHONUNBUFFERED": "1"},
+        env=users_environment(ANSIBLE_NOCOLOR="1", LC_ALL="C.UTF-8", PYTHONUNBUFFERED="1"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -108,7 +105,7 @@ def test_a_token_is_generated(deployment: str) -> None:
 
 @pytest.mark.parametrize("name", HOSTS)
 def test_nothing_of_the_killed_runs_is_left(name: str) -> None:
-    host = testinfra.get_host(f"ssh://{name}", ssh_config=str(STATE / "ssh/config"))
+    host = connect(name)
     assert host.check_output("hostname") == name
     ours = "ps -eo args | grep -E 'AnsiballZ|async_wrapper|llm-fanout|connectivity' | grep -v grep || true"
     assert host.check_output(ours) == ""

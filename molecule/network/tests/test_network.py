@@ -6,7 +6,6 @@ node1 and node2 are one deployment, node3 is no part of it. All faults are real:
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import pytest
 import testinfra
 
 from lab.config import STATE, load
+from tests.support.drills import users_environment
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 LAB = load()
@@ -71,11 +71,7 @@ def network(tmp_path: Path) -> Any:
         # What the bundle holds was compared with its manifest when the scenario converged, and no run here brings anything.
         command += ["-e", "preflight_bundle_required=false"]
         command += ["--diff", "--limit", "tiny_split", *arguments]
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("ANSIBLE_", "MOLECULE_", "PYTEST_"))
-        }
+        environment = users_environment()
         done = subprocess.run(
             command,
             cwd=CHECKOUT,

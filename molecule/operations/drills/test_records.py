@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 import testinfra
 
 from lab.config import CHECKOUT, STATE
+from tests.support.drills import play
 
 NAMES = ["node1", "node2", "node3"]
 SSH_CONFIG = STATE / "ssh/config"
@@ -36,21 +36,6 @@ NOT_KEPT = {
 @cache
 def connect(name: str) -> Any:
     return testinfra.get_host(f"ssh://{name}", ssh_config=str(SSH_CONFIG))
-
-
-def play(*arguments: str, status: int = 0, **environment: str) -> str:
-    """What ansible-playbook prints; it has to end with this status."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
-    done = subprocess.run(
-        ["ansible-playbook", "-i", "inventories/lab", *arguments],
-        cwd=CHECKOUT,
-        env={**kept, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert done.returncode == status, done.stdout[-6000:]
-    return done.stdout
 
 
 def report() -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import testinfra
 
-from lab.config import CHECKOUT, STATE
+from lab.config import STATE
+from tests.support.drills import connect, play
 
 REPORTS = STATE / "reports"
 HEADS = {"tiny_split": "node1", "tiny_single": "node3"}
@@ -20,18 +18,11 @@ HEADS = {"tiny_split": "node1", "tiny_single": "node3"}
 SECONDS = 20
 
 
-def connect(name: str) -> Any:
-    return testinfra.get_host(f"ssh://{name}", ssh_config=str(STATE / "ssh/config"))
-
-
-def play(*arguments: str, status: int = 0) -> str:
-    """What ansible-playbook prints; it has to end with this status."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
-    command = ["ansible-playbook", "-i", "inventories/lab", *arguments]
-    done = subprocess.run(command, cwd=CHECKOUT, env=kept, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert done.returncode == status, done.stdout[-6000:]
-    assert "changed=0" in done.stdout or status
-    return done.stdout
+def look(*arguments: str, status: int = 0) -> str:
+    """What a playbook prints that changes nothing."""
+    said = play(*arguments, status=status)
+    assert "changed=0" in said or status
+    return said
 
 
 def read(name: str) -> dict[str, Any]:
@@ -41,7 +32,7 @@ def read(name: str) -> dict[str, Any]:
 
 def test_everything_of_hosts_that_serve_is_known() -> None:
     started = time.monotonic()
-    said = play("playbooks/status.yml")
+    said = look("playbooks/status.yml")
     assert time.monotonic() - started < SECONDS
     assert "All deployments serve (2)." in said
     rows = {row["host"]: row for row in read("status.json")["rows"]}
@@ -62,7 +53,7 @@ def test_everything_of_hosts_that_serve_is_known() -> None:
 
 
 def test_the_doctor_finds_nothing_broken() -> None:
-    play("playbooks/doctor.yml")
+    look("playbooks/doctor.yml")
     found = read("doctor.json")
     assert (found["exit_code"], found["counts"]["bad"]) == (0, 0)
     well = {each["check"] for each in found["findings"] if each["grade"] == "good"}
@@ -81,10 +72,10 @@ def stopped() -> Iterator[Any]:
 
 
 def test_a_stopped_server_and_what_nobody_names(stopped: Any) -> None:
-    said = play("playbooks/status.yml")
+    said = look("playbooks/status.yml")
     assert "1 of 2 deployments serve. tiny_single: stopped." in said
     assert "node3: container llm-vllm-old (does not run)" in said
-    said = play("playbooks/doctor.yml", status=1)
+    said = look("playbooks/doctor.yml", status=1)
     assert "docker start llm-vllm on node3" in said
     codes = {(each["code"], *each["hosts"]) for each in read("doctor.json")["findings"] if each["grade"] != "good"}
     assert {("stopped", "node3"), ("leftover", "node3")} <= codes

@@ -18,6 +18,7 @@ import testinfra
 import yaml
 
 from lab.config import STATE, load
+from tests.support.drills import users_environment
 from tests.support.models import safetensors
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -72,9 +73,7 @@ class Run:
 
 def preflight(*arguments: str, inventory: Path = LAB, playbook: Path = CHECKOUT / "playbooks/preflight.yml") -> Run:
     command = [sys.executable, "-m", "ansible", "playbook", str(playbook), "-i", str(inventory), *arguments]
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_", "PYTEST_"))
-    }
+    environment = users_environment()
     done = subprocess.run(
         command,
         cwd=CHECKOUT,

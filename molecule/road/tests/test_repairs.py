@@ -6,7 +6,6 @@ The last run leaves the hosts as they were: they are kept as the lab's state ser
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 import testinfra
 
 from lab.config import STATE, load
+from tests.support.drills import users_environment
 
 CHECKOUT = Path(__file__).parents[3]
 LAB = load()
@@ -34,9 +34,7 @@ def on(name: str, command: str) -> str:
 
 def site(*arguments: str) -> dict[str, int]:
     """Run site.yml as a user does; the number of changes for each host."""
-    mine = {
-        name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_", "PYTEST_"))
-    }
+    mine = users_environment()
     command = [
         str(Path(sys.executable).parent / "ansible-playbook"),
         "playbooks/site.yml",

@@ -6,7 +6,6 @@ node1 and node2 serve the model tiny, node3 the model other; the gateway and the
 from __future__ import annotations
 
 import json
-import os
 import re
 import ssl
 import subprocess
@@ -27,6 +26,7 @@ import yaml
 from lab.config import CHECKOUT, STATE, load
 from tests.support import clients
 from tests.support.browser import browser
+from tests.support.drills import users_environment
 
 LAB = load()
 GATEWAY = LAB.nodes["node1"].mgmt
@@ -401,7 +401,7 @@ def play(name: str, *options: str, **groups: str) -> None:
     # Beside the other file, for the sake of the folder's variables.
     other = inventory / "other.yml"
     other.write_text(yaml.safe_dump(said))
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))}
+    kept = users_environment()
     command = ["ansible-playbook", "-i", str(other), f"playbooks/{name}.yml", *options]
     try:
         done = subprocess.run(command, cwd=CHECKOUT, env=kept, capture_output=True, text=True)
