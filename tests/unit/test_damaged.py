@@ -59,6 +59,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import programs
+from tests.support.benchmarks import FIGURES
 from tests.support.examples import examples
 from tests.support.junk import DAMAGED, JUNK, ODD, YAML_JUNK, places, replaced, without
 
@@ -281,19 +282,6 @@ STATE = {
     "plan": {},
     "image": {"reference": "image:1", "id": "sha256:aa", "pinned": True},
     "models": [{"model": "m", "folder": "/models/m", "revision": "1", "kept": "/models/.kept/m-1"}],
-}
-FIGURES = {
-    "num_prompts": 16,
-    "completed": 16,
-    "max_concurrency": 4,
-    "total_input_tokens": 1024,
-    "total_output_tokens": 512,
-    "request_throughput": 2.0,
-    "output_throughput": 64.0,
-    "median_ttft_ms": 40.0,
-    "p99_ttft_ms": 90.0,
-    "median_itl_ms": 10.0,
-    "p99_itl_ms": 30.0,
 }
 SIDE = {"kv_cache_tokens": 100, "ranks": [{"kv_cache_gib": 1.5, "weights_gib": 1.0}]}
 RIGHT: dict[str, Any] = {

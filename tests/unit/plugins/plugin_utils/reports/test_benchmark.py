@@ -14,23 +14,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.summary import Run, report_lines
 
+from tests.support.benchmarks import FIGURES
+
 
 def figures(**more: Any) -> dict[str, Any]:
-    """As `vllm bench serve --save-result` of 0.32.0 writes them, what the report does not read left out."""
-    found = {
-        "num_prompts": 16,
-        "completed": 16,
-        "max_concurrency": 4,
-        "total_input_tokens": 1024,
-        "total_output_tokens": 512,
-        "request_throughput": 2.0,
-        "output_throughput": 64.0,
-        "median_ttft_ms": 40.0,
-        "p99_ttft_ms": 90.0,
-        "median_itl_ms": 10.0,
-        "p99_itl_ms": 30.0,
-    }
-    return {"measured": "2026-11-23T101500Z", **found, **more}
+    """Those of a run, with ``more``."""
+    return {"measured": "2026-11-23T101500Z", **FIGURES, **more}
 
 
 def test_the_figures_of_a_first_run() -> None:
