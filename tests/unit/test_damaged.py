@@ -59,9 +59,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import programs
-from tests.support.benchmarks import FIGURES
 from tests.support.examples import examples
 from tests.support.junk import DAMAGED, JUNK, ODD, YAML_JUNK, places, replaced, without
+from tests.support.run_figures import FIGURES
 
 SHA256 = "ab" * 32
 

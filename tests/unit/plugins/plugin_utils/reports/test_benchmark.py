@@ -14,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.summary import Run, report_lines
 
-from tests.support.benchmarks import FIGURES
+from tests.support.run_figures import FIGURES
 
 
 def figures(**more: Any) -> dict[str, Any]:
