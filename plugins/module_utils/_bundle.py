@@ -12,6 +12,7 @@ import re
 from typing import Any, Callable, Dict, Iterable, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
+from ansible_collections.baremetal.llm.plugins.module_utils._content import is_integer
 
 SCHEMA = 1
 MANIFEST_NAME = "manifest.yml"
@@ -80,7 +81,7 @@ def _check_record(record: Any) -> Record:
         raise BundleError(
             "manifest_kind", path=record["path"], found=shown(record.get("kind")), allowed=", ".join(KINDS)
         )
-    if type(record.get("size")) is not int or not 0 <= record["size"] < 1 << 63:
+    if not is_integer(record.get("size")) or not 0 <= record["size"] < 1 << 63:
         raise BundleError("manifest_size", path=record["path"], found=shown(record.get("size")))
     digest = record.get("sha256")
     if not isinstance(digest, str) or len(digest) != 64 or set(digest) - set("0123456789abcdef"):

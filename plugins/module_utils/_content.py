@@ -44,6 +44,11 @@ def bounded(value: Any) -> Any:
     raise ContentError("content_deep", most=MOST_LEVELS)
 
 
+def is_integer(value: Any) -> bool:
+    """Whether what was read is a whole number, which neither true nor false is."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def digits(text: Any) -> int | None:
     """The whole number that somebody wrote, who may have written anything; None where it is none, or one that nobody counts to."""
     return int(text) if isinstance(text, str) and _DIGITS.fullmatch(text) else None

@@ -19,7 +19,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     shown,
     walk,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import is_integer, load_json
 from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import ArchiveError, complete, read_archive
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import write_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, target_of
@@ -59,7 +59,7 @@ def _check_item(one: Mapping[str, Any]) -> None:
     for file in _list(one.get("files", []), "files"):
         safe_path(file["path"])
         size, digest, content = file.get("size"), file.get("sha256"), file.get("content", "")
-        if size is not None and (type(size) is not int or size < 0):
+        if size is not None and (not is_integer(size) or size < 0):
             raise ValueError(f"size {shown(size)}")
         if digest is not None and not (isinstance(digest, str) and _SHA256.fullmatch(digest)):
             raise ValueError(f"sha256 {shown(digest)}")

@@ -29,7 +29,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_check import read_checks, write_checks
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded
-from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import is_integer, load_json
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import script
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import require_room, write_text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME
@@ -291,7 +291,7 @@ def read_parts(folders: Sequence[str]) -> Parts:
                 safe_path(name)
                 for piece in pieces:
                     safe_path(piece["path"])
-                    if len(str(piece["sha256"])) != 64 or type(piece["size"]) is not int or piece["size"] < 0:
+                    if len(str(piece["sha256"])) != 64 or not is_integer(piece["size"]) or piece["size"] < 0:
                         raise Refused("transfer_part_without_sum")
                 found[name] = pieces
         except (Refused, ValueError, TypeError, KeyError, AttributeError) as error:

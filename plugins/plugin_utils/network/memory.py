@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import is_integer
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import is_address
 
 MEMBERS, OPEN_PORTS = "members", "open_ports"
@@ -27,7 +28,7 @@ def memory_of(facts: Mapping[str, Any]) -> dict[str, Any]:
         found[MEMBERS] = {str(host): _addresses(each) for host, each in members}
     if OPEN_PORTS in found:
         ports = found[OPEN_PORTS] if isinstance(found[OPEN_PORTS], (list, tuple)) else ()
-        found[OPEN_PORTS] = [port for port in ports if type(port) is int and port in _PORTS]
+        found[OPEN_PORTS] = [port for port in ports if is_integer(port) and port in _PORTS]
     return found
 
 

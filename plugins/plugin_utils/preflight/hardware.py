@@ -203,7 +203,7 @@ def _recovery(picture: Picture) -> Said:
     asked = {index: str(gpu.get("recovery_action") or "") for index, gpu in _by_index(picture)}
     asked = {index: action for index, action in asked.items() if action.lower() not in _NO_ACTION}
     if asked:
-        yield {"value": _indices(picture, asked), "index": next(iter(asked))}
+        yield {"value": _indices(picture, asked), "index": min(asked)}
 
 
 def _unlicensed(picture: Picture) -> Said:
@@ -225,7 +225,7 @@ def _power(picture: Picture) -> Said:
         if 0 < now < usual * _POWER_TOLERANCE:
             limited[index] = f"{now:.0f} / {usual:.0f} W"
     if limited:
-        yield {"value": _indices(picture, limited), "index": next(iter(limited))}
+        yield {"value": _indices(picture, limited), "index": min(limited)}
 
 
 def _ecc(picture: Picture) -> Said:
@@ -248,7 +248,7 @@ def _ecc(picture: Picture) -> Said:
             index: f"{words[mode.get('enabled')]} -> {words[mode.get('pending')]}"
             for index, mode in {**off, **waiting}.items()
         }
-        yield {"value": _indices(picture, said), "index": next(iter(said))}
+        yield {"value": _indices(picture, said), "index": min(said)}
 
 
 def _fabric_missing(picture: Picture) -> Said:

@@ -99,7 +99,7 @@ def _is_asked(item: Mapping[str, Any], asked: Asked) -> bool:
         return bool(asked.images.intersection([item["name"], *item["tags"], *item["digests"]]))
     if item["class"] == "models":
         path = str(item["name"])
-        return any(is_within(path, folder) or is_within(folder, path) for folder in asked.folders)
+        return any(is_within(*pair) for folder in asked.folders for pair in ((path, folder), (folder, path)))
     return False
 
 
