@@ -47,6 +47,7 @@ def decision(executor: str, **variables: Any) -> dict[str, Any]:
     }
     pair = Deployment("pair", "a", ["a", "b"], plan, "image", known)
     about = {
+        "engine": "vllm",
         "deployment": "pair",
         "head": "a",
         "planned": pair.planned,

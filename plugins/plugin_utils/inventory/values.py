@@ -86,7 +86,7 @@ def _is_text(value: Any) -> bool:
 
 def _is_whole_number(value: Any) -> bool:
     if isinstance(value, str):
-        return bool(re.fullmatch(r"\s*[-+]?\d+\s*", value))
+        return bool(re.fullmatch(r"\s*[-+]?\d{1,18}\s*", value))
     if isinstance(value, float):
         return value.is_integer()
     return isinstance(value, int) and not isinstance(value, bool)

@@ -52,7 +52,8 @@ def run(folder: Path, restarting: list[str], others: str = '["second"]', **more:
         }
     }
     names = {name: {"state": str(folder / "state")} for name in ("a", "b")}
-    section = {"deployment": "pair", "head": "a", "planned": ["a", "b"], "runtime": "container", "address": "10.0.0.1"}
+    about = {"deployment": "pair", "head": "a", "planned": ["a", "b"], "runtime": "container"}
+    section = {**about, "engine": "vllm", "vllm": {"url": "http://10.0.0.1:8000"}}
     variables = {
         "restarting": restarting,
         "again": False,

@@ -201,7 +201,7 @@ def test_caches_of_former_images_go_after_a_month(tmp_path: Path) -> None:
             os.utime(caches / name, (month_ago, month_ago))
     known: dict[str, Any] = {"llm_decision": decision("mp")}
     known["llm_decision"]["hosts"]["a"]["cache"] = str(caches / "now")
-    status, said, _calls = run_tasks(tmp_path, "vllm", "caches.yml", "", known)
+    status, said, _calls = run_tasks(tmp_path, "common", "caches.yml", "", known)
     assert status == 0, said
     assert sorted(path.name for path in caches.iterdir()) == ["now", "yesterday"]
 
