@@ -34,9 +34,9 @@ PLATFORM = "linux/amd64"
 
 def image_problems(
     deployment: str,
-    image: Mapping[str, Any],
-    gpus: Iterable[Any],
-    driver: Any = None,
+    image: Mapping[str, object],
+    gpus: Iterable[object],
+    driver: object = None,
     where: str = "",
     lang: str = "en",
 ) -> list[dict[str, str]]:
@@ -132,7 +132,7 @@ def check_images(
     return found
 
 
-def planned_driver(variables: Mapping[str, Any], drivers: Sequence[Any]) -> str | None:
+def planned_driver(variables: Mapping[str, object], drivers: Sequence[object]) -> str | None:
     """The driver that a host will have: the one that is set for it, else the only one of the bundle; None where it brings its own."""
     if variables.get("nvidia_driver_method") == "present":
         return None
@@ -141,7 +141,7 @@ def planned_driver(variables: Mapping[str, Any], drivers: Sequence[Any]) -> str 
     return said or (known[0] if len(known) == 1 else None)
 
 
-def _forward_cuda(image: Mapping[str, Any]) -> str:
+def _forward_cuda(image: Mapping[str, object]) -> str:
     """The CUDA whose driver libraries an image puts before those of an older driver; empty where it brings none.
 
     Those made from NVIDIA's images bring the libraries, of the CUDA that NVIDIA_REQUIRE_CUDA asks for, which may be newer than torch's.
@@ -156,7 +156,7 @@ def _forward_cuda(image: Mapping[str, Any]) -> str:
     return found.group(1) if found else ""
 
 
-def _cards(gpus: Any) -> list[tuple[str, tuple[int, int]]]:
+def _cards(gpus: object) -> list[tuple[str, tuple[int, int]]]:
     """Name and capability of those whose capability can be read. Unknown and malformed ones are reported elsewhere."""
     known = []
     for gpu in gpus if isinstance(gpus, Iterable) else ():
@@ -168,7 +168,7 @@ def _cards(gpus: Any) -> list[tuple[str, tuple[int, int]]]:
     return known
 
 
-def _advice(gpus: Sequence[tuple[int, int]], driver: Any, lang: str, own_driver: bool) -> str:
+def _advice(gpus: Sequence[tuple[int, int]], driver: object, lang: str, own_driver: bool) -> str:
     """The release to use instead: the newest one whose official image works, and the one that serves the oldest GPU best.
 
     ``own_driver``: whether a GPU needs the driver of the image's own CUDA.

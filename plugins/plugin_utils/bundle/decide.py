@@ -29,7 +29,7 @@ _COMPARED_BY = ("llm_gpus", "nvidia_driver_method", "nvidia_driver_version")
 _COMPARED_SETTINGS = ("image", "version")
 
 
-def _compared_by(variables: Mapping[str, Any]) -> list[str]:
+def _compared_by(variables: Mapping[str, object]) -> list[str]:
     return [VARIABLE, *_COMPARED_BY, *(variable_of(variables, name) for name in _COMPARED_SETTINGS)]
 
 
@@ -53,7 +53,7 @@ def decide(
     }
 
 
-def held_images(records: Sequence[Record]) -> list[dict[str, Any]]:
+def held_images(records: Sequence[Record]) -> list[dict[str, object]]:
     """The images that files of a manifest hold."""
     return [dict(image) for record in records for image in record.get("images") or []]
 

@@ -39,7 +39,7 @@ def remote_size(url: str, opener: OpenerDirector) -> int | None:
 
 
 def download(
-    file: Mapping[str, Any],
+    file: Mapping[str, object],
     target: str,
     opener: OpenerDirector,
     add: Callable[[int], None] = lambda size: None,

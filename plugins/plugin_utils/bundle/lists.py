@@ -167,7 +167,7 @@ def render(
     return lists
 
 
-def target_of(file: Mapping[str, Any]) -> str:
+def target_of(file: Mapping[str, object]) -> str:
     """Where the script puts a file: what still has to be packed anew lies beside its place."""
     return str(file["path"]) + (".source" if file.get("repack") else "")
 

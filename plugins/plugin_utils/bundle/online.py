@@ -178,7 +178,7 @@ def _wheels(folder: str, items: Sequence[Mapping[str, Any]], settings: Settings,
     ]
 
 
-def add_contents(folder: str, images: Iterable[Mapping[str, Any]]) -> None:
+def add_contents(folder: str, images: Iterable[Mapping[str, object]]) -> None:
     """Note what was read in images on a host that pulled them: later plans know it from the start."""
     found = {str(image["reference"]): dict(image) for image in images}
     _write_images(folder, {**_read_images(folder), **found})
@@ -196,7 +196,7 @@ def _is_kept(file: Mapping[str, Any]) -> bool:
     return is_read or not file.get("sha256")
 
 
-def _lacking(files: Sequence[Mapping[str, Any]], settings: Settings) -> list[CodedError]:
+def _lacking(files: Sequence[Mapping[str, object]], settings: Settings) -> list[CodedError]:
     """The files that no address has, although it lists them. The small ones are fetched anyway."""
 
     def look(file: Mapping[str, Any]) -> CodedError | None:
@@ -245,7 +245,7 @@ def _digest(path: str) -> str:
     return _DIGESTS[path][1]
 
 
-def _image_record(reference: str, image: Mapping[str, Any]) -> Record:
+def _image_record(reference: str, image: Mapping[str, object]) -> Record:
     return {
         "path": f"images/{reference}",
         "kind": "image",
@@ -270,7 +270,7 @@ def _model_record(one: Mapping[str, Any], file: Mapping[str, Any]) -> Record:
     }
 
 
-def _manifest(records: Sequence[Mapping[str, Any]]) -> str:
+def _manifest(records: Sequence[Mapping[str, object]]) -> str:
     # What Ansible hands over are kinds of text of its own, which YAML does not know.
     plain = json.loads(json.dumps(list(records)))
     text: str = yaml.safe_dump({"schema": SCHEMA, "files": plain}, sort_keys=False, allow_unicode=True)
@@ -286,5 +286,5 @@ def _read_images(folder: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _write_images(folder: str, images: Mapping[str, Any]) -> None:
+def _write_images(folder: str, images: Mapping[str, object]) -> None:
     write_text(os.path.join(folder, STATE_DIR, IMAGES_NAME), json.dumps(images, indent=1, sort_keys=True))

@@ -12,7 +12,7 @@ import re
 import shlex
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
@@ -133,12 +133,12 @@ def apt_sources(name: str, mirrors: Mapping[str, str], keyring: str) -> str:
 _URI = re.compile(r"^'([^']+)' (\S+) (\d+)", re.MULTILINE)
 
 
-def parse_uris(text: str) -> list[dict[str, Any]]:
+def parse_uris(text: str) -> list[dict[str, object]]:
     """What `apt-get --print-uris` would fetch: url, name of the file, size."""
     return [{"url": url, "name": name, "size": int(size)} for url, name, size in _URI.findall(text)]
 
 
-def versions(uris: Sequence[Mapping[str, Any]]) -> list[str]:
+def versions(uris: Sequence[Mapping[str, object]]) -> list[str]:
     """name=version of each package, from the name of its file; what apt-cache is asked for."""
     found = []
     for uri in uris:
@@ -147,7 +147,7 @@ def versions(uris: Sequence[Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def closure(uris: Sequence[Mapping[str, Any]], stanzas: str) -> tuple[list[dict[str, Any]], str]:
+def closure(uris: Sequence[Mapping[str, object]], stanzas: str) -> tuple[list[dict[str, object]], str]:
     """Each file with its SHA-256, and the index `Packages` of a repository that is one flat folder.
 
     `stanzas` is what apt-cache shows of the packages, from an index whose signature apt has checked.
@@ -159,7 +159,7 @@ def closure(uris: Sequence[Mapping[str, Any]], stanzas: str) -> tuple[list[dict[
         if "Filename" in fields:
             by_path[fields["Filename"]] = fields
             texts[fields["Filename"]] = stanza
-    files: list[dict[str, Any]] = []
+    files: list[dict[str, object]] = []
     index: list[str] = []
     for uri in uris:
         address = urllib.parse.unquote(str(uri["url"]))

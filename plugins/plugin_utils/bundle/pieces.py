@@ -18,7 +18,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 FOLDER = "pieces"
 
 
-def described(file: Mapping[str, Any], bundle: str, add: Callable[[int], None] = lambda size: None) -> dict[str, Any]:
+def described(
+    file: Mapping[str, object], bundle: str, add: Callable[[int], None] = lambda size: None
+) -> dict[str, object]:
     """The file (path, size, sha256, source) with ``root`` and ``layer``. Refused where the source is not what the manifest says."""
     if file.get("root"):
         return dict(file)
@@ -43,7 +45,7 @@ def _read(path: str, mark: list[int]) -> dict[str, Any] | None:
         return None
 
 
-def _note(path: str, found: Mapping[str, Any]) -> None:
+def _note(path: str, found: Mapping[str, object]) -> None:
     """A bundle that cannot be written to is read again by the next run."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -56,7 +56,7 @@ URLS = {
     "docker": "https://download.docker.com/linux/static/stable/x86_64/docker-{version}.tgz",
 }
 # What a host has whose inventory does not say: the same as in the roles' defaults, which a test compares.
-DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, object] = {
     "llm_offline": True,
     "llm_firewall_enabled": True,
     "docker_method": "auto",
@@ -89,7 +89,7 @@ class Wishes:
     systems: Sequence[str] = ()
     kernels: Sequence[str] = ()
     wheels: Sequence[str] = ()
-    venvs: Sequence[Mapping[str, Any]] = ()
+    venvs: Sequence[Mapping[str, object]] = ()
     # Where models come from of which ``model_sources`` says nothing: huggingface or modelscope.
     hub: str = "huggingface"
     model_sources: Mapping[str, str] = field(default_factory=dict)
@@ -131,12 +131,12 @@ def wanted(
     }
 
 
-def _get(variables: Mapping[str, Any], name: str) -> Any:
+def _get(variables: Mapping[str, object], name: str) -> Any:
     value = variables.get(name)
     return DEFAULTS[name] if value is None else value
 
 
-def images_beside(hosts: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def images_beside(hosts: Mapping[str, Mapping[str, object]], hostvars: Mapping[str, Mapping[str, object]]) -> list[str]:
     """What monitoring runs in containers, as far as an image is named, and the web page's."""
     watched = [variables for variables in hosts.values() if _watchers(variables)]
     named = [variables.get("monitoring_dcgm_image") for variables in watched]
@@ -167,11 +167,11 @@ def image_items(
     return [*found, *({"reference": reference} for reference in beside if reference not in there)]
 
 
-def _method(variables: Mapping[str, Any], role: str) -> str:
+def _method(variables: Mapping[str, object], role: str) -> str:
     return for_bundle(role, str(_get(variables, f"{role}_method")))
 
 
-def _drivers(hosts: Mapping[str, Mapping[str, Any]], problems: list[str], lang: str) -> list[Item]:
+def _drivers(hosts: Mapping[str, Mapping[str, object]], problems: list[str], lang: str) -> list[Item]:
     found: dict[str, Item] = {}
     for host, variables in hosts.items():
         if _method(variables, "nvidia_driver") != "runfile":
@@ -202,7 +202,7 @@ def _driver_for(host: str, variables: Mapping[str, Any], problems: list[str], la
     return DRIVERS[min(branches, key=int)]
 
 
-def _engines(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
+def _engines(hosts: Mapping[str, Mapping[str, object]]) -> list[Item]:
     versions = {
         str(_get(variables, "docker_version")) or DOCKER_VERSION
         for variables in hosts.values()
@@ -246,7 +246,7 @@ def _compression(asked: str, engines: Mapping[str, str], problems: list[str], la
     return asked
 
 
-def _toolkits(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
+def _toolkits(hosts: Mapping[str, Mapping[str, object]]) -> list[Item]:
     versions = {
         str(_get(variables, "nvidia_container_toolkit_version")) or TOOLKIT_VERSION
         for variables in hosts.values()
@@ -264,8 +264,8 @@ def _toolkits(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
 
 
 def _packages(
-    hosts: Mapping[str, Mapping[str, Any]],
-    artefacts: Sequence[Mapping[str, Any]],
+    hosts: Mapping[str, Mapping[str, object]],
+    artefacts: Sequence[Mapping[str, object]],
     systems: Sequence[str],
     kernels: Sequence[str],
     problems: list[str],
@@ -355,7 +355,7 @@ def _watchers(variables: Mapping[str, Any]) -> Sequence[str]:
     return (variables.get("groups") or {}).get("llm_monitoring") or []
 
 
-def _takes_exporter(variables: Mapping[str, Any]) -> bool:
+def _takes_exporter(variables: Mapping[str, object]) -> bool:
     """Whether the role monitoring would install its exporter on a host."""
     return bool(_watchers(variables)) and is_true(_get(variables, "monitoring_exporter_enabled"))
 

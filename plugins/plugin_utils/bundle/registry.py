@@ -98,7 +98,7 @@ def resolve(
         try:
             return {"source": image.name, **_Registry(image, opener, credentials.get(image.registry) or {}).look()}
         except urllib.error.HTTPError as error:
-            reason: Any = explain(error) if error.code != 404 else Text("registry_no_image")
+            reason: object = explain(error) if error.code != 404 else Text("registry_no_image")
         except (OSError, http.client.HTTPException, _NoImage) as error:
             reason = explain(error)
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -107,7 +107,7 @@ def resolve(
     raise RegistryError("registry_unresolved", image=reference, answers=answers)
 
 
-def login(credentials: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def login(credentials: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
     """The content of config.json with which Docker's clients log in; nothing where there are no credentials."""
     if not credentials:
         return {}
@@ -196,5 +196,5 @@ class _Registry:
         return bool(self.authorization)
 
 
-def _is_ours(platform: Mapping[str, Any]) -> bool:
+def _is_ours(platform: Mapping[str, object]) -> bool:
     return platform.get("os") == "linux" and platform.get("architecture") == "amd64"

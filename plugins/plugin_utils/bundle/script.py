@@ -29,7 +29,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-def read_plan(folders: Sequence[str]) -> dict[str, Any]:
+def read_plan(folders: Sequence[str]) -> dict[str, object]:
     """What the script of the lists was asked to fetch, and left beside what it fetched. Nothing if no folder has it."""
     for folder in folders:
         path = os.path.join(folder, PLAN_NAME)
@@ -70,13 +70,13 @@ def _check_item(one: Mapping[str, Any]) -> None:
                 raise ValueError(f"urls {shown(url)}")
 
 
-def _check_images(images: Any) -> None:
+def _check_images(images: object) -> None:
     for image in _list(images, "images"):
         if not isinstance(image, dict) or not isinstance(image.get("reference"), str):
             raise ValueError(f"images {shown(image)}")
 
 
-def _list(value: Any, name: str) -> list[Any]:
+def _list(value: object, name: str) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError(f"{name} {shown(value)}")
     return value

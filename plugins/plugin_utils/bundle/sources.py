@@ -130,7 +130,7 @@ def _model(
     }
 
 
-def _huggingface(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[str, Any]:
+def _huggingface(item: Mapping[str, object], rest: str, settings: Settings) -> dict[str, object]:
     try:
         from huggingface_hub import HfApi, hf_hub_url
         from huggingface_hub.errors import HfHubHTTPError
@@ -160,7 +160,7 @@ def _unreachable(error: type[Exception]) -> tuple[type[Exception], ...]:
     return tuple(base for base in error.__mro__ if base.__name__ == "HTTPError")
 
 
-def _modelscope(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[str, Any]:
+def _modelscope(item: Mapping[str, object], rest: str, settings: Settings) -> dict[str, object]:
     try:
         from modelscope_hub import HubApi
         from modelscope_hub.errors import HubError
@@ -293,7 +293,7 @@ def _uv() -> str:
     return found
 
 
-def _index_environment(item: Mapping[str, Any], settings: Settings) -> dict[str, str]:
+def _index_environment(item: Mapping[str, object], settings: Settings) -> dict[str, str]:
     """For uv, which reads no settings of pip: the index that they name is its own where nobody says another."""
     environment = settings.environment()
     if item["index_urls"] or environment.get("UV_DEFAULT_INDEX"):

@@ -117,7 +117,7 @@ def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dic
 class _Notes:
     """What was copied, noted while it goes on: whoever pulls the plug loses no more than the file under way."""
 
-    def __init__(self, checks: str, folder: str, seen: Mapping[str, Any]) -> None:
+    def __init__(self, checks: str, folder: str, seen: Mapping[str, object]) -> None:
         self.write = functools.partial(write_checks, checks, folder, seen)
         self.pending = 0
 
@@ -303,7 +303,7 @@ def bring_in(
     folders: Sequence[str],
     records: Sequence[Record],
     bundle: str,
-    seen: dict[str, Any],
+    seen: dict[str, object],
     report: Reporter,
     check: bool = False,
 ) -> list[str]:

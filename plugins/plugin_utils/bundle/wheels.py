@@ -166,13 +166,13 @@ def _platforms(glibc: int) -> list[str]:
     return [*names, "linux_x86_64"]
 
 
-def lock_text(wheels: Iterable[Mapping[str, Any]]) -> str:
+def lock_text(wheels: Iterable[Mapping[str, object]]) -> str:
     """The lock as uv and pip read it: each package with the SHA-256 of the one wheel that may be taken."""
     return "".join(f"{each['name']}=={each['version']} --hash=sha256:{each['sha256']}\n" for each in wheels)
 
 
 def files_of(
-    item: Mapping[str, Any], wheels: Sequence[Mapping[str, Any]], uv: Mapping[str, Any]
+    item: Mapping[str, object], wheels: Sequence[Mapping[str, object]], uv: Mapping[str, object]
 ) -> list[dict[str, Any]]:
     """What the bundle holds of an environment: its wheels, uv's, and the lock."""
     return [
@@ -189,7 +189,7 @@ def files_of(
     ]
 
 
-def refusal(item: Mapping[str, Any], said: str) -> WheelError:
+def refusal(item: Mapping[str, object], said: str) -> WheelError:
     """What uv said, by what the reader can do: nothing about a package of which there is no wheel."""
     names = dict.fromkeys(name for pair in _NO_WHEELS.findall(said) for name in pair if name)
     named = sorted({re.split(r"[=<>!~\[{]", name)[0] for name in names})

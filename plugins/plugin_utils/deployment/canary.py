@@ -67,12 +67,12 @@ def alert_lines(alerts: Sequence[Mapping[str, Any]], language: str = "en") -> li
     ]
 
 
-def _is_about(labels: Mapping[str, Any], deployment: str, hosts: Collection[str]) -> bool:
+def _is_about(labels: Mapping[str, object], deployment: str, hosts: Collection[str]) -> bool:
     named = labels.get("deployment")
     return named == deployment if named else labels.get("host") in hosts
 
 
-def _active_at(alert: Mapping[str, Any]) -> float:
+def _active_at(alert: Mapping[str, object]) -> float:
     """In seconds since 1970. Prometheus writes RFC 3339 with nanoseconds, in UTC."""
     try:
         return datetime.datetime.fromisoformat(str(alert["activeAt"])[:19] + "+00:00").timestamp()

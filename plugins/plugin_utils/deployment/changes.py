@@ -93,7 +93,7 @@ def roles_of(stage: str) -> tuple[str, ...]:
     return serving_roles() if stage == "serve" else STAGES[stage][0]
 
 
-def digest(content: Any) -> str:
+def digest(content: object) -> str:
     """A digest of plain data, the same on every controller."""
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -110,13 +110,13 @@ def code_digest(collection: Path = COLLECTION) -> str:
     return found.hexdigest()
 
 
-def variables_of(variables: Mapping[str, Any], options: Iterable[str]) -> dict[str, Any]:
+def variables_of(variables: Mapping[str, object], options: Iterable[str]) -> dict[str, Any]:
     """The values of a role's variables on a host; what is not set is not there."""
     names = [name for name in sorted({*options, *OF_ALL_ROLES}) if name in variables and not _is_of_controller(name)]
     return {name: _value(variables, name) for name in names}
 
 
-def _value(variables: Mapping[str, Any], name: str) -> Any:
+def _value(variables: Mapping[str, object], name: str) -> object:
     """A default that only the role itself can evaluate follows from other variables, which are here as well."""
     try:
         return variables[name]
@@ -221,7 +221,7 @@ def without_report(section: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "collective": collective} if section else {}
 
 
-def differs(asked: Mapping[str, str], records: Mapping[str, Mapping[str, Any]], stage: str) -> list[dict[str, str]]:
+def differs(asked: Mapping[str, str], records: Mapping[str, Mapping[str, object]], stage: str) -> list[dict[str, str]]:
     """Why the roles of a stage have something to do on a host, as ``role``, ``code`` and ``what``; nothing where all their records hold."""
     return [reason for role in roles_of(stage) for reason in role_differs(role, asked, records)]
 
@@ -246,7 +246,7 @@ def role_differs(role: str, asked: Mapping[str, str], records: Mapping[str, Mapp
 def to_do(
     deployments: Mapping[str, Sequence[str]],
     asked: Mapping[str, Mapping[str, str]],
-    records: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    records: Mapping[str, Mapping[str, Mapping[str, object]]],
     lost: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, dict[str, list[dict[str, str]]]]:
     """For each stage the hosts where it has something to do, each with the reasons; none where an earlier stage is the reason.
@@ -281,7 +281,7 @@ def used(asked: Mapping[str, str], stage: str) -> bool:
 def left_out(
     hosts: Sequence[str],
     found: Mapping[str, Iterable[str]],
-    variables: Mapping[str, Any],
+    variables: Mapping[str, object],
     known: Iterable[str] = (*STAGES,),
     aliases: Collection[str] = (),
     asked: Mapping[str, Mapping[str, str]] | None = None,
@@ -352,7 +352,7 @@ def rolling(
 
 def one_by_one(
     deployments: Mapping[str, Sequence[str]], models: Mapping[str, str], busy: Collection[str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The batches of an upgrade, each one deployment: ``sizes`` and ``hosts`` (the play's pattern), and ``canaries``, of each model the deployment that
     comes first. ``busy`` are the hosts where something is to be done."""
     found = {name: [host for host in hosts if host in busy] for name, hosts in deployments.items()}
@@ -389,8 +389,8 @@ def former_hosts(
     role: str,
     members: Sequence[str],
     current: Collection[str],
-    records: Mapping[str, Mapping[str, Any]],
-    names: Mapping[str, Mapping[str, Any]],
+    records: Mapping[str, Mapping[str, object]],
+    names: Mapping[str, Mapping[str, object]],
 ) -> str:
     """The pattern of the hosts of deployments that have a record of a service and are none of its ``current`` hosts: each machine under one name."""
     found = [host for host in members if host not in current and role in records.get(host, {})]

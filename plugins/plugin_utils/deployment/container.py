@@ -63,7 +63,7 @@ def gpu_devices(member: Member) -> list[str]:
     return device_files(facts, gpus_of(member.variables))
 
 
-def devices(environment: Mapping[str, Any]) -> list[str]:
+def devices(environment: Mapping[str, object]) -> list[str]:
     """What containers need of the host for RDMA, where every host of the deployment has it."""
     return [RDMA_DEVICES] if str(environment.get("NCCL_IB_DISABLE", "1")) == "0" else []
 

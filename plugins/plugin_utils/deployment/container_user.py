@@ -82,7 +82,7 @@ def reasons_for_root(head: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]
 
 
 def user_problems(
-    deployment: str, head: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]], language: str
+    deployment: str, head: Mapping[str, object], hosts: Mapping[str, Mapping[str, object]], language: str
 ) -> list[dict[str, str]]:
     """Where somebody names another user, and something that only root can do."""
     uid = container_uid(head, [*hosts.values()])

@@ -208,7 +208,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
     return decided
 
 
-def _version(deployment: Deployment, models: list[dict[str, str]], records: Sequence[Mapping[str, Any]]) -> str:
+def _version(deployment: Deployment, models: list[dict[str, str]], records: Sequence[Mapping[str, object]]) -> str:
     """What the deployment serves with, as its head is given it."""
     section = {"engine": deployment.engine.name, **host_sections(deployment.of(deployment.head)), "models": models}
     return version_of(section, deployment.launch, records)
@@ -331,8 +331,8 @@ def _serving(
     question: DecisionInput,
     sources: Readers,
     name: str,
-    asked: Mapping[str, Any],
-    records: Sequence[Mapping[str, Any]],
+    asked: Mapping[str, object],
+    records: Sequence[Mapping[str, object]],
     bundle: str,
 ) -> Served:
     def read(path: str) -> Mapping[str, Any]:
@@ -343,7 +343,7 @@ def _serving(
 
 
 def _no_environment(
-    name: str, head: Mapping[str, Any], records: Sequence[Mapping[str, Any]], bundle: str, language: str
+    name: str, head: Mapping[str, object], records: Sequence[Mapping[str, object]], bundle: str, language: str
 ) -> list[dict[str, str]]:
     """A host is to make its environment, and the bundle holds no wheels of the release."""
     if not is_made(head) or candidates(head, records):

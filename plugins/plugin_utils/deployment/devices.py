@@ -59,7 +59,7 @@ class Claim:
         return not self.named and not self.count
 
 
-def claim_of(host: str, variables: Mapping[str, Any]) -> Claim:
+def claim_of(host: str, variables: Mapping[str, object]) -> Claim:
     """The claim of a host. What is malformed is somebody else's to refuse."""
     named, count, share = variables.get(INDICES), variables.get(COUNT), setting(variables, SHARE)
     return Claim(
@@ -77,7 +77,7 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def find(named: str, gpus: Sequence[Mapping[str, Any]]) -> int | None:
+def find(named: str, gpus: Sequence[Mapping[str, object]]) -> int | None:
     """The place in the list of the GPU with this index or UUID; None where there is none."""
     for place, gpu in enumerate(gpus):
         index = gpu.get("index")
@@ -97,7 +97,7 @@ class Choice:
 
 
 def choose(
-    claims: Sequence[Claim], gpus: Sequence[Mapping[str, Any]], links: Mapping[str, Mapping[str, str]] | None = None
+    claims: Sequence[Claim], gpus: Sequence[Mapping[str, object]], links: Mapping[str, Mapping[str, str]] | None = None
 ) -> Choice:
     """The GPUs of each claim on one machine. Named ones come first; numbers follow in order, each with the GPUs that are connected best.
 
@@ -132,7 +132,7 @@ def choose(
 
 
 def connected(
-    free: Sequence[int], count: int, gpus: Sequence[Mapping[str, Any]], links: Mapping[str, Mapping[str, str]]
+    free: Sequence[int], count: int, gpus: Sequence[Mapping[str, object]], links: Mapping[str, Mapping[str, str]]
 ) -> list[int]:
     """So many of the free GPUs, whose worst connection is the best there is, then the sum of all; of equal ones the first."""
 
@@ -149,16 +149,16 @@ def connected(
     return list(max(itertools.combinations(free, count), key=quality))
 
 
-def shared_gpus(claims: Sequence[Claim], places: Mapping[str, Sequence[Any]]) -> list[tuple[Any, list[Claim]]]:
+def shared_gpus(claims: Sequence[Claim], places: Mapping[str, Sequence[object]]) -> list[tuple[object, list[Claim]]]:
     """Each GPU that several claims have, with these."""
-    holders: dict[Any, list[Claim]] = {}
+    holders: dict[object, list[Claim]] = {}
     for claim in claims:
         for place in places.get(claim.host) or ():
             holders.setdefault(place, []).append(claim)
     return [(place, mine) for place, mine in holders.items() if len(mine) > 1]
 
 
-def clash_problems(claims: Sequence[Claim], places: Mapping[str, Sequence[Any]], lang: str) -> list[dict[str, str]]:
+def clash_problems(claims: Sequence[Claim], places: Mapping[str, Sequence[object]], lang: str) -> list[dict[str, str]]:
     """GPUs that two deployments want as a whole, and shares of one that are more than it has; each set of hosts once.
 
     ``places`` may hold a tuple for what is not known yet.
@@ -238,7 +238,7 @@ def own_gpus(
     return added, problems
 
 
-def named_devices(places: Sequence[int], gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def named_devices(places: Sequence[int], gpus: Sequence[Mapping[str, object]]) -> dict[str, str]:
     """As NVIDIA_VISIBLE_DEVICES takes them, by UUID where the driver tells it, which stays when another card fails; and by nvidia-smi's index."""
     chosen = [(place, gpus[place]) for place in places]
     indices = ",".join(str(place if gpu.get("index") is None else gpu["index"]) for place, gpu in chosen)

@@ -21,20 +21,20 @@ def is_reduced(deployment: Mapping[str, Any]) -> bool:
     return bool((deployment.get(ABSENT) or {}).get("hosts"))
 
 
-def image_reference(variables: Mapping[str, Any]) -> str:
+def image_reference(variables: Mapping[str, object]) -> str:
     """The container image of a deployment: the one that it names, else the official one of its release; empty where it runs in no container."""
     if is_venv(variables):
         return ""
     return str(setting(variables, "image") or engine_of(variables).image(str(setting(variables, "version"))))
 
 
-def image_to_run(variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]] = ()) -> str:
+def image_to_run(variables: Mapping[str, object], records: Sequence[Mapping[str, object]] = ()) -> str:
     """What the hosts run: the image of the bundle's records that stands for the deployment's, else that one itself."""
     reference = image_reference(variables)
     return str(image_of(records, reference).get("reference") or reference)
 
 
-def stands_for(image: Mapping[str, Any], reference: str) -> bool:
+def stands_for(image: Mapping[str, object], reference: str) -> bool:
     """Whether an image of the bundle is the one that a deployment names, or is made from it: Ray was added."""
     base = image.get("base")
     return reference in (

@@ -51,7 +51,7 @@ def host_sections(member: Member) -> dict[str, Any]:
     }
 
 
-def _for_user(member: Member) -> dict[str, Any]:
+def _for_user(member: Member) -> dict[str, object]:
     """The folders that the programs write to, as whom, a command that says whether that user can serve, and what people are told where not."""
     if is_venv(member.variables):
         cache = unit.cache_folder(member)

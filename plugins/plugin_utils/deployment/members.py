@@ -18,12 +18,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import hosts_of
 
 
-def ranked_hosts(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+def ranked_hosts(nodes: Sequence[Mapping[str, object]]) -> list[str]:
     """The hosts with ranks, in rank order. ``nodes`` are those of a plan, ``{host, ranks}``."""
     return [str(node["host"]) for node in nodes if node.get("ranks")]
 
 
-def joins_hosts(executor: str, nodes: Sequence[Mapping[str, Any]]) -> bool:
+def joins_hosts(executor: str, nodes: Sequence[Mapping[str, object]]) -> bool:
     """Whether the engine runs on several hosts that meet without Ray."""
     return executor == "mp" and len(ranked_hosts(nodes)) > 1
 
@@ -74,7 +74,7 @@ class Deployment:
         return f"{self.address(self.head) or self.head}:{self.variables[self.head]['ray_port']}"
 
     @functools.cached_property
-    def network_hosts(self) -> dict[str, dict[str, Any]]:
+    def network_hosts(self) -> dict[str, dict[str, object]]:
         return hosts_of(self.hosts, self.variables)
 
     @functools.cached_property

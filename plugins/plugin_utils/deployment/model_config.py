@@ -28,9 +28,9 @@ class Found:
 
 def find_config(
     path: str | None,
-    head: Mapping[str, Any],
+    head: Mapping[str, object],
     bundle: str,
-    read: Callable[[str], Mapping[str, Any]],
+    read: Callable[[str], Mapping[str, object]],
     search: Callable[[str], Found],
 ) -> Found:
     """The config.json that ``path`` names (absolute, or relative to the bundle), else what is found for the head's model.
@@ -47,7 +47,7 @@ def find_config(
     return Found(found.config, Text("config_from_folder", path=model) if found.config else None, found.tried)
 
 
-def _read(path: str, read: Callable[[str], Mapping[str, Any]]) -> Found:
+def _read(path: str, read: Callable[[str], Mapping[str, object]]) -> Found:
     try:
         return Found(dict(read(path)))
     except OSError as error:
@@ -57,7 +57,7 @@ def _read(path: str, read: Callable[[str], Mapping[str, Any]]) -> Found:
     return Found(None, tried=[Text("config_place", place=path, reason=why)])
 
 
-def config_problem(name: str, head: Mapping[str, Any], found: Found, language: str) -> dict[str, str]:
+def config_problem(name: str, head: Mapping[str, object], found: Found, language: str) -> dict[str, str]:
     """A deployment without its model's config.json: every place that was looked at, and what to do."""
     lang = known_language(language)
     model = str(setting(head, "model") or "")

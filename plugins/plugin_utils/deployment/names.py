@@ -122,7 +122,7 @@ def names(part: str = "", sharing: Sequence[str] = (), engine: str = DEFAULT) ->
     }
 
 
-def names_on(host: str, known: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def names_on(host: str, known: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
     """The names on one host; one that is not known has its machine for itself."""
     return dict(known.get(host) or names(sharing=[host]))
 
@@ -143,7 +143,7 @@ def names_of_all(
 ) -> dict[str, dict[str, Any]]:
     """The names on each host of the deployments; ``engine`` says what serves there."""
     of_host = {host: deployment for deployment, members in deployments.items() for host in members}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for sharing in machines(list(of_host), machine):
         several = len({of_host[host] for host in sharing}) > 1
         for host in sharing:
@@ -164,8 +164,8 @@ def alias_hosts(hosts: Sequence[str], known: Mapping[str, Mapping[str, Any]]) ->
 
 
 def former(
-    containers: Sequence[Mapping[str, Any]],
-    current: Sequence[Mapping[str, Any]],
+    containers: Sequence[Mapping[str, object]],
+    current: Sequence[Mapping[str, object]],
     host_dir: str,
     recorded: Collection[str],
 ) -> list[dict[str, Any]]:
@@ -186,7 +186,7 @@ def former(
     return [{**each, "paths": _paths(each, host_dir)} for each in gone]
 
 
-def removal(mine: Mapping[str, Any], host_dir: str) -> dict[str, Any]:
+def removal(mine: Mapping[str, object], host_dir: str) -> dict[str, Any]:
     """The names of a deployment that a host leaves for good, as ``former`` has them, with what the host remembers and has recorded of it."""
     folder = f"{host_dir}{mine['folder']}"
     engine = str(mine["server"]).removeprefix("llm-").removesuffix(str(mine["suffix"]))
@@ -194,13 +194,13 @@ def removal(mine: Mapping[str, Any], host_dir: str) -> dict[str, Any]:
     return {**mine, "paths": [*_paths(mine, host_dir), f"{folder}/network.json", *records]}
 
 
-def foreign(containers: Sequence[Mapping[str, Any]], mine: Mapping[str, Any]) -> list[str]:
+def foreign(containers: Sequence[Mapping[str, object]], mine: Mapping[str, object]) -> list[str]:
     """The containers that have one of a deployment's names and are somebody else's: they are neither replaced nor removed."""
     wanted = {mine[kind] for kind in ("server", "ray", "collective", "benchmark")}
     return sorted(str(each["name"]) for each in containers if each["name"] in wanted and not each.get("ours", True))
 
 
-def _paths(mine: Mapping[str, Any], host_dir: str) -> list[str]:
+def _paths(mine: Mapping[str, object], host_dir: str) -> list[str]:
     probe, firewall = mine["probe"], mine["firewall"]
     units = [
         f"{mine['server']}.service",

@@ -45,19 +45,19 @@ class Environment:
     # Its release; empty where Ray is none of its packages.
     ray: str
 
-    def folder(self, variables: Mapping[str, Any]) -> str:
+    def folder(self, variables: Mapping[str, object]) -> str:
         """Where a host has it."""
         return f"{variables['llm_host_dir']}/venvs/{self.version}-{self.made_from(variables)}"
 
-    def made_from(self, variables: Mapping[str, Any]) -> str:
+    def made_from(self, variables: Mapping[str, object]) -> str:
         return hashlib.sha256(f"{self.lock_sha256} {setting(variables, BASE_PYTHON)}".encode()).hexdigest()[:12]
 
-    def disk_need(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+    def disk_need(self, variables: Mapping[str, object]) -> dict[str, object]:
         """What it will take of a disk, beside its wheels, until it is made."""
         unpacked = int(self.wheel_bytes * UNPACK_FACTOR)
         return {"name": self.name, "bytes": unpacked, "mark": f"{self.folder(variables)}/{NOTE}"}
 
-    def fits(self, found: Mapping[str, Any]) -> bool:
+    def fits(self, found: Mapping[str, object]) -> bool:
         """Whether its wheels run on a host with this Python and this glibc."""
         return bool(found.get("python") == self.python and _numbers(str(found.get("glibc"))) >= _numbers(self.glibc))
 
@@ -89,7 +89,7 @@ def held(records: Records) -> list[Environment]:
     return found
 
 
-def candidates(variables: Mapping[str, Any], records: Records) -> list[Environment]:
+def candidates(variables: Mapping[str, object], records: Records) -> list[Environment]:
     """Those of the release that a host is to serve; the one for the newest glibc first. None where the host has one of its own."""
     if not is_made(variables):
         return []
@@ -105,7 +105,7 @@ def environment_for(variables: Mapping[str, Any], records: Records) -> Environme
     return next((each for each in found if each.fits(base)), next(iter(found), None))
 
 
-def environment_section(variables: Mapping[str, Any], records: Records) -> PythonEnvironment:
+def environment_section(variables: Mapping[str, object], records: Records) -> PythonEnvironment:
     """What the tasks ask about a host's environment, which only units have."""
     if not is_venv(variables):
         return {"made": False}

@@ -59,7 +59,7 @@ def made() -> str:
     return "".join(secrets.choice(LETTERS) for dummy in range(LENGTH))
 
 
-def secret_digests(variables: Mapping[str, Any], deployment: str) -> dict[str, str]:
+def secret_digests(variables: Mapping[str, object], deployment: str) -> dict[str, str]:
     """A digest of each secret of a deployment that the controller keeps."""
     values = {name: kept(str(variables["llm_secrets_dir"]), deployment, name) for name in SECRETS}
     return digests(values)
@@ -223,7 +223,7 @@ def secrets_of_run(
     return found
 
 
-def _wrong(said: Sequence[Any], kept_here: str) -> str:
+def _wrong(said: Sequence[object], kept_here: str) -> str:
     """What is wrong with a secret that a variable sets for the hosts that need it, or else with the one that the controller keeps."""
     texts = [None if value is None else str(value).strip() for value in said]
     if len(set(texts)) > 1:

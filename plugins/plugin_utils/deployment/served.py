@@ -34,7 +34,7 @@ class Back(NamedTuple):
     reason: str
 
 
-def served_models(variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def served_models(variables: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> list[dict[str, str]]:
     """The models of a deployment, ``{model, folder, revision, files}``: ``files`` is a digest of what the bundle or a hub has of it, empty where
     neither has any."""
     found = []
@@ -145,12 +145,12 @@ def back_problems(
     return found
 
 
-def served_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+def served_of(facts: Mapping[str, object]) -> dict[str, Any]:
     """``llm_served`` of a host's facts: ``states``, ``returned`` and ``begun``; none of them where that is nothing that a host of ours says."""
     return understood(facts.get("llm_served"), is_shown)
 
 
-def looked_for(found: Any) -> dict[str, Any]:
+def looked_for(found: object) -> dict[str, object]:
     """What the module served has found on a host; empty, as of a host that does not answer, where that is nothing that it says."""
     if not isinstance(found, Mapping) or not found:
         return {}
@@ -161,7 +161,7 @@ def looked_for(found: Any) -> dict[str, Any]:
     return dict(found) if is_right and "present" in found else {}
 
 
-def version_before(served: Mapping[str, Mapping[str, Any]]) -> str:
+def version_before(served: Mapping[str, Mapping[str, object]]) -> str:
     """The version to which a deployment goes back, of ``llm_served`` of each of its hosts; empty where there is none.
 
     Where the hosts do not all have the same newest version, a run was ended meanwhile, and the one is meant that all of them know.

@@ -46,7 +46,7 @@ class ControllerSecrets:
         folder: Path,
         variables: Mapping[str, Mapping[str, Any]],
         find: Callable[[str], str],
-        write: Callable[[str, str], Any] | None,
+        write: Callable[[str, str], object] | None,
         now: datetime.datetime,
         lang: str = "en",
         renew: bool = False,
@@ -174,7 +174,7 @@ class ControllerSecrets:
             return {**_described(own[0] or b"", own[1] or b"", self.now), **files, "own": True, "root": ""}
         return {**self.signed(GATEWAY, host, names), "own": False}
 
-    def signed(self, kind: str, host: str, names: Sequence[str]) -> dict[str, Any]:
+    def signed(self, kind: str, host: str, names: Sequence[str]) -> dict[str, object]:
         """A certificate that the local authority of this kind signed: the same as ``certificate``, without ``own``."""
         authority, authority_key = authority_files(kind)
         root, signer = self.kept(authority), self.kept(authority_key)
@@ -203,6 +203,6 @@ def _good(certificate: bytes, root: bytes, names: Sequence[str], now: datetime.d
     return signed_by(certificate, root) and names_of(certificate) == sorted(names)
 
 
-def _described(certificate: bytes, key: bytes, now: datetime.datetime) -> dict[str, Any]:
+def _described(certificate: bytes, key: bytes, now: datetime.datetime) -> dict[str, object]:
     digest = hashlib.sha256(certificate + key).hexdigest()
     return {"sha256": digest, "days": days_left(certificate, now), "names": names_of(certificate)}

@@ -161,7 +161,7 @@ def lost_problems(asked: Gateways, secrets: Secrets) -> list[dict[str, str]]:
     return found
 
 
-def served_name(variables: Mapping[str, Any]) -> str:
+def served_name(variables: Mapping[str, object]) -> str:
     """The name by which clients ask for a deployment's model."""
     return str(setting(variables, "served_model_name") or setting(variables, "model"))
 

@@ -31,7 +31,7 @@ def certificate_problems(
 ) -> list[dict[str, str]]:
     """What is wrong with a certificate (PEM, the server's own first) and its private key; ``None`` stands for one that is missing."""
 
-    def refused(code: str, value: str, **values: Any) -> list[dict[str, str]]:
+    def refused(code: str, value: str, **values: object) -> list[dict[str, str]]:
         return [problem(code, lang, value=value, where=where, **values)]
 
     if certificate is None or key is None:

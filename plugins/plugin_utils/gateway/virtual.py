@@ -20,7 +20,7 @@ VARIABLE, ANY = "gateway_virtual_address", "*"
 PREFIX = 32
 
 
-def virtual_address(variables: Mapping[str, Any]) -> str:
+def virtual_address(variables: Mapping[str, object]) -> str:
     """The address that a gateway shares with the others; empty where it shares none."""
     return str(variables.get(VARIABLE) or "")
 
@@ -41,7 +41,9 @@ def _interfaces(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
     return interfaces_from_facts(variables.get("ansible_facts") or {})
 
 
-def virtual_section(hosts: Sequence[str], host: str, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def virtual_section(
+    hosts: Sequence[str], host: str, variables: Mapping[str, Mapping[str, object]]
+) -> dict[str, object]:
     """What one gateway gets: ``address``, and as soon as all of them were looked at ``interface``, ``own`` (address) and ``peers`` (addresses of
     the others). Empty without a virtual address. With a part of the gateways, both halves would claim it."""
     address = virtual_address(variables[host])
@@ -58,7 +60,7 @@ def virtual_section(hosts: Sequence[str], host: str, variables: Mapping[str, Map
 def virtual_problems(
     hosts: Sequence[str],
     members: Sequence[str],
-    variables: Mapping[str, Mapping[str, Any]],
+    variables: Mapping[str, Mapping[str, object]],
     lang: str = "en",
 ) -> list[dict[str, str]]:
     """Why the gateways cannot share the address that is asked for. ``members`` are the hosts of all deployments."""
@@ -67,7 +69,7 @@ def virtual_problems(
     if not asked:
         return []
 
-    def refused(code: str, **values: Any) -> list[dict[str, str]]:
+    def refused(code: str, **values: object) -> list[dict[str, str]]:
         why = message(code, lang, **values)
         where = message("where_group", lang, group="llm_gateway")
         return [problem("gateway_virtual", lang, value=f"{VARIABLE}: {', '.join(asked)}", where=where, why=why)]

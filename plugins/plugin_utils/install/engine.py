@@ -63,11 +63,11 @@ def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def daemon_options(
-    variables: Mapping[str, Any], flags: Mapping[str, Mapping[str, str]] | None = None, swarm: bool = False
+    variables: Mapping[str, object], flags: Mapping[str, Mapping[str, str]] | None = None, swarm: bool = False
 ) -> dict[str, Any]:
     """What the role wants in daemon.json. Of its own wishes it leaves out what the engine's command line says, and live-restore in a swarm."""
     flags = flags or {}
-    said: dict[str, Any] = {
+    said: dict[str, object] = {
         "log-driver": "json-file",
         "log-opts": {
             "max-size": variables["docker_log_max_size"],

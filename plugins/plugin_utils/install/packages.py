@@ -30,13 +30,13 @@ class System(NamedTuple):
     arch: str  # amd64 or x86_64
 
 
-def release_of(facts: Mapping[str, Any]) -> str:
+def release_of(facts: Mapping[str, object]) -> str:
     """The release of a host's system, as bundles name it. Ubuntu and openEuler count by year and month."""
     dotted = str(facts.get("distribution") or "").lower() in ("ubuntu", "openeuler")
     return str(facts.get("distribution_version" if dotted else "distribution_major_version") or "")
 
 
-def system_of(facts: Mapping[str, Any]) -> System:
+def system_of(facts: Mapping[str, object]) -> System:
     """From Ansible's facts of a host (``gather_subset: min``)."""
     distribution = str(facts.get("distribution") or "").lower()
     # The program that is there is right where the name of the family is not: Ansible counts the rpm edition of UOS to Debian.
@@ -179,7 +179,7 @@ def toolkit_repository(system: System, mirror: Mirror = NO_MIRROR) -> dict[str, 
 
 
 def package_plan(
-    facts: Mapping[str, Any], component: str, method: str, version: str = "", mirror: Mirror = NO_MIRROR
+    facts: Mapping[str, object], component: str, method: str, version: str = "", mirror: Mirror = NO_MIRROR
 ) -> dict[str, Any]:
     """What a method installs on a host: ``packages``, the ``repository`` they come from (None: whatever the host or the bundle
     has), and ``old``, packages that are in the way. A ``NAME=VERSION`` stands for a package in that version of its publisher.
@@ -187,7 +187,7 @@ def package_plan(
     ``component`` is docker or toolkit; ``method`` is static, packages, repository, bundle or present.
     """
     system = system_of(facts)
-    plan: dict[str, Any] = {"family": system.family, "packages": [], "repository": None, "old": []}
+    plan: dict[str, object] = {"family": system.family, "packages": [], "repository": None, "old": []}
     if component == "docker":
         if method == "static":
             plan["packages"] = ENGINE_NEEDS.get(system.family, [])

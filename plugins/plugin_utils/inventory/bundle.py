@@ -59,7 +59,7 @@ class _Held(NamedTuple):
         return [file.get("version") for file in self.files if file.get("kind") == "driver"]
 
 
-def read_manifest(directory: str) -> dict[str, Any]:
+def read_manifest(directory: str) -> dict[str, object]:
     """``{manifest, error}`` of a bundle. What was read is checked later."""
     try:
         with open(os.path.join(directory, MANIFEST_NAME), encoding="utf-8") as stream:
@@ -72,7 +72,9 @@ def read_manifest(directory: str) -> dict[str, Any]:
 
 
 def read_bundles(
-    hosts: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]], full_path: Callable[[str], str]
+    hosts: Mapping[str, Mapping[str, object]],
+    known: Mapping[str, Mapping[str, object]],
+    full_path: Callable[[str], str],
 ) -> dict[str, dict[str, Any]]:
     """The manifests of all bundle directories that the inventory names."""
     default = known.get("llm_bundle_dir", {}).get("default")
@@ -110,7 +112,7 @@ def bundle_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any
     yield from _service_problems(inventory, bundles)
 
 
-def _service_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any]]) -> Problems:
+def _service_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, object]]) -> Problems:
     """Whether services find their images; a bundle that is of no use is said with the deployments."""
     watching = inventory.members("llm_monitoring")[:1]  # what the first says counts for all
     full = [host for host in watching if inventory.get(host, "monitoring_mode") == "full"]
@@ -145,7 +147,7 @@ def _held_for(inventory: Inventory, host: str, bundles: Mapping[str, Mapping[str
 
 
 def _directory_problem(
-    inventory: Inventory, head: str, directory: str, bundle: Mapping[str, Any]
+    inventory: Inventory, head: str, directory: str, bundle: Mapping[str, object]
 ) -> dict[str, str] | None:
     where = inventory.where("llm_bundle_dir", head)
     if not directory:
@@ -160,7 +162,7 @@ def _directory_problem(
     return None
 
 
-def _manifest_fault(bundle: Mapping[str, Any], lang: str) -> str:
+def _manifest_fault(bundle: Mapping[str, object], lang: str) -> str:
     """Why a bundle's manifest is of no use, in words; nothing if it can be used or if there is none."""
     manifest = bundle.get("manifest")
     if bundle.get("error"):
@@ -251,7 +253,7 @@ def _named_image_problems(inventory: Inventory, deployment: str, head: str, held
 
 
 def _compatibility_problems(
-    inventory: Inventory, deployment: str, head: str, image: Mapping[str, Any], held: _Held
+    inventory: Inventory, deployment: str, head: str, image: Mapping[str, object], held: _Held
 ) -> Problems:
     """Whether the image holds code for the GPUs that are declared; those that are found are looked at later."""
     declared = [gpu for host in inventory.deployments[deployment] for gpu in mappings(inventory.get(host, "llm_gpus"))]
@@ -268,7 +270,7 @@ def _compatibility_problems(
     )
 
 
-def same_release(wanted: Any, found: Any) -> bool:
+def same_release(wanted: object, found: object) -> bool:
     """Whether an image's release is the wanted one. A build's local part (+cpu, +cu128) matters only if it is asked for."""
     one, other = str(wanted), str(found)
     return one == other or ("+" not in one and one == other.split("+", 1)[0])

@@ -144,7 +144,7 @@ def _networks(interface: Mapping[str, Any]) -> list[dict[str, str]]:
     return found
 
 
-def _system(facts: Mapping[str, Any]) -> str:
+def _system(facts: Mapping[str, object]) -> str:
     distribution = str(facts.get("ansible_distribution") or facts.get("distribution") or "").lower()
     full = str(facts.get("ansible_distribution_version") or facts.get("distribution_version") or "")
     major = full.partition(".")[0]
@@ -153,17 +153,17 @@ def _system(facts: Mapping[str, Any]) -> str:
 
 def kinds(hosts: Sequence[FoundHost]) -> list[list[FoundHost]]:
     """Hosts with equal GPUs together, in the order in which they were named; hosts without GPUs are in none."""
-    found: dict[tuple[Any, ...], list[FoundHost]] = {}
+    found: dict[tuple[object, ...], list[FoundHost]] = {}
     for host in hosts:
         if host.gpus:
             found.setdefault(host.kind, []).append(host)
     return list(found.values())
 
 
-def propose(hosts: Sequence[FoundHost], model: str, config: Mapping[str, Any], language: str) -> Proposal:
+def propose(hosts: Sequence[FoundHost], model: str, config: Mapping[str, object], language: str) -> Proposal:
     """The deployments of a model: a replica on each host that it fits, else one over all hosts that are alike."""
-    found: list[tuple[tuple[str, ...], str, Mapping[str, Any]]] = []
-    refused: dict[str, Mapping[str, Any]] = {}
+    found: list[tuple[tuple[str, ...], str, Mapping[str, object]]] = []
+    refused: dict[str, Mapping[str, object]] = {}
     for alike in kinds(hosts):
         version = release_for(alike[0].gpus)
         alone = _plan(alike[:1], version, config, language)
@@ -188,9 +188,9 @@ def _context(plan: Mapping[str, Any]) -> int:
     return int((plan.get("settings") or {}).get("max_model_len") or 0)
 
 
-def _plan(hosts: Sequence[FoundHost], version: str, config: Mapping[str, Any], language: str) -> dict[str, Any]:
+def _plan(hosts: Sequence[FoundHost], version: str, config: Mapping[str, object], language: str) -> dict[str, object]:
     nodes = [{"host": host.name, "gpus": [dict(gpu) for gpu in host.gpus]} for host in hosts]
-    planned: dict[str, Any] = plan_deployment(dict(config), nodes, {RELEASE: version}, language)
+    planned: dict[str, object] = plan_deployment(dict(config), nodes, {RELEASE: version}, language)
     return planned
 
 
@@ -270,7 +270,7 @@ def fleet_table(hosts: Sequence[FoundHost], language: str) -> list[str]:
 
 # -- the files of an inventory -----------------------------------------------------------------------------------------
 def inventory_files(
-    hosts: Sequence[FoundHost], proposal: Proposal, model: str, settings: Mapping[str, Any], day: str, language: str
+    hosts: Sequence[FoundHost], proposal: Proposal, model: str, settings: Mapping[str, object], day: str, language: str
 ) -> dict[str, str]:
     """The texts of an inventory by path. ``settings`` are what reaches the hosts (``ansible_user`` and the like) and the site's mirrors, as given."""
     files = {
@@ -289,12 +289,12 @@ def inventory_files(
     return files
 
 
-def _comment(code: str, language: str, indent: str = "", **values: Any) -> str:
+def _comment(code: str, language: str, indent: str = "", **values: object) -> str:
     text = message(code, language, **values)
     return "".join(f"{indent}# {line}\n" for line in text.splitlines())
 
 
-def _scalar(value: Any) -> str:
+def _scalar(value: object) -> str:
     """A value as YAML has it on one line."""
     return json.dumps(value, ensure_ascii=False)
 
@@ -328,7 +328,7 @@ def _hosts_file(hosts: Sequence[FoundHost], proposal: Proposal, day: str, langua
     return "".join(lines)
 
 
-def _all_file(hosts: Sequence[FoundHost], proposal: Proposal, settings: Mapping[str, Any], language: str) -> str:
+def _all_file(hosts: Sequence[FoundHost], proposal: Proposal, settings: Mapping[str, object], language: str) -> str:
     used = [host for host in hosts if any(host.name in one.hosts for one in proposal.deployments)]
     online = all(host.reached for host in used)
     lines = [_comment("discover_file_reach", language), "---\n".join(["", ""])]

@@ -169,9 +169,9 @@ def _gpu_problems(inventory: Inventory, sharing: Sequence[str]) -> Problems:
         yield from devices.clash_problems(claims, _places(claims), inventory.lang)
 
 
-def _places(claims: Sequence[devices.Claim]) -> dict[str, list[Any]]:
+def _places(claims: Sequence[devices.Claim]) -> dict[str, list[object]]:
     """What stands for the GPUs of each claim where it is not known which there are: a number takes what nobody else has."""
-    own: dict[str, list[Any]] = {
+    own: dict[str, list[object]] = {
         claim.host: [*dict.fromkeys(claim.named)] if claim.named else [("count", claim.host)]
         for claim in claims
         if not claim.all

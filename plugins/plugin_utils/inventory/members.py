@@ -57,14 +57,14 @@ class Settled:
     problems: list[dict[str, str]] = field(default_factory=list)
 
 
-def memory(deployment: str, states: Mapping[str, Mapping[str, Any]], members: Sequence[str]) -> Absent:
+def memory(deployment: str, states: Mapping[str, Mapping[str, object]], members: Sequence[str]) -> Absent:
     """What the members remember that answered: of the latest turn. A memory that nobody of ours wrote counts as none."""
     found = [said for host in members if (said := _read(deployment, (states.get(host) or {}).get(ABSENT)))]
     nothing = Absent(deployment=deployment, turn=0, hosts={}, former={})
     return max(found, key=lambda each: each["turn"], default=nothing)
 
 
-def _read(deployment: str, said: Any) -> Absent | None:
+def _read(deployment: str, said: object) -> Absent | None:
     if not isinstance(said, Mapping) or not isinstance(said.get("turn"), int) or said.get("deployment") != deployment:
         return None
     hosts, former = said.get("hosts"), said.get("former")
@@ -73,7 +73,7 @@ def _read(deployment: str, said: Any) -> Absent | None:
     return Absent(deployment=deployment, turn=said["turn"], hosts=_entries(hosts), former=_entries(former))
 
 
-def _entries(said: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def _entries(said: Mapping[str, object]) -> dict[str, dict[str, str]]:
     return {
         str(host): {str(key): str(value) for key, value in entry.items()}
         for host, entry in said.items()
@@ -144,7 +144,7 @@ def settle(
     return Settled(settled, problems)
 
 
-def _head(entry: Mapping[str, Any], left: Sequence[str]) -> str:
+def _head(entry: Mapping[str, object], left: Sequence[str]) -> str:
     """The head of those that take part: the one of the inventory, else the first; empty where nobody does."""
     return str(entry["head"]) if entry["head"] in left else (*left, "")[0]
 
@@ -254,7 +254,7 @@ def _absentee(code: str, deployment: str, host: str, said: Mapping[str, str], an
     return {"code": code, "deployment": deployment, "host": host, "since": since, "address": address, "answer": answer}
 
 
-def absent_lines(inventory: Mapping[str, Any], language: str) -> list[str]:
+def absent_lines(inventory: Mapping[str, object], language: str) -> list[str]:
     """What every run says of them."""
     return [absent_line(each, language) for each in absentees(inventory)]
 

@@ -52,7 +52,7 @@ def _is_encrypted_file(path: str) -> bool:
         return False
 
 
-def _is_secret(value: Any) -> bool:
+def _is_secret(value: object) -> bool:
     """Whether a value was encrypted, alone or with the file that holds it: then it must never be printed."""
     if type(value).__name__ in ("EncryptedString", "AnsibleVaultEncryptedUnicode"):
         return True
@@ -64,7 +64,7 @@ def _is_secret(value: Any) -> bool:
     return tag is not None and bool(tag.path) and _is_encrypted_file(str(tag.path))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A copy of a value without anything of Ansible's in it, and without secrets."""
     if _is_secret(value):
         return SECRET
@@ -81,14 +81,14 @@ def _plain(value: Any) -> Any:
     return str(value)  # dates and the like, which YAML makes of some unquoted texts
 
 
-def _unevaluated(value: Any) -> Any:
+def _unevaluated(value: object) -> object:
     try:
         return _plain(value)
     except Exception as error:  # whatever a vault or a plugin's value does when it is looked at
         return Unresolved(short(error))
 
 
-def _place(name: str, raw: Mapping[str, Any]) -> str:
+def _place(name: str, raw: Mapping[str, object]) -> str:
     """The file and line that set a variable, where Ansible tells."""
     if Origin is None:
         return ""

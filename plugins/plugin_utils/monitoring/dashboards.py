@@ -18,7 +18,7 @@ SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH, HEIGHT, COLUMNS = 12, 8, 2
 
 
-def dashboards(lang: str = "en") -> dict[str, dict[str, Any]]:
+def dashboards(lang: str = "en") -> dict[str, dict[str, object]]:
     """The dashboards by file name, each as the data of its JSON."""
     return {f"{page['page']}.json": _dashboard(page, lang) for page in pages()}
 
@@ -47,7 +47,7 @@ def _dashboard(page: Mapping[str, Any], lang: str) -> dict[str, Any]:
     }
 
 
-def _variable(name: str, kind: str, more: Mapping[str, Any]) -> dict[str, Any]:
+def _variable(name: str, kind: str, more: Mapping[str, object]) -> dict[str, object]:
     return {
         "name": name,
         "type": kind,

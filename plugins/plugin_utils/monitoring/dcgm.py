@@ -78,10 +78,10 @@ def _against(
 
 def gpu_exporters(
     hosts: Sequence[str],
-    variables: Mapping[str, Mapping[str, Any]],
-    records: Callable[[str], Sequence[Mapping[str, Any]]],
+    variables: Mapping[str, Mapping[str, object]],
+    records: Callable[[str], Sequence[Mapping[str, object]]],
     lang: str = "en",
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, dict[str, object]]:
     """The same by host. ``records`` are those of the bundle in a folder."""
     found = {}
     for host in hosts:
@@ -140,18 +140,18 @@ def _container(image: str, listen: str, facts: Mapping[str, Any]) -> dict[str, A
     }
 
 
-def exporters(found: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def exporters(found: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
     """Where DCGM's exporters listen, by host."""
     return {host: str(one["listen"]) for host, one in found.items() if one["exporter"] == DCGM}
 
 
-def refusal(host: str, found: Mapping[str, Any], lang: str = "en") -> dict[str, str]:
+def refusal(host: str, found: Mapping[str, object], lang: str = "en") -> dict[str, str]:
     """Why the exporter that is demanded for a host cannot run there."""
     values = {"value": DCGM, "where": f"monitoring_gpu_exporter ({host})", "host": host, "why": str(found["why"])}
     return problem("gpu_exporter_refused", lang, **values)
 
 
-def groups(found: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+def groups(found: Mapping[str, Mapping[str, object]]) -> dict[str, list[str]]:
     """The hosts by what is said of their exporter."""
     said: dict[str, list[str]] = {}
     for host, one in found.items():

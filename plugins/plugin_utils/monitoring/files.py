@@ -75,7 +75,7 @@ def exporters_and_collectors(
     return {"exporters": listening, "collectors": list(dict.fromkeys(map(str, known)))}
 
 
-def shipping(host: str, deployment: str, settings: Mapping[str, Any]) -> str:
+def shipping(host: str, deployment: str, settings: Mapping[str, object]) -> str:
     """The file for Vector of one host; empty where logs go nowhere else."""
     if str(settings.get("monitoring_logs_kind") or NOWHERE) == NOWHERE:
         return ""
@@ -86,10 +86,10 @@ def _file(path: str, content: str, check: str) -> dict[str, str]:
     return {"path": path, "content": content, "check": check}
 
 
-def _json(content: Any) -> str:
+def _json(content: object) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def _yaml(content: Any) -> str:
+def _yaml(content: object) -> str:
     # Ansible's texts know where they come from, and YAML's writer takes nothing but plain ones.
     return str(yaml.safe_dump(json.loads(_json(content)), allow_unicode=True, sort_keys=False, width=200))

@@ -20,7 +20,7 @@ NEEDED = (
 )
 
 
-def senders(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def senders(hosts: Sequence[str], variables: Mapping[str, Mapping[str, object]]) -> list[str]:
     """The hosts whose journal is collected."""
     return [host for host in hosts if is_true(variables[host].get(CENTRAL, ""))]
 

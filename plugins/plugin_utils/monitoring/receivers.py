@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 PORTS = {"http": 80, "https": 443, "smtp": 25}
 
 
-def endpoints(receivers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def endpoints(receivers: Sequence[Mapping[str, object]]) -> list[dict[str, Any]]:
     """``name``, ``host`` and ``port`` of each; nothing else of an address, which may be a secret."""
     found = []
     for receiver in receivers:

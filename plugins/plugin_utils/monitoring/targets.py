@@ -13,7 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
 
-Targets = dict[str, list[dict[str, Any]]]
+Targets = dict[str, list[dict[str, object]]]
 
 
 EXPORTER_PORT = 9100
@@ -30,7 +30,7 @@ def endpoint(address: str, port: int) -> str:
     return f"{in_url(address)}:{port}"
 
 
-def address_of(host: str, variables: Mapping[str, Any]) -> str:
+def address_of(host: str, variables: Mapping[str, object]) -> str:
     """Where the collector reaches a host."""
     return str(variables.get("monitoring_address") or variables.get("ansible_host") or host)
 
@@ -87,6 +87,6 @@ def targets(
     return found
 
 
-def _target(at: str, host: str, deployment: str, **more: str) -> dict[str, Any]:
+def _target(at: str, host: str, deployment: str, **more: str) -> dict[str, object]:
     labels = {"host": host, "deployment": deployment, **more}
     return {"targets": [at], "labels": {name: value for name, value in labels.items() if value}}

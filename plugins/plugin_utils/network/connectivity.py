@@ -50,11 +50,11 @@ class _Network:
             "stream": reached.get("stream") or "",
         }
 
-    def add(self, code: str, value: str, where: str = "", **values: Any) -> None:
+    def add(self, code: str, value: str, where: str = "", **values: object) -> None:
         where = where or message("where_hosts_network", self.lang)
         self.problems.append(problem(code, self.lang, value=value, where=where, network=self.network, **values))
 
-    def warn(self, code: str, **values: Any) -> None:
+    def warn(self, code: str, **values: object) -> None:
         self.warnings.append(message(code, self.lang, network=self.network, **values))
 
     def pairs(self) -> Iterable[tuple[str, str]]:

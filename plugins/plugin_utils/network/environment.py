@@ -86,13 +86,13 @@ def _roce(host: Mapping[str, Any], _hosts: Mapping[str, Mapping[str, Any]] | Non
 
 
 # In the order of preference
-_KINDS: tuple[tuple[str, Callable[[Mapping[str, Any], Mapping[str, Mapping[str, Any]]], Rdma | None]], ...] = (
+_KINDS: tuple[tuple[str, Callable[[Mapping[str, object], Mapping[str, Mapping[str, object]]], Rdma | None]], ...] = (
     ("InfiniBand", _infiniband),
     ("RoCE v2", _roce),
 )
 
 
-def rdma_of(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> Rdma | None:
+def rdma_of(host: str, hosts: Mapping[str, Mapping[str, object]]) -> Rdma | None:
     """What a host uses for RDMA; None unless every host of the deployment can do the same."""
     for _kind, find in _KINDS:
         if all(find(entry, hosts) for entry in hosts.values()):
@@ -100,20 +100,20 @@ def rdma_of(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> Rdma | None:
     return None
 
 
-def rdma_lacking(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[str, list[str]]:
+def rdma_lacking(hosts: Mapping[str, Mapping[str, object]]) -> tuple[str, list[str]]:
     """Why a deployment goes without RDMA that some of its hosts have: the kind that the most have, and the hosts that lack it."""
     lacking = {kind: [host for host, entry in hosts.items() if not find(entry, hosts)] for kind, find in _KINDS}
     kind = min(lacking, key=lambda kind: len(lacking[kind]))
     return kind, lacking[kind] if len(lacking[kind]) < len(hosts) else []
 
 
-def p2p_impossible(p2p: Mapping[str, Mapping[str, Any]] | None) -> bool:
+def p2p_impossible(p2p: Mapping[str, Mapping[str, object]] | None) -> bool:
     """Whether no GPUs of a host read each other's memory. Where some do, NCCL finds out itself which."""
     answers = [answer for others in (p2p or {}).values() for answer in others.values()]
     return False in answers and True not in answers
 
 
-def p2p_missing(p2p_of_hosts: Iterable[Mapping[str, Mapping[str, Any]] | None]) -> bool:
+def p2p_missing(p2p_of_hosts: Iterable[Mapping[str, Mapping[str, object]] | None]) -> bool:
     """Whether on one of the hosts two GPUs cannot read each other's memory: a single pair is too much for an engine's own all-reduce."""
     return any(False in others.values() for p2p in p2p_of_hosts for others in (p2p or {}).values())
 

@@ -33,7 +33,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import
 _SSH = 22
 
 
-def _literal(text: Any) -> str:
+def _literal(text: object) -> str:
     try:
         return str(ipaddress.ip_address(str(text)))
     except ValueError:
@@ -47,7 +47,7 @@ def addresses_of(variables: Mapping[str, Any]) -> list[str]:
     return sorted(found - {str(variables.get("gateway_virtual_address") or "")})
 
 
-def _addresses_said(name: str, variables: Mapping[str, Any], resolve: Callable[[str], Sequence[str]]) -> list[str]:
+def _addresses_said(name: str, variables: Mapping[str, object], resolve: Callable[[str], Sequence[str]]) -> list[str]:
     """Where a host comes from that this run does not look at, as the inventory says it."""
     said = str(variables.get("ansible_host") or name)
     found = [text for text in ([_literal(said)] if _literal(said) else resolve(said)) if _literal(text)]
@@ -90,7 +90,7 @@ class Surroundings:
     remembered: Mapping[str, Sequence[str]] = field(default_factory=dict)
     open_ports: Iterable[Any] = ()
     # The zones of firewalld, and what becomes of a packet that no rule of ufw is about.
-    zones: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    zones: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     policy: str = ""
     # The hosts of other deployments on the same machine: what the kernel hands out to them stays open to them.
     beside: Sequence[str] = ()
@@ -273,9 +273,9 @@ def _range(text: str) -> tuple[int, int]:
     return int(bounds[0]), int(bounds[-1])
 
 
-def firewalld_zones(default: str, text: str) -> dict[str, dict[str, Any]]:
+def firewalld_zones(default: str, text: str) -> dict[str, dict[str, object]]:
     """Target, interfaces, sources and TCP ports of each zone, from ``firewall-cmd --list-all-zones``, and which is the default."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for block in re.split(r"^(?=\S)", text, flags=re.M):
         values = dict(re.findall(r"^  ([\w-]+):[ \t]*(.*)$", block, re.M))
         if "target" in values:

@@ -38,7 +38,7 @@ class _Candidate(NamedTuple):
     rdma: bool
 
 
-def _number(value: Any) -> int:
+def _number(value: object) -> int:
     """A speed or MTU; unknown ones (None, -1, the kernel's 4294967295) count as slowest."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or value >= 4294967295:
         return 0
@@ -54,7 +54,7 @@ def _is_inner(entry: Mapping[str, Any]) -> bool:
     return kind in _INNER_KINDS and not (kind == "bridge" and leads_out)
 
 
-def is_outer(entry: Mapping[str, Any]) -> bool:
+def is_outer(entry: Mapping[str, object]) -> bool:
     """Whether an interface leads to other hosts."""
     return not _is_inner(entry)
 
@@ -71,7 +71,7 @@ def _addresses(entry: Mapping[str, Any]) -> list[_Interface]:
     return sorted(found, key=lambda item: item.version)
 
 
-def _candidates(interfaces: Iterable[Mapping[str, Any]]) -> list[_Candidate]:
+def _candidates(interfaces: Iterable[Mapping[str, object]]) -> list[_Candidate]:
     """Every address of a host that is up, IPv4 first, then the fastest interface."""
     found = [
         _Candidate(
@@ -96,7 +96,7 @@ def _is_loopback(item: _Candidate) -> bool:
     return bool(re.fullmatch(r"lo\d*", item.interface)) and not item.address.ip.is_loopback
 
 
-def outer_addresses(interfaces: Iterable[Mapping[str, Any]]) -> list[_Interface]:
+def outer_addresses(interfaces: Iterable[Mapping[str, object]]) -> list[_Interface]:
     """Every address under which a host is known to others, of whatever is up."""
     return [item.address for item in _candidates(interfaces) if not item.inner]
 
@@ -131,8 +131,8 @@ def _shared(hosts: Mapping[str, Sequence[_Candidate]]) -> list[_Network]:
 class _Agreement:
     def __init__(
         self,
-        hosts: Mapping[str, Sequence[Mapping[str, Any]]],
-        network: Any,
+        hosts: Mapping[str, Sequence[Mapping[str, object]]],
+        network: object,
         wanted: Mapping[str, str | None],
         lang: str,
     ) -> None:
@@ -141,10 +141,10 @@ class _Agreement:
         self.network_text = network
         self.wanted = {host: str(wanted[host]) for host in hosts if wanted.get(host)}
         self.all = {host: _candidates(interfaces) for host, interfaces in hosts.items()}
-        self.problems: list[dict[str, Any]] = []
+        self.problems: list[dict[str, object]] = []
         self.candidates: list[tuple[_Network, dict[str, _Candidate]]] = []
 
-    def add(self, code: str, value: str = "", where: str = "", **values: Any) -> None:
+    def add(self, code: str, value: str = "", where: str = "", **values: object) -> None:
         hosts = [values["host"]] if "host" in values else list(self.interfaces)
         self.problems.append({**problem(code, self.lang, value=value, where=where, **values), "hosts": hosts})
 
@@ -352,7 +352,7 @@ def agree_interfaces(
     return _Agreement(lists, network, wanted or {}, lang).run()
 
 
-def _prefix_length(entry: Mapping[str, Any]) -> str:
+def _prefix_length(entry: Mapping[str, object]) -> str:
     return str(entry.get("prefix") or entry.get("netmask") or "32")
 
 

@@ -16,7 +16,7 @@ MEMBERS, OPEN_PORTS = "members", "open_ports"
 _PORTS = range(1, 65536)
 
 
-def memory_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+def memory_of(facts: Mapping[str, object]) -> dict[str, Any]:
     """``llm_network_state`` of a host's facts; empty where it remembers nothing, or nothing that anybody understands."""
     said = facts.get("llm_network_state")
     if not isinstance(said, Mapping):
@@ -31,7 +31,7 @@ def memory_of(facts: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _addresses(said: Any) -> list[str]:
+def _addresses(said: object) -> list[str]:
     return (
         [each for each in said if isinstance(each, str) and is_address(each)] if isinstance(said, (list, tuple)) else []
     )

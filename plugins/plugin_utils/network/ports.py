@@ -96,7 +96,7 @@ def deployment_ports(variables: Mapping[str, Any], executor: str = "", watched: 
     return found
 
 
-def _dashboard_is_open(variables: Mapping[str, Any]) -> bool:
+def _dashboard_is_open(variables: Mapping[str, object]) -> bool:
     """Whether somebody wants Ray's dashboard to be seen from elsewhere."""
     enabled = is_true(variables.get("ray_dashboard_enabled", ""))
     host = str(variables.get("ray_dashboard_host") or "localhost")

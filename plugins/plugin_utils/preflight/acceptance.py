@@ -60,7 +60,7 @@ _HOT_LEFT_CELSIUS = 3
 _HEAT = ("hw_thermal_slowdown", "sw_thermal_slowdown")
 _POWER = ("hw_power_brake_slowdown", "hw_slowdown")
 
-Values = dict[str, Any]
+Values = dict[str, object]
 
 
 class Card(NamedTuple):
@@ -70,12 +70,12 @@ class Card(NamedTuple):
     before: Mapping[str, Any]
     load: Mapping[str, Any]
     after: Mapping[str, Any]
-    burn: Mapping[str, Any]
+    burn: Mapping[str, object]
     # The figures of this time, of last time, and the medians of the host's other cards of the same name.
     figures: Mapping[str, float]
     last: Mapping[str, Any]
     others: Mapping[str, float]
-    xids: Sequence[Mapping[str, Any]]
+    xids: Sequence[Mapping[str, object]]
     dcgm: Sequence[Mapping[str, Any]]
     nvlink_errors: int
     slower: float
@@ -287,7 +287,7 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def judge(facts: Mapping[str, Any], last: Mapping[str, Any], slower_percent: int = 10) -> list[dict[str, Any]]:
+def judge(facts: Mapping[str, object], last: Mapping[str, object], slower_percent: int = 10) -> list[dict[str, object]]:
     """Each card of a host: ``{index, uuid, name, bus_id, verdict, findings, figures}``, findings as ``{code, severity, remedy, values}``.
 
     ``facts`` is what ``examine`` of module_utils/_accept.py returns and ``last`` what ``to_record`` returned last time; both may hold anything.
@@ -381,28 +381,28 @@ def _shown(figure: str, value: float) -> str:
     return f"{value / divisor:.4g} {unit}"
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     return (
         float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e30 else None
     )
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _rows(facts: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def _rows(facts: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
     found = facts.get(name)
     return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
 
 
-def _inner(value: Any, *path: Any) -> Any:
+def _inner(value: object, *path: object) -> object:
     for key in path:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
-def _figures(burn: Mapping[str, Any]) -> dict[str, float]:
+def _figures(burn: Mapping[str, object]) -> dict[str, float]:
     found = {name: _number(burn.get(name)) for name in FIGURES}
     return {name: value for name, value in found.items() if value is not None and value > 0}
 

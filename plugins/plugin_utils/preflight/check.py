@@ -75,7 +75,7 @@ DEPLOYMENT_RULES = (parallelism_findings, same_driver_findings, image_findings)
 LATER_HOST_RULES = (name_findings, disk_findings, memory_findings, port_findings, process_findings, crash_findings)
 
 
-def _deployment_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, Any]) -> Findings:
+def _deployment_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, object]) -> Findings:
     for host in deployment.seen:
         for rule in HOST_RULES:
             yield from rule(hosts, deployment, host)
@@ -88,10 +88,10 @@ def _deployment_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str,
 
 
 def check_hosts(
-    deployments: Mapping[str, Mapping[str, Any]],
-    facts: Mapping[str, Mapping[str, Any]],
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
-    limits: Mapping[str, Any] | None = None,
+    deployments: Mapping[str, Mapping[str, object]],
+    facts: Mapping[str, Mapping[str, object]],
+    settings: Mapping[str, Mapping[str, object]] | None = None,
+    limits: Mapping[str, object] | None = None,
     lang: str = "en",
 ) -> dict[str, Any]:
     """All that is wrong with the hosts, and what they use.
@@ -106,7 +106,7 @@ def check_hosts(
     checked without it.
     """
 
-    def found(kept: Mapping[str, Mapping[str, Any]], garbage: Sequence[str] = ()) -> dict[str, Any]:
+    def found(kept: Mapping[str, Mapping[str, object]], garbage: Sequence[str] = ()) -> dict[str, Any]:
         return _found(deployments, kept, Hosts(kept, settings or {}, limits or {}, lang), garbage)
 
     try:
@@ -120,7 +120,9 @@ def check_hosts(
     return found({host: {} if host in wrong else mine for host, mine in facts.items()}, wrong)
 
 
-def _fails(check: Callable[[Mapping[str, Mapping[str, Any]]], object], facts: Mapping[str, Mapping[str, Any]]) -> bool:
+def _fails(
+    check: Callable[[Mapping[str, Mapping[str, object]]], object], facts: Mapping[str, Mapping[str, object]]
+) -> bool:
     try:
         check(facts)
     except _GARBAGE:

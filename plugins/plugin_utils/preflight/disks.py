@@ -24,7 +24,7 @@ _PREPARE_KINDS = ("docker", "driver", "nvidia_container_toolkit", "os_packages")
 _OF_AN_ENGINE = ("docker", "image", "nvidia_container_toolkit")
 
 
-def _marks(images: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+def _marks(images: Sequence[Mapping[str, object]]) -> list[list[str]]:
     """For each image the paths of which one exists where it is loaded; nothing if an image cannot be recognised."""
     digests = [str(image.get("id") or "").replace("sha256:", "") for image in images]
     if not all(digests):

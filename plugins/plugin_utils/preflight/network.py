@@ -61,7 +61,7 @@ def _subnet_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, Any
             yield hosts.finding("cards_share_subnet", [host], hosts.names(cards), where, host=host, network=network)
 
 
-def _same_network(address: str, network: Any) -> bool:
+def _same_network(address: str, network: object) -> bool:
     try:
         return bool(ipaddress.ip_interface(address).network == network)
     except ValueError:

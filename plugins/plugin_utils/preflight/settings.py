@@ -102,7 +102,9 @@ def check_arguments(
     return {"deployments": concerned, "facts": facts, "settings": settings, "limits": limits}
 
 
-def services_on(host: str, variables: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+def services_on(
+    host: str, variables: Mapping[str, object], groups: Mapping[str, Sequence[str]]
+) -> list[dict[str, object]]:
     """The ports that services of the collection will have on a host, besides its deployment."""
     wanted = [(variable, port, program) for group, variable, port, program in SERVICES if host in groups.get(group, ())]
     if groups.get("llm_monitoring") and is_true(variables.get("monitoring_exporter_enabled", True)):
@@ -115,7 +117,7 @@ def services_on(host: str, variables: Mapping[str, Any], groups: Mapping[str, Se
     return found
 
 
-def bundle_of(variables: Mapping[str, Any], role: Mapping[str, Any]) -> str:
+def bundle_of(variables: Mapping[str, object], role: Mapping[str, object]) -> str:
     """The folder whose manifest says what a host gets; empty where none is needed."""
     needed = is_true(variables["llm_offline"]) or is_online(variables)
     return manifest_folder(variables) if needed and is_true(role["preflight_bundle_required"]) else ""
@@ -154,7 +156,7 @@ def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
     }
 
 
-def _is_of_model(record: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
+def _is_of_model(record: Mapping[str, object], variables: Mapping[str, object]) -> bool:
     return bool(record["kind"] == "model" and record.get("model") in needed_models(variables))
 
 
