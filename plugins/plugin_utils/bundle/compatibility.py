@@ -17,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility 
     older,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference, stands_for
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
@@ -111,7 +112,7 @@ def image_problems(
 
 
 def check_images(
-    deployments: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
     hosts: Mapping[str, Mapping[str, Any]],
     images: Sequence[Mapping[str, Any]],
     drivers: Sequence[Any] = (),

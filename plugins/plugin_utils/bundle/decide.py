@@ -19,9 +19,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
     name_of,
     variable_of,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, render
 
-Deployments = Mapping[str, Mapping[str, Any]]
+Deployments = Mapping[str, DeploymentHosts]
 Hosts = Mapping[str, Mapping[str, Any]]
 
 _COMPARED_BY = ("llm_gpus", "nvidia_driver_method", "nvidia_driver_version")
@@ -117,7 +118,7 @@ def drivers_of(records: Sequence[Record]) -> list[str]:
     return [str(record["version"]) for record in select(records, "driver") if record.get("version")]
 
 
-def _ray_images(deployments: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _ray_images(deployments: Mapping[str, DeploymentHosts], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The images that have to have Ray, of the engines that run with it."""
     found: list[str] = []
     for each in engine_names():

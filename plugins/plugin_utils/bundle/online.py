@@ -41,6 +41,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import (
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models, source_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, reason
 
@@ -56,7 +57,7 @@ class OnlineError(Refused):
 
 
 def online_wanted(
-    deployments: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
     hostvars: Mapping[str, Mapping[str, Any]],
     hub: str,
     sources: Mapping[str, str],

@@ -30,6 +30,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages imp
     missing_packages,
     package_plan,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.packages import (
@@ -97,7 +98,7 @@ class Wishes:
 
 
 def wanted(
-    deployments: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
     hostvars: Mapping[str, Mapping[str, Any]],
     wishes: Wishes,
     lang: str = "en",

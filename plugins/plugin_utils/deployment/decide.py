@@ -55,7 +55,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, name_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Served
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT, DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
@@ -67,7 +67,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty 
 class DecisionInput:
     """What is known when it is decided."""
 
-    deployments: Mapping[str, Mapping[str, Any]]
+    deployments: Mapping[str, DeploymentHosts]
     # The variables of each host, defaults included, with what was found on it.
     variables: Mapping[str, Mapping[str, Any]]
     # The hosts that this run is about and has not lost.
@@ -195,7 +195,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
         sections = network.sections()
         version = "" if unknown else _version(deployment, models, records)
         for host in members:
-            section = {
+            section: dict[str, object] = {
                 "deployment": name,
                 "engine": engine.name,
                 "head": head,
@@ -282,7 +282,7 @@ def _foreign(question: DecisionInput, hosts: Sequence[str]) -> list[dict[str, st
 
 def _plan(
     question: DecisionInput,
-    asked: Mapping[str, Any],
+    asked: DeploymentHosts,
     inputs: Mapping[str, Any],
     found: Found,
     records: Sequence[Mapping[str, Any]],
@@ -331,7 +331,7 @@ def _serving(
     question: DecisionInput,
     sources: Readers,
     name: str,
-    asked: Mapping[str, object],
+    asked: DeploymentHosts,
     records: Sequence[Mapping[str, object]],
     bundle: str,
 ) -> Served:

@@ -21,6 +21,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._secrets import seal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import secret_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, setting, variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message, names, problem
 
@@ -181,7 +182,7 @@ def _refused(code: str, secret: Secret, hosts: Sequence[str], lang: str) -> dict
 
 def secrets_of_run(
     sections: Mapping[str, Mapping[str, Any]],
-    deployments: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
     variables: Mapping[str, Mapping[str, Any]],
     folder: Callable[[Mapping[str, Any]], str],
     rotate: str,

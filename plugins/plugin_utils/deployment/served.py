@@ -22,6 +22,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of, needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import CONTAINER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 
 
@@ -193,7 +194,7 @@ def left_by(served: Mapping[str, Any], before: str) -> dict[str, str]:
 
 
 def rollback_plan(
-    deployments: Mapping[str, Mapping[str, Any]], looked: Mapping[str, Mapping[str, Any]], language: str = "en"
+    deployments: Mapping[str, DeploymentHosts], looked: Mapping[str, Mapping[str, Any]], language: str = "en"
 ) -> dict[str, Any]:
     """``{lines, problems, turns}``: what a rollback is about to do with each deployment, why it cannot, and the batches of its play.
 
@@ -216,7 +217,7 @@ def rollback_plan(
 
 
 def upgrade_plan(
-    deployments: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
     served: Mapping[str, Mapping[str, Any]],
     decision: Mapping[str, Any],
     releases: Mapping[str, str],

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import facts_of, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import interfaces_from_facts
 
@@ -25,11 +25,11 @@ def virtual_address(variables: Mapping[str, object]) -> str:
     return str(variables.get(VARIABLE) or "")
 
 
-def placed(variables: Mapping[str, Any], address: str) -> tuple[str, str] | None:
+def placed(variables: Mapping[str, object], address: str) -> tuple[str, str] | None:
     """The interface of a host that is in the network of an address, and the host's own address there; None where there is none."""
     wanted = ipaddress.ip_address(address)
     for entry in _interfaces(variables):
-        for own in map(ipaddress.ip_interface, entry.get("addresses") or ()):
+        for own in map(ipaddress.ip_interface, texts(entry.get("addresses"))):
             network = own.network
             ends = (network.network_address, network.broadcast_address)
             if wanted in network and wanted not in ends and network.prefixlen < PREFIX:
@@ -37,8 +37,8 @@ def placed(variables: Mapping[str, Any], address: str) -> tuple[str, str] | None
     return None
 
 
-def _interfaces(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return interfaces_from_facts(variables.get("ansible_facts") or {})
+def _interfaces(variables: Mapping[str, object]) -> list[dict[str, object]]:
+    return interfaces_from_facts(facts_of(variables))
 
 
 def virtual_section(
@@ -93,8 +93,8 @@ def virtual_problems(
     return refused("gateway_virtual_network", host=away[0]) if away else []
 
 
-def _own(variables: Mapping[str, Any]) -> list[str]:
+def _own(variables: Mapping[str, object]) -> list[str]:
     """The addresses that a host has itself, as far as they are known."""
-    every = [ipaddress.ip_interface(text) for entry in _interfaces(variables) for text in entry.get("addresses") or ()]
+    every = [ipaddress.ip_interface(text) for entry in _interfaces(variables) for text in texts(entry.get("addresses"))]
     found = [str(own.ip) for own in every if own.network.prefixlen < own.max_prefixlen]
     return [*found, str(variables.get("ansible_host") or "")]

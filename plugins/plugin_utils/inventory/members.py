@@ -11,12 +11,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, Final, NotRequired, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 
 # The key of the memory in network.json, and in a deployment of the settled inventory.
-ABSENT = "absent"
+ABSENT: Final = "absent"
 # Why a host does not take part: it was left out (llm_on_remaining), or removed (playbooks/remove_nodes.yml).
 LEFT_OUT, REMOVED = "left_out", "removed"
 WHY = (LEFT_OUT, REMOVED)
@@ -32,6 +32,17 @@ class Absent(TypedDict):
     turn: int
     hosts: dict[str, dict[str, str]]
     former: dict[str, dict[str, str]]
+
+
+class DeploymentHosts(TypedDict):
+    """A deployment: its hosts that take part in the order of the inventory, and the one of them that clients ask."""
+
+    hosts: list[str]
+    head: str
+    # Without hosts that do not take part there is no memory.
+    absent: NotRequired[Absent]
+    # Those that this run takes out, and that answer.
+    leaving: NotRequired[list[str]]
 
 
 @dataclass(frozen=True)

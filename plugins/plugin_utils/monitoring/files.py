@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring import configuration
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import consoles
@@ -62,7 +63,7 @@ def files(asked: Targets, settings: Mapping[str, Any], lang: str = "en") -> list
 
 
 def exporters_and_collectors(
-    deployments: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
     variables: Mapping[str, Mapping[str, Any]],
     collectors: Sequence[str],
     resolve: Callable[[str], Sequence[str]],

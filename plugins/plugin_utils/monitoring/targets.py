@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_names, engine_of, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual import ANY
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
@@ -41,7 +42,7 @@ def exporter_of(host: str, variables: Mapping[str, Any]) -> str:
 
 
 def targets(
-    deployments: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
     variables: Mapping[str, Mapping[str, Any]],
     collectors: Sequence[str] = (),
     executors: Mapping[str, str] | None = None,

@@ -12,6 +12,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.capacity import disk_findings, memory_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_findings
@@ -88,7 +89,7 @@ def _deployment_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str,
 
 
 def check_hosts(
-    deployments: Mapping[str, Mapping[str, object]],
+    deployments: Mapping[str, DeploymentHosts],
     facts: Mapping[str, Mapping[str, object]],
     settings: Mapping[str, Mapping[str, object]] | None = None,
     limits: Mapping[str, object] | None = None,
@@ -131,7 +132,7 @@ def _fails(
 
 
 def _found(
-    deployments: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
     facts: Mapping[str, Mapping[str, Any]],
     known: Hosts,
     garbage: Sequence[str],

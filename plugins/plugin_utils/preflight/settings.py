@@ -25,6 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     is_venv,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import VARIABLE, engine_of, setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online, manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
@@ -62,7 +63,7 @@ FOUND = ("disks", "gpu", "host", "environment", "base_python")
 
 
 def check_arguments(
-    deployments: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
     fleet: Mapping[str, Mapping[str, Any]],
     selected: Sequence[str],
     role: Mapping[str, Any],
