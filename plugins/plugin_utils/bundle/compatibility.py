@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import (
     capability,
@@ -18,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility 
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference, stands_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import items
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
@@ -113,9 +113,9 @@ def image_problems(
 
 def check_images(
     deployments: Mapping[str, DeploymentHosts],
-    hosts: Mapping[str, Mapping[str, Any]],
-    images: Sequence[Mapping[str, Any]],
-    drivers: Sequence[Any] = (),
+    hosts: Mapping[str, Mapping[str, object]],
+    images: Sequence[Mapping[str, object]],
+    drivers: Sequence[object] = (),
     lang: str = "en",
 ) -> list[dict[str, str]]:
     """The same for all deployments of an inventory, from the GPUs that it declares and the drivers of the bundle."""
@@ -125,9 +125,9 @@ def check_images(
         image = next((one for one in images if stands_for(one, reference)), None)
         if image is None:
             continue
-        gpus: list[Any] = []
+        gpus: list[object] = []
         for host in entry["hosts"]:
-            gpus += hosts[host].get("llm_gpus") or []
+            gpus += items(hosts[host].get("llm_gpus"))
         where = message("where_group", lang, group=name)
         found += image_problems(name, image, gpus, planned_driver(hosts[entry["head"]], drivers), where, lang)
     return found

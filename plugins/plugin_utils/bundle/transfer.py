@@ -85,7 +85,7 @@ def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dic
     bundle, folders, checks = options["bundle"], options["sources"], options["checks"]
     lang = options["language"]
     home = next((one for one in folders if os.path.isfile(os.path.join(one, MANIFEST_NAME))), None)
-    plan = script.read_plan(folders) if home is None else {}
+    plan: script.Listed = script.read_plan(folders) if home is None else {}
     if home is None and not plan:
         raise Refused("transfer_no_source", folders=", ".join(folders), manifest=MANIFEST_NAME, plan=PLAN_NAME)
     pinned, signers = options.get("manifest_sha256", ""), options.get("allowed_signers", "")
