@@ -12,10 +12,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import cidr_fault
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections import Candidate
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
@@ -128,6 +129,23 @@ def _shared(hosts: Mapping[str, Sequence[_Candidate]]) -> list[_Network]:
     return sorted(common or (), key=rank)
 
 
+class Picked(TypedDict):
+    """The interface of a host and its address."""
+
+    interface: str
+    address: str
+
+
+class Agreed(TypedDict):
+    """The networks that would do, best first, and what of the best of them each host uses; a network without a text where none does."""
+
+    candidates: list[Candidate]
+    network: str
+    interfaces: dict[str, Picked]
+    # Each with the ``hosts`` that it is about.
+    problems: list[dict[str, object]]
+
+
 class _Agreement:
     def __init__(
         self,
@@ -218,7 +236,7 @@ class _Agreement:
                 )
         return picked
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Agreed:
         network: _Network | None = None
         picked: dict[str, _Candidate] = {}
         chosen = self.choices()
@@ -305,7 +323,7 @@ class _Agreement:
                 network=network,
             )
 
-    def result(self, network: _Network | None, picked: Mapping[str, _Candidate]) -> dict[str, Any]:
+    def result(self, network: _Network | None, picked: Mapping[str, _Candidate]) -> Agreed:
         candidates = self.candidates or ([(network, dict(picked))] if network is not None and picked else [])
         return {
             "candidates": [
@@ -334,10 +352,10 @@ class _Agreement:
 
 def agree_interfaces(
     hosts: Mapping[str, Any],
-    network: Any = None,
+    network: object = None,
     wanted: Mapping[str, str | None] | None = None,
     lang: str = "en",
-) -> dict[str, Any]:
+) -> Agreed:
     """The interface and address that each host uses to reach the others.
 
     ``hosts`` holds per host ``{interfaces: [..]}`` or that list itself; an interface is as ``gather`` describes it, of which

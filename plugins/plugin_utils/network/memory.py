@@ -8,15 +8,16 @@ A member's addresses get into the firewalls of all others: what is no address of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import cast
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import is_address
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections import Memory
 
 MEMBERS, OPEN_PORTS = "members", "open_ports"
 _PORTS = range(1, 65536)
 
 
-def memory_of(facts: Mapping[str, object]) -> dict[str, Any]:
+def memory_of(facts: Mapping[str, object]) -> Memory:
     """``llm_network_state`` of a host's facts; empty where it remembers nothing, or nothing that anybody understands."""
     said = facts.get("llm_network_state")
     if not isinstance(said, Mapping):
@@ -28,7 +29,7 @@ def memory_of(facts: Mapping[str, object]) -> dict[str, Any]:
     if OPEN_PORTS in found:
         ports = found[OPEN_PORTS] if isinstance(found[OPEN_PORTS], (list, tuple)) else ()
         found[OPEN_PORTS] = [port for port in ports if type(port) is int and port in _PORTS]
-    return found
+    return cast(Memory, found)
 
 
 def _addresses(said: object) -> list[str]:
