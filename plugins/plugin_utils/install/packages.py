@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 DEB, RPM = "deb", "rpm"
 # Of Ansible's fact os_family. Kylin and openEuler are counted to RedHat there, too.
@@ -128,7 +128,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
-def engine_options_for_cdi(engine_version: str) -> dict[str, Any] | None:
+def engine_options_for_cdi(engine_version: str) -> dict[str, object] | None:
     """What daemon.json needs for CDI; None where the engine does not know it."""
     numbers = _numbers(engine_version)
     if numbers < CDI_SINCE:
@@ -178,20 +178,30 @@ def toolkit_repository(system: System, mirror: Mirror = NO_MIRROR) -> dict[str, 
     return None
 
 
+class Plan(TypedDict):
+    """What is installed on a system."""
+
+    family: str
+    packages: list[str]
+    # Where they come from; None for whatever the host or the bundle has.
+    repository: dict[str, str] | None
+    # Packages that are in the way.
+    old: list[str]
+
+
 def package_plan(
     facts: Mapping[str, object], component: str, method: str, version: str = "", mirror: Mirror = NO_MIRROR
-) -> dict[str, Any]:
-    """What a method installs on a host: ``packages``, the ``repository`` they come from (None: whatever the host or the bundle
-    has), and ``old``, packages that are in the way. A ``NAME=VERSION`` stands for a package in that version of its publisher.
+) -> Plan:
+    """What a method installs on a host. A ``NAME=VERSION`` stands for a package in that version of its publisher.
 
     ``component`` is docker or toolkit; ``method`` is static, packages, repository, bundle or present.
     """
     system = system_of(facts)
-    plan: dict[str, object] = {"family": system.family, "packages": [], "repository": None, "old": []}
+    plan = Plan(family=system.family, packages=[], repository=None, old=[])
     if component == "docker":
         if method == "static":
-            plan["packages"] = ENGINE_NEEDS.get(system.family, [])
-            plan["old"] = ENGINE_PACKAGES.get(system.family, [])
+            plan["packages"] = list(ENGINE_NEEDS.get(system.family, []))
+            plan["old"] = list(ENGINE_PACKAGES.get(system.family, []))
         elif method in ("packages", "repository"):
             own = distribution_engine(system) if method == "packages" else []
             plan["repository"] = docker_repository(system, mirror) if method == "repository" else None

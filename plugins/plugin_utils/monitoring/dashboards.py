@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import nothing, pages
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import Page, Panel, nothing, pages
 
 # Grafana's names for the units of the table.
 UNITS = {"bytes": "bytes", "ratio": "percentunit", "seconds": "s", "": "short"}
@@ -23,7 +22,7 @@ def dashboards(lang: str = "en") -> dict[str, dict[str, object]]:
     return {f"{page['page']}.json": _dashboard(page, lang) for page in pages()}
 
 
-def _dashboard(page: Mapping[str, Any], lang: str) -> dict[str, Any]:
+def _dashboard(page: Page, lang: str) -> dict[str, object]:
     return {
         "uid": f"llm-{page['page']}",
         "title": message("page_" + page["page"], lang),
@@ -63,7 +62,7 @@ def _variable(name: str, kind: str, more: Mapping[str, object]) -> dict[str, obj
     }
 
 
-def _panel(index: int, panel: Mapping[str, Any], lang: str) -> dict[str, Any]:
+def _panel(index: int, panel: Panel, lang: str) -> dict[str, object]:
     row, column = divmod(index, COLUMNS)
     legend = " ".join("{{" + label + "}}" for label in panel["labels"])
     return {

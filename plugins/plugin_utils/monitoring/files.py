@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring import configuration
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import consoles
@@ -25,13 +27,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.vector import NOWHERE, vector
 
 
-def files(asked: Targets, settings: Mapping[str, Any], lang: str = "en") -> list[dict[str, str]]:
+def files(asked: Targets, settings: Mapping[str, object], lang: str = "en") -> list[dict[str, str]]:
     """Each file with ``path``, ``content`` and ``check``, the kind of file; a file comes before the one that names it.
 
     ``asked`` are the targets; ``settings`` are the variables of the role on the host that watches. In the mode rules_only there is no configuration of programs
     but ``scrape_configs.yml``, for a Prometheus that is there already.
     """
-    folder, interval = str(settings["monitoring_dir"]), int(settings["monitoring_interval_seconds"])
+    folder, interval = str(settings["monitoring_dir"]), whole(settings["monitoring_interval_seconds"])
     limits = {
         "first_token_seconds": settings["monitoring_first_token_seconds"],
         "backup_days": settings["monitoring_backup_days"],
@@ -52,11 +54,12 @@ def files(asked: Targets, settings: Mapping[str, Any], lang: str = "en") -> list
         ]
     alertmanager = endpoint(str(settings["monitoring_listen_address"]), 9093)
     words = {state: message("alert_is_" + state, lang) for state in ("firing", "resolved")}
-    routes = configuration.alertmanager(settings["monitoring_receivers"], folder)
+    receivers = mappings(settings["monitoring_receivers"])
+    routes = configuration.alertmanager(receivers, folder)
     return [
         *found,
         _file("blackbox.yml", _yaml(configuration.blackbox()), "blackbox"),
-        _file("relay.json", _json(configuration.relay(settings["monitoring_receivers"], words)), "relay"),
+        _file("relay.json", _json(configuration.relay(receivers, words)), "relay"),
         _file("alertmanager.yml", _yaml(routes), "alertmanager"),
         _file("prometheus.yml", _yaml(configuration.prometheus(folder, interval, alertmanager, own)), "prometheus"),
     ]
@@ -64,7 +67,7 @@ def files(asked: Targets, settings: Mapping[str, Any], lang: str = "en") -> list
 
 def exporters_and_collectors(
     deployments: Mapping[str, DeploymentHosts],
-    variables: Mapping[str, Mapping[str, Any]],
+    variables: Mapping[str, Mapping[str, object]],
     collectors: Sequence[str],
     resolve: Callable[[str], Sequence[str]],
 ) -> dict[str, Any]:

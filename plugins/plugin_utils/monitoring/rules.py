@@ -70,7 +70,7 @@ def alert_name(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("_"))
 
 
-def alert_rules(settings: Mapping[str, Any], lang: str = "en") -> list[dict[str, Any]]:
+def alert_rules(settings: Mapping[str, object], lang: str = "en") -> list[dict[str, object]]:
     """The alerts. ``settings``: first_token_seconds, backup_days, and runbook_url, the address of the page whose sections they link to."""
     rules = []
     for alert in table("alerts.yml"):

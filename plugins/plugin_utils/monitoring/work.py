@@ -16,8 +16,8 @@ EXPORTERS, WATCHER = "monitoring_exporters", "monitoring"
 def asked(
     decided: Mapping[str, Any],
     collectors: Iterable[str],
-    said: Mapping[str, Any],
-    settings: Mapping[str, Any],
+    said: Mapping[str, object],
+    settings: Mapping[str, object],
     rules: Sequence[str],
 ) -> dict[str, dict[str, str]]:
     """By host and record the digest of what is asked for there.
