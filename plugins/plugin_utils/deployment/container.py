@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import device_files
@@ -27,7 +26,7 @@ RDMA_DEVICES = "/dev/infiniband:/dev/infiniband"
 def container(
     member: Member,
     kind: str,
-    environment: Mapping[str, Any],
+    environment: Mapping[str, bool | str],
     entrypoint: list[str],
     command: list[str],
     volumes: list[str],

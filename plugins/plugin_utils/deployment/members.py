@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
@@ -44,7 +45,7 @@ class Deployment:
     # The content of the small files that the server reads, by name.
     files: Mapping[str, str] = field(default_factory=dict)
     # What things are called on each host, as deployment/names.py has it.
-    names: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    names: Mapping[str, Names] = field(default_factory=dict)
     # Digests of the files of its models, as far as they are known: other files are read by another start.
     weights: Sequence[str] = ()
 
@@ -126,7 +127,7 @@ class Member:
         return self.deployment.address(self.host)
 
     @functools.cached_property
-    def names(self) -> dict[str, Any]:
+    def names(self) -> Names:
         """What the containers and units of the deployment are called on this host."""
         return names_on(self.host, self.deployment.names)
 

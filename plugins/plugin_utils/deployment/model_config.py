@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message, problem, shown
@@ -20,7 +19,7 @@ NAMED = "model_config"
 class Found:
     """A model's config.json and where it comes from, or each place that was looked at and why it has none."""
 
-    config: Mapping[str, Any] | None
+    config: Mapping[str, object] | None
     # For the reasons of a plan; none where the inventory or the bundle names the file.
     origin: Text | None = None
     tried: Sequence[Text] = ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
@@ -85,7 +85,7 @@ def needed_parts(variables: Mapping[str, object], model: str) -> dict[str, bool]
 
 def origins(
     models: Iterable[str], variables: Mapping[str, object], records: Sequence[Mapping[str, object]]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """How each model comes to a host: ``{model, how, folder, source, weights, tokenizer}``.
 
     ``how`` is ``there`` (it lies on the host already), ``program`` (a program of a host copies it from ``source``), ``hub`` (a host fetches the files

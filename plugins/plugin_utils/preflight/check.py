@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import Agreed
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.capacity import disk_findings, memory_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.driver import (
@@ -76,7 +77,7 @@ DEPLOYMENT_RULES = (parallelism_findings, same_driver_findings, image_findings)
 LATER_HOST_RULES = (name_findings, disk_findings, memory_findings, port_findings, process_findings, crash_findings)
 
 
-def _deployment_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, object]) -> Findings:
+def _deployment_findings(hosts: Hosts, deployment: Deployment, agreed: Agreed) -> Findings:
     for host in deployment.seen:
         for rule in HOST_RULES:
             yield from rule(hosts, deployment, host)
@@ -133,7 +134,7 @@ def _fails(
 
 def _found(
     deployments: Mapping[str, DeploymentHosts],
-    facts: Mapping[str, Mapping[str, Any]],
+    facts: Mapping[str, Mapping[str, object]],
     known: Hosts,
     garbage: Sequence[str],
 ) -> dict[str, Any]:
@@ -152,7 +153,7 @@ def _found(
         {**hosts.finding("facts_garbage", [host], host=host), "severity": ERROR} for host in garbage
     ]
     findings += [finding for rule in RULES for finding in rule(hosts, everybody)]
-    used: dict[str, dict[str, Any]] = {}
+    used: dict[str, dict[str, object]] = {}
     for deployment in looked_at:
         agreed = agreement(hosts, deployment)
         findings += _deployment_findings(hosts, deployment, agreed)
@@ -168,5 +169,5 @@ def _found(
         "message": text(errors, "preflight_header", lang),
         "warning": text(warnings, "preflight_warnings", lang),
         "hosts": used,
-        "report": report(findings, {host: entry["deployment"] for host, entry in used.items()}),
+        "report": report(findings, {host: of_host[host].name for host in used}),
     }
