@@ -11,7 +11,6 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 from urllib.request import OpenerDirector
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
@@ -50,7 +49,7 @@ class Hub:
 class Answer:
     """What the hubs said of a model: its config.json and its address, or what each address answered."""
 
-    config: Mapping[str, Any] | None
+    config: Mapping[str, object] | None
     url: str = ""
     tried: Sequence[Text] = ()
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import STATE_DIR, fingerprint
@@ -36,7 +35,7 @@ def described(
     return {**file, "root": found["root"], "layer": found["layer"]}
 
 
-def _read(path: str, mark: list[int]) -> dict[str, Any] | None:
+def _read(path: str, mark: list[int]) -> dict[str, object] | None:
     try:
         with open(path, encoding="utf-8") as stream:
             found = load_json(stream)

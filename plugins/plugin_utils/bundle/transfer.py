@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     CHUNK_BYTES,
@@ -50,7 +50,17 @@ MIB = 1 << 20
 NOTED_BYTES = 64 * MIB
 
 # path of a file -> its parts in order, each {path, size, sha256}
-Parts = dict[str, list[dict[str, Any]]]
+
+
+class Part(TypedDict):
+    """A part of a file that is larger than a disk takes."""
+
+    path: str
+    sha256: str
+    size: int
+
+
+Parts = dict[str, list[Part]]
 Add = Callable[[int], None]
 Say = Callable[[str], None]
 

@@ -547,7 +547,7 @@ def _runfile_options(version: str, kind: str, more: Sequence[str]) -> list[str]:
     return [*options, *more]
 
 
-def _left(method: str, fabric_manager: bool) -> dict[str, Any]:
+def _left(method: str, fabric_manager: bool) -> dict[str, list[str]]:
     """What the role leaves on the host; the driver counts with its packages."""
     paths = [
         "/etc/modprobe.d/baremetal-llm-nouveau.conf",

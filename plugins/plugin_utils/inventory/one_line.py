@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, name_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP
@@ -29,7 +28,7 @@ class OneLine:
 
     deployment: str
     # What the line sets for each host, by the host's name: its GPUs, the model, the release where none is named.
-    variables: Mapping[str, Mapping[str, Any]]
+    variables: Mapping[str, Mapping[str, object]]
 
     @property
     def hosts(self) -> list[str]:
