@@ -287,7 +287,7 @@ def seen_members(
     before: object, inventory: Mapping[str, Any], addresses: Mapping[str, str], now: str
 ) -> dict[str, dict[str, str]]:
     """What the controller keeps of this: by host its deployment, its address and when a run saw it last. Hosts that have left the inventory stay."""
-    kept = _entries(before) if isinstance(before, Mapping) else {}
+    kept = _entries(mapping(before))
     for name, entry in inventory["deployments"].items():
         kept |= {
             host: {"deployment": name, "address": addresses.get(host) or host, "since": now} for host in entry["hosts"]
@@ -297,7 +297,7 @@ def seen_members(
 
 def with_seen(settled: Mapping[str, Any], before: object, known: Sequence[str], request: Request) -> dict[str, Any]:
     """The settled inventory whose ``former`` has the hosts that only the controller remembers, as those of a whole deployment that is gone."""
-    kept = _entries(before) if isinstance(before, Mapping) else {}
+    kept = _entries(mapping(before))
     gone = {host: said for host, said in kept.items() if host not in known and host not in request.forgotten}
     return {**settled, "former": {**gone, **(settled.get("former") or {})}}
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import is_address
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections import Memory
 
@@ -24,8 +25,7 @@ def memory_of(facts: Mapping[str, object]) -> Memory:
         return {}
     found = dict(said)
     if MEMBERS in found:
-        members = found[MEMBERS].items() if isinstance(found[MEMBERS], Mapping) else ()
-        found[MEMBERS] = {str(host): _addresses(each) for host, each in members}
+        found[MEMBERS] = {str(host): _addresses(each) for host, each in mapping(found[MEMBERS]).items()}
     if OPEN_PORTS in found:
         ports = found[OPEN_PORTS] if isinstance(found[OPEN_PORTS], (list, tuple)) else ()
         found[OPEN_PORTS] = [port for port in ports if type(port) is int and port in _PORTS]
