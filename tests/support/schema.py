@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostSection
@@ -14,7 +15,7 @@ _PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", types
 def schema_of(kind: Any) -> dict[str, Any]:
     """Of a type: a TypedDict takes no other keys than its own."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any:
+    if kind in (Any, object):
         return {}
     if kind in _PLAIN:
         return {"type": _PLAIN[kind]}
@@ -22,7 +23,7 @@ def schema_of(kind: Any) -> dict[str, Any]:
         return schema_of(arguments[0])
     if origin is list:
         return {"type": "array", "items": schema_of(arguments[0])}
-    if origin is dict:
+    if origin in (dict, Mapping):
         return {"type": "object", "additionalProperties": schema_of(arguments[1])}
     if origin in (typing.Union, types.UnionType):
         return {"anyOf": [schema_of(one) for one in arguments]}
@@ -47,11 +48,11 @@ def field(kind: Any, path: list[str]) -> Any:
     if not path:
         return kind
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any:
+    if kind in (Any, object):
         return Any
     if origin is typing.NotRequired:
         return field(arguments[0], path)
-    if origin is dict:
+    if origin in (dict, Mapping):
         return field(arguments[1], path[1:])
     if origin in (typing.Union, types.UnionType):
         for one in arguments:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import (
     capability,
@@ -17,6 +16,8 @@ from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility 
     older,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference, stands_for
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import items
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
@@ -34,9 +35,9 @@ PLATFORM = "linux/amd64"
 
 def image_problems(
     deployment: str,
-    image: Mapping[str, Any],
-    gpus: Iterable[Any],
-    driver: Any = None,
+    image: Mapping[str, object],
+    gpus: Iterable[object],
+    driver: object = None,
     where: str = "",
     lang: str = "en",
 ) -> list[dict[str, str]]:
@@ -111,10 +112,10 @@ def image_problems(
 
 
 def check_images(
-    deployments: Mapping[str, Mapping[str, Any]],
-    hosts: Mapping[str, Mapping[str, Any]],
-    images: Sequence[Mapping[str, Any]],
-    drivers: Sequence[Any] = (),
+    deployments: Mapping[str, DeploymentHosts],
+    hosts: Mapping[str, Mapping[str, object]],
+    images: Sequence[Mapping[str, object]],
+    drivers: Sequence[object] = (),
     lang: str = "en",
 ) -> list[dict[str, str]]:
     """The same for all deployments of an inventory, from the GPUs that it declares and the drivers of the bundle."""
@@ -124,15 +125,15 @@ def check_images(
         image = next((one for one in images if stands_for(one, reference)), None)
         if image is None:
             continue
-        gpus: list[Any] = []
+        gpus: list[object] = []
         for host in entry["hosts"]:
-            gpus += hosts[host].get("llm_gpus") or []
+            gpus += items(hosts[host].get("llm_gpus"))
         where = message("where_group", lang, group=name)
         found += image_problems(name, image, gpus, planned_driver(hosts[entry["head"]], drivers), where, lang)
     return found
 
 
-def planned_driver(variables: Mapping[str, Any], drivers: Sequence[Any]) -> str | None:
+def planned_driver(variables: Mapping[str, object], drivers: Sequence[object]) -> str | None:
     """The driver that a host will have: the one that is set for it, else the only one of the bundle; None where it brings its own."""
     if variables.get("nvidia_driver_method") == "present":
         return None
@@ -141,7 +142,7 @@ def planned_driver(variables: Mapping[str, Any], drivers: Sequence[Any]) -> str 
     return said or (known[0] if len(known) == 1 else None)
 
 
-def _forward_cuda(image: Mapping[str, Any]) -> str:
+def _forward_cuda(image: Mapping[str, object]) -> str:
     """The CUDA whose driver libraries an image puts before those of an older driver; empty where it brings none.
 
     Those made from NVIDIA's images bring the libraries, of the CUDA that NVIDIA_REQUIRE_CUDA asks for, which may be newer than torch's.
@@ -156,7 +157,7 @@ def _forward_cuda(image: Mapping[str, Any]) -> str:
     return found.group(1) if found else ""
 
 
-def _cards(gpus: Any) -> list[tuple[str, tuple[int, int]]]:
+def _cards(gpus: object) -> list[tuple[str, tuple[int, int]]]:
     """Name and capability of those whose capability can be read. Unknown and malformed ones are reported elsewhere."""
     known = []
     for gpu in gpus if isinstance(gpus, Iterable) else ():
@@ -168,7 +169,7 @@ def _cards(gpus: Any) -> list[tuple[str, tuple[int, int]]]:
     return known
 
 
-def _advice(gpus: Sequence[tuple[int, int]], driver: Any, lang: str, own_driver: bool) -> str:
+def _advice(gpus: Sequence[tuple[int, int]], driver: object, lang: str, own_driver: bool) -> str:
     """The release to use instead: the newest one whose official image works, and the one that serves the oldest GPU best.
 
     ``own_driver``: whether a GPU needs the driver of the image's own CUDA.

@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_compress import COMPRESSIONS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.compatibility import check_images
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Artefact
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import Wishes, wanted
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
     VARIABLE,
@@ -19,23 +20,26 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
     name_of,
     variable_of,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, texts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, render
 
-Deployments = Mapping[str, Mapping[str, Any]]
-Hosts = Mapping[str, Mapping[str, Any]]
+Deployments = Mapping[str, DeploymentHosts]
+Hosts = Mapping[str, Mapping[str, object]]
 
 _COMPARED_BY = ("llm_gpus", "nvidia_driver_method", "nvidia_driver_version")
 # And these settings of its engine.
 _COMPARED_SETTINGS = ("image", "version")
 
 
-def _compared_by(variables: Mapping[str, Any]) -> list[str]:
+def _compared_by(variables: Mapping[str, object]) -> list[str]:
     return [VARIABLE, *_COMPARED_BY, *(variable_of(variables, name) for name in _COMPARED_SETTINGS)]
 
 
 def decide(
     deployments: Deployments, hostvars: Hosts, wishes: Mapping[str, Any], records: Sequence[Record], lang: str = "en"
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What the bundle has to hold, as ``wanted`` says it, and what follows from it.
 
     `wishes` are the fields of ``Wishes``; `records` what the bundle holds already. Added are ``ray_images`` (the images that have to hold
@@ -53,14 +57,16 @@ def decide(
     }
 
 
-def held_images(records: Sequence[Record]) -> list[dict[str, Any]]:
+def held_images(records: Sequence[Record]) -> list[dict[str, object]]:
     """The images that files of a manifest hold."""
     return [dict(image) for record in records for image in record.get("images") or []]
 
 
-def missing_images(images: Sequence[Mapping[str, Any]], engine: Sequence[Mapping[str, Any]], lang: str = "en") -> str:
+def missing_images(
+    images: Sequence[Mapping[str, object]], engine: Sequence[Mapping[str, object]], lang: str = "en"
+) -> str:
     """Which images the engine lacks, as an error; empty if it lacks none."""
-    tags = {tag for one in engine for tag in one.get("RepoTags") or []}
+    tags = {tag for one in engine for tag in texts(one.get("RepoTags"))}
     named = [str(image["reference"]) for image in images]
     lacking = [reference for reference in named if reference not in tags]
     if not lacking:
@@ -69,25 +75,26 @@ def missing_images(images: Sequence[Mapping[str, Any]], engine: Sequence[Mapping
     return render([problem("bundle_no_images", lang, **values)], lang, "").strip().replace("1. ", "", 1)
 
 
-def archive_of(images: Sequence[Mapping[str, Any]], engine: Sequence[Mapping[str, Any]], path: str) -> dict[str, Any]:
+def archive_of(images: Sequence[Mapping[str, object]], engine: Sequence[Mapping[str, object]], path: str) -> Artefact:
     """The archive of the images as an artefact of the bundle; what the engine says of each image completes what is known of it."""
-    by_tag = {tag: one for one in engine for tag in one.get("RepoTags") or []}
+    by_tag = {tag: one for one in engine for tag in texts(one.get("RepoTags"))}
     complete = [
-        {**image, "id": by_tag[image["reference"]]["Id"], "layers": by_tag[image["reference"]]["RootFS"]["Layers"]}
+        {**image, "id": found["Id"], "layers": mapping(found["RootFS"])["Layers"]}
         for image in images
+        for found in [by_tag[str(image["reference"])]]
     ]
     return {"path": path, "kind": "image", "fields": {"images": complete}}
 
 
-def is_archived(bundle: str, archive: Mapping[str, Any], records: Sequence[Record]) -> bool:
+def is_archived(bundle: str, archive: Artefact, records: Sequence[Record]) -> bool:
     """Whether a file of the bundle holds these images already, as far as its size and the manifest of an earlier run tell."""
     record = next((one for one in records if one["path"] == archive["path"]), None)
     full = os.path.join(bundle, archive["path"])
     if record is None or not os.path.isfile(full) or os.path.getsize(full) != record["size"]:
         return False
     held, asked = (
-        {image["reference"]: image.get("id") for image in images}
-        for images in (record.get("images") or [], archive["fields"]["images"])
+        {image["reference"]: image.get("id") for image in mappings(images)}
+        for images in (record.get("images"), archive["fields"]["images"])
     )
     return held == asked
 
@@ -95,8 +102,8 @@ def is_archived(bundle: str, archive: Mapping[str, Any], records: Sequence[Recor
 def compatibility_error(
     deployments: Deployments,
     hostvars: Hosts,
-    images: Sequence[Mapping[str, Any]],
-    drivers: Sequence[Any],
+    images: Sequence[Mapping[str, object]],
+    drivers: Sequence[object],
     lang: str = "en",
 ) -> str:
     """Why these images cannot serve the deployments that they are for, on the GPUs that are declared and with the drivers of the bundle.
@@ -117,7 +124,7 @@ def drivers_of(records: Sequence[Record]) -> list[str]:
     return [str(record["version"]) for record in select(records, "driver") if record.get("version")]
 
 
-def _ray_images(deployments: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _ray_images(deployments: Deployments, hostvars: Hosts) -> list[str]:
     """The images that have to have Ray, of the engines that run with it."""
     found: list[str] = []
     for each in engine_names():

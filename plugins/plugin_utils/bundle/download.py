@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 from urllib.request import OpenerDirector
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _download as network
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, sha256_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import File
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.progress import human_seconds
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import items
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, Text, message
 
 
@@ -39,7 +40,7 @@ def remote_size(url: str, opener: OpenerDirector) -> int | None:
 
 
 def download(
-    file: Mapping[str, Any],
+    file: Mapping[str, object],
     target: str,
     opener: OpenerDirector,
     add: Callable[[int], None] = lambda size: None,
@@ -53,12 +54,12 @@ def download(
         raise FetchError(error.code, **error.values) from error
 
 
-def present(file: Mapping[str, Any], full: str, known: Mapping[str, Any] | None, mark: Sequence[int] | None) -> bool:
+def present(file: File, full: str, known: Mapping[str, object] | None, mark: Sequence[int] | None) -> bool:
     """Whether a file of the bundle is there. It is read only if it was touched since its last check (`known`)."""
     if mark is None or (file.get("size") is not None and mark[0] != file["size"]):
         return False
     digest = file.get("sha256")
-    if known and list(known.get("mark") or ()) == list(mark):
+    if known and items(known.get("mark")) == list(mark):
         return not digest or bool(known.get("sha256") == digest)
     return bool(digest) and sha256_of(full) == digest
 

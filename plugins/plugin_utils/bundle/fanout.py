@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import piece_bytes, piece_count
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Item
 
 MIB = 1 << 20
 # A smaller file takes less time to be sent to each host than it takes to be passed on.
@@ -59,7 +60,7 @@ class Looked:
     unfit: str = ""
 
 
-def wheel_items() -> list[dict[str, Any]]:
+def wheel_items() -> list[Item]:
     """What a bundle has to hold so that hosts can pass files on, whichever of these Pythons they have."""
     return [
         {

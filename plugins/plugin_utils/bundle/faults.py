@@ -5,12 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, spoken
 
 
-def fault_names(faults: Mapping[str, list[Any]], lang: str = "en") -> dict[str, list[str]]:
+def fault_names(faults: Mapping[str, list[object]], lang: str = "en") -> dict[str, list[str]]:
     """The faults by kind, each file by its name and, where there is more to say, with it."""
     return {fault: [str(spoken(one, lang)) for one in found] for fault, found in faults.items()}
 

@@ -32,6 +32,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download impo
     summary,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import require_room, write_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Artefact, Asked, File, Item
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.models import fetched_problems, local_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import split_source
@@ -49,22 +50,25 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 PARALLEL = 4
 
 Say = Callable[[str], None]
-Files = list[dict[str, Any]]
+# Who asks (``username``, ``password``), by registry.
+Credentials = Mapping[str, Mapping[str, str]]
 
 
 def write_lists(options: Mapping[str, Any], settings: Settings, warn: Say, check: bool) -> dict[str, Any]:
     """Write down what would be fetched. What nobody can be asked about from here is left to the script, or said."""
-    plan, unresolved = {}, {}
+    plan: dict[str, Asked] = {}
+    unresolved = {}
     lang = options["language"]
-    for item in options["items"]:
-        path = str(item["path"])
+    items: Sequence[Item] = options["items"]
+    for item in items:
+        path = item["path"]
         if _is_local(item):
             unresolved[path] = message("bundle_own_file", lang, source=item["source"])
             continue
         try:
-            plan[_key(item)] = {**resolve(item, settings), "item": dict(item)}
+            plan[_key(item)] = {**resolve(item, settings), "item": Item(**item)}
         except (SourceError, WheelError, FetchError) as error:
-            plan[_key(item)] = {"item": dict(item)}
+            plan[_key(item)] = {"item": Item(**item)}
             unresolved[path] = reason(error, lang)
     written = []
     for name, text in render(plan, options["images"], options["registry_mirrors"], unresolved).items():
@@ -77,7 +81,7 @@ def write_lists(options: Mapping[str, Any], settings: Settings, warn: Say, check
 
 
 def fetch(
-    options: Mapping[str, Any], settings: Settings, credentials: Mapping[str, Any], say: Say, check: bool
+    options: Mapping[str, Any], settings: Settings, credentials: Credentials, say: Say, check: bool
 ) -> dict[str, Any]:
     """Bring what the bundle lacks of its items, and the images that this machine's engine lacks."""
     bundle, mirrors = options["bundle"], options["registry_mirrors"]
@@ -109,7 +113,7 @@ def fetch(
 
 
 def unanswered_images(
-    references: Sequence[str], settings: Settings, mirrors: Mapping[str, Any], credentials: Mapping[str, Any]
+    references: Sequence[str], settings: Settings, mirrors: Mapping[str, Sequence[str]], credentials: Credentials
 ) -> dict[str, CodedError]:
     """The images that no registry and no mirror gives to this machine, and why."""
 
@@ -124,30 +128,34 @@ def unanswered_images(
         return {image: error for image, error in zip(references, pool.map(ask, references), strict=True) if error}
 
 
-def _is_local(item: Mapping[str, Any]) -> bool:
-    return split_source(str(item["source"]))[0] in ("", "file")
+def _is_local(item: Item) -> bool:
+    return split_source(item["source"])[0] in ("", "file")
 
 
-def _local_artefacts(items: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[CodedError]]:
+def _local_artefacts(items: Sequence[Item]) -> tuple[list[Artefact], list[CodedError]]:
     """What lies on this machine, models file by file, and why models cannot be taken."""
-    found, problems = [], []
+    found: list[Artefact] = []
+    problems: list[CodedError] = []
     for item in items:
         if not _is_local(item):
             continue
-        said = {name: value for name, value in item.items() if name in ("path", "kind", "source", "fields")}
-        said["source"] = str(item["source"]).removeprefix("file://")
+        source = item["source"].removeprefix("file://")
+        said = Artefact(path=item["path"], kind=item["kind"], source=source)
+        if "fields" in item:
+            said["fields"] = item["fields"]
         files: Mapping[str, str] = {}
-        if item["kind"] == "model" and os.path.exists(os.path.expanduser(said["source"])):
+        if item["kind"] == "model" and os.path.exists(os.path.expanduser(source)):
             try:
                 files = local_model(item)
             except CodedError as error:
                 problems.append(error)
                 continue
-        found += [{**said, "path": path, "source": source} for path, source in files.items()] or [said]
+        below: list[Artefact] = [{**said, "path": path, "source": full} for path, full in files.items()]
+        found += below or [said]
     return found, problems
 
 
-def _key(item: Mapping[str, Any]) -> str:
+def _key(item: Item) -> str:
     # What a model has to have changes nothing about where it is.
     asked = {name: value for name, value in item.items() if name != "needs"}
     return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()[:16]
@@ -159,23 +167,25 @@ class Fetching:
     A file whose checksum nobody published is taken as it came; what it was then is noted in the plan as ``arrived``, and so it must stay.
     """
 
-    def __init__(self, bundle: str, settings: Settings, seen: Mapping[str, Any], say: Say, lang: str) -> None:
+    def __init__(
+        self, bundle: str, settings: Settings, seen: Mapping[str, Mapping[str, object]], say: Say, lang: str
+    ) -> None:
         self.bundle, self.settings, self.seen, self.say, self.lang = bundle, settings, seen, say, lang
         self.plan_path = os.path.join(bundle, STATE_DIR, PLAN_NAME)
         # what was asked, by the item: the answer of ``resolve``, and the item
-        self.plan: dict[str, dict[str, Any]] = {}
+        self.plan: dict[str, Asked] = {}
         # the answers that only a program can fetch, and has to
-        self.commands: list[dict[str, Any]] = []
-        self.lacking: Files = []
+        self.commands: list[Asked] = []
+        self.lacking: list[File] = []
 
-    def ask(self, items: Sequence[Mapping[str, Any]], update: bool) -> None:
+    def ask(self, items: Sequence[Item], update: bool) -> None:
         """Learn what the items are, from the last plan as far as it knows them, and see what is lacking."""
         known = {} if update else self._read_plan()
         for item in items:
             self._ask(item, known)
         self._compare()
 
-    def ask_all(self, items: Sequence[Mapping[str, Any]], update: bool) -> list[CodedError]:
+    def ask_all(self, items: Sequence[Item], update: bool) -> list[CodedError]:
         """The same, and of all items why they cannot be had, so that one run names every address that this machine does not reach."""
         known = {} if update else self._read_plan()
         problems = []
@@ -187,14 +197,14 @@ class Fetching:
         self._compare()
         return problems
 
-    def _ask(self, item: Mapping[str, Any], known: dict[str, Any]) -> None:
+    def _ask(self, item: Item, known: dict[str, Asked]) -> None:
         key = _key(item)
         if _is_local(item):
             return
         if key not in known:
             self.say(message("bundle_asking", self.lang, source=item["source"]))
-            known[key] = {**resolve(item, self.settings), "item": dict(item)}
-        self.plan[key] = {**known[key], "item": dict(item)}
+            known[key] = {**resolve(item, self.settings), "item": Item(**item)}
+        self.plan[key] = {**known[key], "item": Item(**item)}
 
     def _compare(self) -> None:
         """See what is lacking."""
@@ -235,7 +245,7 @@ class Fetching:
         if wrong:
             raise FetchError("fetch_incomplete", failures="\n".join(wrong))
 
-    def artefacts(self) -> list[dict[str, Any]]:
+    def artefacts(self) -> list[Artefact]:
         """Each file with what the manifest will say about it."""
         return [
             {
@@ -251,7 +261,7 @@ class Fetching:
         """What is lacking, for people."""
         found = []
         for file in self.lacking:
-            size = "unknown size" if file.get("size") is None else human_bytes(file["size"])
+            size = "unknown size" if (known := file.get("size")) is None else human_bytes(known)
             origin = f" from {without_password(file['urls'][0])}" if file.get("urls") else ""
             found.append(f"{file['path']} ({size}){origin}")
         return found + [f"{one['item']['path']}/ by {one['command'][0]}" for one in self.commands]
@@ -259,7 +269,7 @@ class Fetching:
     def write_plan(self) -> None:
         write_text(self.plan_path, json.dumps(self.plan, indent=1))
 
-    def _read_plan(self) -> dict[str, Any]:
+    def _read_plan(self) -> dict[str, Asked]:
         try:
             with open(self.plan_path, encoding="utf-8") as stream:
                 found = load_json(stream)
@@ -273,19 +283,20 @@ class Fetching:
             raise FetchError("bundle_link", path=path, bundle=self.bundle)
         return full
 
-    def _has(self, file: dict[str, Any]) -> bool:
+    def _has(self, file: File) -> bool:
         full = self._full(file["path"])
         mark = fingerprint(full) if os.path.isfile(full) else None
         if "content" in file:
             content = file["content"].encode()
             file["size"], file["sha256"] = len(content), hashlib.sha256(content).hexdigest()
-        return present({**file, **file.get("arrived", {})}, full, self.seen.get(file["path"]), mark)
+        seen: File = {**file, **file["arrived"]} if "arrived" in file else file
+        return present(seen, full, self.seen.get(file["path"]), mark)
 
-    def _has_all(self, one: Mapping[str, Any]) -> bool:
+    def _has_all(self, one: Asked) -> bool:
         """Whether what a program fetched is still there, all of it."""
         return bool(one.get("files")) and all(self._has(file) for file in one["files"])
 
-    def _bring_one(self, file: dict[str, Any], progress: Progress) -> str:
+    def _bring_one(self, file: File, progress: Progress) -> str:
         """Nothing, or why it failed."""
         full = self._full(file["path"])
         try:
@@ -304,9 +315,9 @@ class Fetching:
             file["arrived"] = {"size": os.path.getsize(full), "sha256": sha256_of(full)}
         return ""
 
-    def _run(self, one: dict[str, Any]) -> None:
+    def _run(self, one: Asked) -> None:
         """A program fills a folder of its own, which takes the place of the old one when it is complete."""
-        folder, source = str(one["folder"]), str(one["item"]["source"])
+        folder, source = one["folder"], one["item"]["source"]
         full = self._full(folder)
         part = os.path.join(os.path.realpath(self.bundle), STATE_DIR, "commands", folder)
         os.makedirs(part, exist_ok=True)

@@ -11,7 +11,6 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 from urllib.request import OpenerDirector
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
@@ -50,7 +49,7 @@ class Hub:
 class Answer:
     """What the hubs said of a model: its config.json and its address, or what each address answered."""
 
-    config: Mapping[str, Any] | None
+    config: Mapping[str, object] | None
     url: str = ""
     tried: Sequence[Text] = ()
 
@@ -81,7 +80,7 @@ def ask(model: str, places: Sequence[Hub], opener: OpenerDirector) -> Answer:
     return Answer(None, tried=[found for found in answers if isinstance(found, Text)])
 
 
-def _ask_one(hub: Hub, model: str, opener: OpenerDirector) -> Mapping[str, Any] | Text:
+def _ask_one(hub: Hub, model: str, opener: OpenerDirector) -> Mapping[str, object] | Text:
     url = hub.url(model)
     headers = {"Authorization": f"Bearer {hub.token}"} if hub.token else {}
     try:
@@ -90,7 +89,7 @@ def _ask_one(hub: Hub, model: str, opener: OpenerDirector) -> Mapping[str, Any] 
     except urllib.error.HTTPError as error:
         gated = error.headers.get("X-Error-Code") == "GatedRepo"
         code = "hub_gated" if gated else _STATUS.get(error.code)
-        reason: Any = Text(code) if code else explain(error)
+        reason: object = Text(code) if code else explain(error)
     except (OSError, http.client.HTTPException) as error:
         reason = explain(error)
     except ValueError:

@@ -9,9 +9,9 @@ dnf. What it brings becomes a bundle where Ansible runs, with bundle_import.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Asked, File
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import image_addresses, split_source
 
 PLAN_NAME = "plan.json"
@@ -130,8 +130,8 @@ say "Complete. Copy $out to the machine that runs Ansible, and run playbooks/bun
 
 
 def render(
-    plan: Mapping[str, Mapping[str, Any]],
-    images: Sequence[Mapping[str, Any]],
+    plan: Mapping[str, Asked],
+    images: Sequence[Mapping[str, object]],
     mirrors: Mapping[str, Sequence[str]],
     unresolved: Mapping[str, str],
 ) -> dict[str, str]:
@@ -161,16 +161,16 @@ def render(
     for one in plan.values():
         item = one["item"]
         if item["kind"] == "os_packages" and not one.get("files"):
-            lists[f"packages-{split_source(str(item['source']))[1]}.txt"] = _lines(item["packages"])
+            lists[f"packages-{split_source(item['source'])[1]}.txt"] = _lines(item["packages"])
     if unresolved:
         lists["unresolved.txt"] = _lines(f"{path}: {' '.join(why.split())}" for path, why in unresolved.items())
     return lists
 
 
-def target_of(file: Mapping[str, Any]) -> str:
+def target_of(file: File) -> str:
     """Where the script puts a file: what still has to be packed anew lies beside its place."""
-    return str(file["path"]) + (".source" if file.get("repack") else "")
+    return file["path"] + (".source" if file.get("repack") else "")
 
 
-def _lines(lines: Any) -> str:
+def _lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)

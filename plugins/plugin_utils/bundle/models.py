@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record
 from ansible_collections.baremetal.llm.plugins.module_utils._model_check import (
@@ -16,38 +15,38 @@ from ansible_collections.baremetal.llm.plugins.module_utils._model_check import 
     unfinished,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._model_files import listed
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Asked, File, Item
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import needed_model_files, split_source
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import text
 
 
-def local_model(item: Mapping[str, Any]) -> dict[str, str]:
+def local_model(item: Item) -> dict[str, str]:
     """The files of a model in a folder of this machine, by what they are called in the bundle; nothing where the folder is missing.
 
     ModelError if the model is not whole.
     """
-    source = os.path.expanduser(split_source(str(item["source"]))[1].removeprefix("//"))
-    called, needs = str((item.get("fields") or {}).get("model") or ""), item.get("needs") or {}
+    source = os.path.expanduser(split_source(item["source"])[1].removeprefix("//"))
+    called, needs = text((item.get("fields") or {}).get("model")), item.get("needs") or {}
     if os.path.isfile(source):
         require_model(os.path.dirname(source), [os.path.basename(source)], False, False, called, source)
-        return {str(item["path"]): source}
+        return {item["path"]: source}
     left = unfinished(source)
     names = needed_model_files((name for name in listed(source) if name not in left), item.get("wanted") or ())
     _require(source, names, needs, called)
     return {f"{item['path']}/{name}": os.path.abspath(os.path.join(source, name)) for name in names}
 
 
-def fetched_problems(bundle: str, plan: Iterable[Mapping[str, Any]], here: Callable[[Any], bool]) -> list[ModelError]:
+def fetched_problems(bundle: str, plan: Iterable[Asked], here: Callable[[File], bool]) -> list[ModelError]:
     """What is wrong with the models of a plan that were fetched into a folder; ``here`` says whether a file is there or only known by name."""
     found = []
     for one in plan:
         item = one["item"]
         if item["kind"] != "model":
             continue
-        names = {str(file["path"])[len(str(item["path"])) + 1 :]: file for file in one.get("files", [])}
+        names = {file["path"][len(item["path"]) + 1 :]: file for file in one.get("files", [])}
         elsewhere = [name for name, file in names.items() if not here(file)]
         try:
-            _require(
-                os.path.join(bundle, str(item["path"])), names, item.get("needs") or {}, str(item["source"]), elsewhere
-            )
+            _require(os.path.join(bundle, item["path"]), names, item.get("needs") or {}, item["source"], elsewhere)
         except ModelError as error:
             found.append(error)
     return found

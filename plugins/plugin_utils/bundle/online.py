@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
@@ -32,6 +32,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import fanout
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import remote_size
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.fetch import PARALLEL, Fetching
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import write_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Asked, File, Item
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.models import fetched_problems, local_model
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import (
     image_items,
@@ -41,7 +42,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import (
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.sources import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models, source_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, reason
 
 # What the controller keeps of a model: what planning reads, and whatever has no published checksum.
@@ -55,13 +58,23 @@ class OnlineError(Refused):
     """What registries and hubs do not have; the text has all of it."""
 
 
+class Wanted(TypedDict):
+    """What deployments need that have no bundle."""
+
+    # Each with its ``reference`` and what is known of it.
+    images: list[dict[str, object]]
+    models: list[Item]
+    wheels: NotRequired[list[Item]]
+    problems: list[str]
+
+
 def online_wanted(
-    deployments: Mapping[str, Mapping[str, Any]],
-    hostvars: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
+    hostvars: Mapping[str, Mapping[str, object]],
     hub: str,
     sources: Mapping[str, str],
     lang: str = "en",
-) -> dict[str, Any]:
+) -> Wanted:
     """``{images, models, wheels, problems}`` of the deployments that have no bundle: images as ``{reference}``, the others as items of a bundle."""
     mine = {name: one for name, one in deployments.items() if is_online(hostvars[one["head"]])}
     heads = [hostvars[one["head"]] for one in mine.values()]
@@ -71,11 +84,11 @@ def online_wanted(
     own = {model: origin.path for model, origin in origins.items() if origin.scheme == "controller"}
     items = model_items(heads, (), hub, {**sources, **own}, problems, lang)
     # A folder on the hosts, and what a program of theirs fetches, is nothing to ask for here.
-    models = [item for item in items if origins[item["fields"]["model"]].scheme in ("", "controller")]
+    models = [item for item in items if origins[str(item["fields"]["model"])].scheme in ("", "controller")]
     images = [one for one in image_items(heads, (), images_beside(hosts, hostvars)) if one["reference"]] if mine else []
     # Of an image of the site's own, what it serves is known from here until a host has read it.
-    said = {str(image["reference"]): image for head in heads for image in head.get("bundle_images") or ()}
-    images = [{**one, **said.get(one["reference"], {})} for one in images]
+    said = {str(image["reference"]): image for head in heads for image in mappings(head.get("bundle_images"))}
+    images = [{**one, **said.get(str(one["reference"]), {})} for one in images]
     passed_on = len(hosts) > 1 and any(
         one.get("llm_distribution", fanout.FANOUT) == fanout.FANOUT for one in hosts.values()
     )
@@ -93,7 +106,7 @@ class Registries:
 
 def learn(
     folder: str,
-    wanted: Mapping[str, Any],
+    wanted: Wanted,
     settings: Settings,
     registries: Registries,
     say: Say,
@@ -104,9 +117,9 @@ def learn(
 
     OnlineError names everything that cannot be had: no image under this name, no model, files that a mirror lists and does not have.
     """
-    problems: list[Any] = list(wanted["problems"])
+    problems: list[str | CodedError] = [*wanted["problems"]]
     known = {} if update else _read_images(folder)
-    images = {}
+    images: dict[str, dict[str, object]] = {}
     for one in wanted["images"]:
         reference = str(one["reference"])
         try:
@@ -120,7 +133,7 @@ def learn(
     local: list[Record] = []
     for item in wanted["models"]:
         try:
-            if split_source(str(item["source"]))[0] == "":
+            if split_source(item["source"])[0] == "":
                 local += _local(item)
                 continue
             fetching.ask([item], update)
@@ -140,8 +153,8 @@ def learn(
     broken = fetched_problems(folder, fetching.plan.values(), _is_kept)
     if broken:
         raise OnlineError("online_problems", problems="\n".join(reason(error, lang) for error in broken))
-    for one in fetching.plan.values():
-        one["complete"] = True
+    for each in fetching.plan.values():
+        each["complete"] = True
     fetching.write_plan()
     records = [
         *_wheels(folder, wanted.get("wheels", ()), settings, say, lang),
@@ -154,7 +167,7 @@ def learn(
     return records
 
 
-def _wheels(folder: str, items: Sequence[Mapping[str, Any]], settings: Settings, say: Say, lang: str) -> list[Record]:
+def _wheels(folder: str, items: Sequence[Item], settings: Settings, say: Say, lang: str) -> list[Record]:
     """The records of what hosts pass files on with, fetched to this machine. Without an index of packages there are none, and hosts get copies."""
     fetching = Fetching(folder, settings, {}, say, lang)
     fetching.plan_path = os.path.join(folder, STATE_DIR, "wheels.json")
@@ -178,7 +191,7 @@ def _wheels(folder: str, items: Sequence[Mapping[str, Any]], settings: Settings,
     ]
 
 
-def add_contents(folder: str, images: Iterable[Mapping[str, Any]]) -> None:
+def add_contents(folder: str, images: Iterable[Mapping[str, object]]) -> None:
     """Note what was read in images on a host that pulled them: later plans know it from the start."""
     found = {str(image["reference"]): dict(image) for image in images}
     _write_images(folder, {**_read_images(folder), **found})
@@ -191,15 +204,15 @@ def add_contents(folder: str, images: Iterable[Mapping[str, Any]]) -> None:
     write_text(path, _manifest(records))
 
 
-def _is_kept(file: Mapping[str, Any]) -> bool:
-    is_read = not str(file["path"]).endswith(WEIGHTS) and (file.get("size") or 0) <= SMALL_BYTES
+def _is_kept(file: File) -> bool:
+    is_read = not file["path"].endswith(WEIGHTS) and (file.get("size") or 0) <= SMALL_BYTES
     return is_read or not file.get("sha256")
 
 
-def _lacking(files: Sequence[Mapping[str, Any]], settings: Settings) -> list[CodedError]:
+def _lacking(files: Sequence[File], settings: Settings) -> list[CodedError]:
     """The files that no address has, although it lists them. The small ones are fetched anyway."""
 
-    def look(file: Mapping[str, Any]) -> CodedError | None:
+    def look(file: File) -> CodedError | None:
         wrong: CodedError | None = None
         for url in file["urls"]:
             try:
@@ -216,9 +229,9 @@ def _lacking(files: Sequence[Mapping[str, Any]], settings: Settings) -> list[Cod
         return [error for error in pool.map(look, (file for file in files if not _is_kept(file))) if error]
 
 
-def _local(item: Mapping[str, Any]) -> list[Record]:
+def _local(item: Item) -> list[Record]:
     """The records of a model in a folder of the controller, from which it is copied."""
-    source = os.path.expanduser(str(item["source"]))
+    source = os.path.expanduser(item["source"])
     files = local_model(item) if os.path.exists(source) else {}
     if not files:
         raise OnlineError("source_no_model", source=source, files="-")
@@ -245,7 +258,7 @@ def _digest(path: str) -> str:
     return _DIGESTS[path][1]
 
 
-def _image_record(reference: str, image: Mapping[str, Any]) -> Record:
+def _image_record(reference: str, image: Mapping[str, object]) -> Record:
     return {
         "path": f"images/{reference}",
         "kind": "image",
@@ -256,13 +269,13 @@ def _image_record(reference: str, image: Mapping[str, Any]) -> Record:
     }
 
 
-def _model_record(one: Mapping[str, Any], file: Mapping[str, Any]) -> Record:
-    arrived = file.get("arrived") or {}
+def _model_record(one: Asked, file: File) -> Record:
+    arrived = file.get("arrived")
     return {
         "path": file["path"],
         "kind": "model",
-        "size": arrived.get("size", file["size"]),
-        "sha256": arrived.get("sha256", file["sha256"]),
+        "size": arrived["size"] if arrived else file["size"],
+        "sha256": arrived["sha256"] if arrived else file["sha256"],
         **one["item"]["fields"],
         **one.get("fields", {}),
         "urls": list(file["urls"]),
@@ -270,14 +283,14 @@ def _model_record(one: Mapping[str, Any], file: Mapping[str, Any]) -> Record:
     }
 
 
-def _manifest(records: Sequence[Mapping[str, Any]]) -> str:
+def _manifest(records: Sequence[Mapping[str, object]]) -> str:
     # What Ansible hands over are kinds of text of its own, which YAML does not know.
     plain = json.loads(json.dumps(list(records)))
     text: str = yaml.safe_dump({"schema": SCHEMA, "files": plain}, sort_keys=False, allow_unicode=True)
     return text
 
 
-def _read_images(folder: str) -> dict[str, Any]:
+def _read_images(folder: str) -> dict[str, dict[str, object]]:
     try:
         with open(os.path.join(folder, STATE_DIR, IMAGES_NAME), encoding="utf-8") as stream:
             found = load_json(stream)
@@ -286,5 +299,5 @@ def _read_images(folder: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _write_images(folder: str, images: Mapping[str, Any]) -> None:
+def _write_images(folder: str, images: Mapping[str, object]) -> None:
     write_text(os.path.join(folder, STATE_DIR, IMAGES_NAME), json.dumps(images, indent=1, sort_keys=True))

@@ -12,7 +12,7 @@ import re
 import shlex
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
@@ -133,21 +133,38 @@ def apt_sources(name: str, mirrors: Mapping[str, str], keyring: str) -> str:
 _URI = re.compile(r"^'([^']+)' (\S+) (\d+)", re.MULTILINE)
 
 
-def parse_uris(text: str) -> list[dict[str, Any]]:
+class Uri(TypedDict):
+    """What apt would fetch: an address, the name of the file, its size in bytes."""
+
+    url: str
+    name: str
+    size: int
+
+
+class Package(TypedDict):
+    """A file of a package, as the signed index has it."""
+
+    name: str
+    urls: list[str]
+    size: int
+    sha256: str
+
+
+def parse_uris(text: str) -> list[Uri]:
     """What `apt-get --print-uris` would fetch: url, name of the file, size."""
     return [{"url": url, "name": name, "size": int(size)} for url, name, size in _URI.findall(text)]
 
 
-def versions(uris: Sequence[Mapping[str, Any]]) -> list[str]:
+def versions(uris: Sequence[Uri]) -> list[str]:
     """name=version of each package, from the name of its file; what apt-cache is asked for."""
     found = []
     for uri in uris:
-        package, version, _arch = str(uri["name"]).rsplit(".", 1)[0].split("_")
+        package, version, _arch = uri["name"].rsplit(".", 1)[0].split("_")
         found.append(f"{package}={urllib.parse.unquote(version)}")
     return found
 
 
-def closure(uris: Sequence[Mapping[str, Any]], stanzas: str) -> tuple[list[dict[str, Any]], str]:
+def closure(uris: Sequence[Uri], stanzas: str) -> tuple[list[Package], str]:
     """Each file with its SHA-256, and the index `Packages` of a repository that is one flat folder.
 
     `stanzas` is what apt-cache shows of the packages, from an index whose signature apt has checked.
@@ -159,15 +176,15 @@ def closure(uris: Sequence[Mapping[str, Any]], stanzas: str) -> tuple[list[dict[
         if "Filename" in fields:
             by_path[fields["Filename"]] = fields
             texts[fields["Filename"]] = stanza
-    files: list[dict[str, Any]] = []
+    files: list[Package] = []
     index: list[str] = []
     for uri in uris:
-        address = urllib.parse.unquote(str(uri["url"]))
+        address = urllib.parse.unquote(uri["url"])
         path = next((path for path in by_path if address.endswith("/" + path)), None)
         if path is None or not by_path[path].get("SHA256"):
             raise PackageError("package_no_digest", name=uri["name"])
         # A colon is no character for a file on FAT or NTFS: apt's own names have it escaped, and the index must agree.
-        name = str(uri["name"])
+        name = uri["name"]
         files.append(
             {"name": name, "urls": [uri["url"]], "size": int(by_path[path]["Size"]), "sha256": by_path[path]["SHA256"]}
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import STATE_DIR, fingerprint
@@ -18,7 +17,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 FOLDER = "pieces"
 
 
-def described(file: Mapping[str, Any], bundle: str, add: Callable[[int], None] = lambda size: None) -> dict[str, Any]:
+def described(
+    file: Mapping[str, object], bundle: str, add: Callable[[int], None] = lambda size: None
+) -> dict[str, object]:
     """The file (path, size, sha256, source) with ``root`` and ``layer``. Refused where the source is not what the manifest says."""
     if file.get("root"):
         return dict(file)
@@ -34,7 +35,7 @@ def described(file: Mapping[str, Any], bundle: str, add: Callable[[int], None] =
     return {**file, "root": found["root"], "layer": found["layer"]}
 
 
-def _read(path: str, mark: list[int]) -> dict[str, Any] | None:
+def _read(path: str, mark: list[int]) -> dict[str, object] | None:
     try:
         with open(path, encoding="utf-8") as stream:
             found = load_json(stream)
@@ -43,7 +44,7 @@ def _read(path: str, mark: list[int]) -> dict[str, Any] | None:
         return None
 
 
-def _note(path: str, found: Mapping[str, Any]) -> None:
+def _note(path: str, found: Mapping[str, object]) -> None:
     """A bundle that cannot be written to is read again by the next run."""
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -13,11 +13,12 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _bundle_compress as bundle_compress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import fanout
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import wheels as environments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Item
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS, system_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_reference
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models, needed_parts
@@ -30,7 +31,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages imp
     missing_packages,
     package_plan,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, text, texts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.packages import (
     EXPORTER_PACKAGES,
@@ -56,7 +59,7 @@ URLS = {
     "docker": "https://download.docker.com/linux/static/stable/x86_64/docker-{version}.tgz",
 }
 # What a host has whose inventory does not say: the same as in the roles' defaults, which a test compares.
-DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, object] = {
     "llm_offline": True,
     "llm_firewall_enabled": True,
     "docker_method": "auto",
@@ -76,38 +79,46 @@ DEFAULTS: dict[str, Any] = {
 
 _HUB_SOURCE = re.compile(r"(huggingface|modelscope):[\w.-]+/[\w.-]+(@[\w./-]+)?")
 
-Item = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class Wishes:
     """What whoever makes a bundle asks for beside what the deployments need: the variables ``bundle_*``."""
 
-    images: Sequence[Mapping[str, Any]] = ()
-    artefacts: Sequence[Mapping[str, Any]] = ()
+    images: Sequence[Mapping[str, object]] = ()
+    artefacts: Sequence[Item] = ()
     # Such as debian-12; kernels as `uname -r` has them; wheels as pip takes them.
     systems: Sequence[str] = ()
     kernels: Sequence[str] = ()
     wheels: Sequence[str] = ()
-    venvs: Sequence[Mapping[str, Any]] = ()
+    venvs: Sequence[Mapping[str, object]] = ()
     # Where models come from of which ``model_sources`` says nothing: huggingface or modelscope.
     hub: str = "huggingface"
     model_sources: Mapping[str, str] = field(default_factory=dict)
     compression: str = bundle_compress.AUTO
 
 
+class Wanted(TypedDict):
+    """What a bundle has to hold, for how many hosts, and why that is not known."""
+
+    # Each with its ``reference`` and what is known of it, and the form in which they travel.
+    images: list[dict[str, object]]
+    compression: str
+    items: list[Item]
+    hosts: int
+    problems: list[str]
+
+
 def wanted(
-    deployments: Mapping[str, Mapping[str, Any]],
-    hostvars: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
+    hostvars: Mapping[str, Mapping[str, object]],
     wishes: Wishes,
     lang: str = "en",
-) -> dict[str, Any]:
-    """``{images, compression, items, hosts, problems}``: what the bundle has to hold, in which form the images travel, for how many hosts,
-    and what the inventory does not say."""
+) -> Wanted:
+    """What the bundle has to hold, and what the inventory does not say."""
     hosts = {host: hostvars[host] for entry in deployments.values() for host in entry["hosts"]}
     heads = [hostvars[entry["head"]] for entry in deployments.values()]
     problems: list[str] = []
-    named = {str(artefact["kind"]) for artefact in wishes.artefacts}
+    named = {artefact["kind"] for artefact in wishes.artefacts}
     items: list[Item] = []
     if "driver" not in named:
         items += _drivers(hosts, problems, lang)
@@ -125,18 +136,18 @@ def wanted(
     return {
         "images": image_items(heads, wishes.images, images_beside(hosts, hostvars)),
         "compression": _compression(wishes.compression, _engine_versions(hosts, wishes.artefacts), problems, lang),
-        "items": [dict(artefact) for artefact in wishes.artefacts] + items,
+        "items": [*(Item(**artefact) for artefact in wishes.artefacts), *items],
         "hosts": len(hosts),
         "problems": list(dict.fromkeys(problems)),
     }
 
 
-def _get(variables: Mapping[str, Any], name: str) -> Any:
+def _get(variables: Mapping[str, object], name: str) -> object:
     value = variables.get(name)
     return DEFAULTS[name] if value is None else value
 
 
-def images_beside(hosts: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def images_beside(hosts: Mapping[str, Mapping[str, object]], hostvars: Mapping[str, Mapping[str, object]]) -> list[str]:
     """What monitoring runs in containers, as far as an image is named, and the web page's."""
     watched = [variables for variables in hosts.values() if _watchers(variables)]
     named = [variables.get("monitoring_dcgm_image") for variables in watched]
@@ -146,32 +157,33 @@ def images_beside(hosts: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str,
 
 
 def _members(
-    group: str, hosts: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]
-) -> list[Mapping[str, Any]]:
-    names = dict.fromkeys(name for one in hosts.values() for name in (one.get("groups") or {}).get(group) or [])
+    group: str, hosts: Mapping[str, Mapping[str, object]], hostvars: Mapping[str, Mapping[str, object]]
+) -> list[Mapping[str, object]]:
+    names = dict.fromkeys(name for one in hosts.values() for name in _group(one, group))
     return [hostvars[name] for name in names if name in hostvars]
 
 
 def image_items(
-    heads: Iterable[Mapping[str, Any]], images: Sequence[Mapping[str, Any]], beside: Sequence[str] = ()
-) -> list[Item]:
+    heads: Iterable[Mapping[str, object]], images: Sequence[Mapping[str, object]], beside: Sequence[str] = ()
+) -> list[dict[str, object]]:
     """The named ones, and those of deployments and beside them that are not among them."""
     found = [dict(image) for image in images]
     for head in heads:
         reference = image_reference(head)
         if reference and reference not in [image["reference"] for image in found]:
             release = engine_of(head).release_in_image
-            said = {release: str(setting(head, "version") or "")} if release else {}
+            said: dict[str, object] = {release: str(setting(head, "version") or "")} if release else {}
             found.append({"reference": reference, **said})
     there = [image["reference"] for image in found]
-    return [*found, *({"reference": reference} for reference in beside if reference not in there)]
+    found += [{"reference": reference} for reference in beside if reference not in there]
+    return found
 
 
-def _method(variables: Mapping[str, Any], role: str) -> str:
+def _method(variables: Mapping[str, object], role: str) -> str:
     return for_bundle(role, str(_get(variables, f"{role}_method")))
 
 
-def _drivers(hosts: Mapping[str, Mapping[str, Any]], problems: list[str], lang: str) -> list[Item]:
+def _drivers(hosts: Mapping[str, Mapping[str, object]], problems: list[str], lang: str) -> list[Item]:
     found: dict[str, Item] = {}
     for host, variables in hosts.items():
         if _method(variables, "nvidia_driver") != "runfile":
@@ -188,9 +200,9 @@ def _drivers(hosts: Mapping[str, Mapping[str, Any]], problems: list[str], lang: 
     return list(found.values())
 
 
-def _driver_for(host: str, variables: Mapping[str, Any], problems: list[str], lang: str) -> str:
+def _driver_for(host: str, variables: Mapping[str, object], problems: list[str], lang: str) -> str:
     """The version of the oldest branch that the generation of one of the host's GPUs asks for."""
-    gpus = variables.get("llm_gpus") or []
+    gpus = mappings(variables.get("llm_gpus"))
     if not gpus:
         problems.append(message("wanted_no_driver", lang, host=host))
         return ""
@@ -202,7 +214,7 @@ def _driver_for(host: str, variables: Mapping[str, Any], problems: list[str], la
     return DRIVERS[min(branches, key=int)]
 
 
-def _engines(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
+def _engines(hosts: Mapping[str, Mapping[str, object]]) -> list[Item]:
     versions = {
         str(_get(variables, "docker_version")) or DOCKER_VERSION
         for variables in hosts.values()
@@ -219,9 +231,9 @@ def _engines(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
     ]
 
 
-def _engine_versions(hosts: Mapping[str, Mapping[str, Any]], artefacts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _engine_versions(hosts: Mapping[str, Mapping[str, object]], artefacts: Sequence[Item]) -> dict[str, str]:
     """Per host the release of its engine; nothing where it comes from elsewhere than the bundle."""
-    named = [str((one.get("fields") or {}).get("version") or "") for one in artefacts if one["kind"] == "docker"]
+    named = [text((one.get("fields") or {}).get("version")) for one in artefacts if one["kind"] == "docker"]
     brought = (named[0] if len(named) == 1 else "") if named else DOCKER_VERSION
     return {
         host: (str(_get(variables, "docker_version")) or brought) if _method(variables, "docker") == "static" else ""
@@ -246,7 +258,7 @@ def _compression(asked: str, engines: Mapping[str, str], problems: list[str], la
     return asked
 
 
-def _toolkits(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
+def _toolkits(hosts: Mapping[str, Mapping[str, object]]) -> list[Item]:
     versions = {
         str(_get(variables, "nvidia_container_toolkit_version")) or TOOLKIT_VERSION
         for variables in hosts.values()
@@ -264,14 +276,14 @@ def _toolkits(hosts: Mapping[str, Mapping[str, Any]]) -> list[Item]:
 
 
 def _packages(
-    hosts: Mapping[str, Mapping[str, Any]],
-    artefacts: Sequence[Mapping[str, Any]],
+    hosts: Mapping[str, Mapping[str, object]],
+    artefacts: Sequence[Item],
     systems: Sequence[str],
     kernels: Sequence[str],
     problems: list[str],
     lang: str,
 ) -> list[Item]:
-    there = [artefact.get("path") for artefact in artefacts]
+    there = [artefact["path"] for artefact in artefacts]
     offline = {host: variables for host, variables in hosts.items() if _get(variables, "llm_offline")}
     if not systems and "os_packages" not in {artefact["kind"] for artefact in artefacts}:
         allowed = ", ".join(sorted(SYSTEMS))
@@ -281,7 +293,7 @@ def _packages(
                 problems.append(
                     message("wanted_no_systems", lang, host=host, packages=", ".join(mine), allowed=allowed)
                 )
-    items = []
+    items: list[Item] = []
     for name in dict.fromkeys(systems):
         if name not in SYSTEMS:
             problems.append(message("wanted_unknown_system", lang, value=name, allowed=", ".join(sorted(SYSTEMS))))
@@ -308,19 +320,19 @@ def _packages(
 
 
 def _driver_packages(
-    variables: Mapping[str, Any], distribution: str, os_family: str, kernels: Sequence[str]
+    variables: Mapping[str, object], distribution: str, os_family: str, kernels: Sequence[str]
 ) -> list[str]:
     """What its installer builds the kernel module with, or the packages that are the driver as far as they are named."""
     if _method(variables, "nvidia_driver") != "runfile":
-        return list(_get(variables, "nvidia_driver_package_names"))
+        return texts(_get(variables, "nvidia_driver_package_names"))
     if not _get(variables, "nvidia_driver_build_enabled"):
         return []
     facts = driver.SYSTEMS[driver.system_of(distribution.capitalize(), os_family)]
-    tools = list(_get(variables, "nvidia_driver_build_packages")) or list(facts.compiler)
+    tools = texts(_get(variables, "nvidia_driver_build_packages")) or list(facts.compiler)
     return tools + [facts.headers.format(kernel=kernel) for kernel in kernels]
 
 
-def _packages_of(variables: Mapping[str, Any], name: str, kernels: Sequence[str]) -> list[str]:
+def _packages_of(variables: Mapping[str, object], name: str, kernels: Sequence[str]) -> list[str]:
     """What a host would install if it ran this system, as its package manager wants it said."""
     system = system_of(name)
     distribution, _dash, release = name.partition("-")
@@ -336,26 +348,31 @@ def _packages_of(variables: Mapping[str, Any], name: str, kernels: Sequence[str]
     for component, prefix in (("docker", "docker"), ("toolkit", "nvidia_container_toolkit")):
         method, version = _method(variables, prefix), str(_get(variables, f"{prefix}_version"))
         named = variables.get(f"{prefix}_packages")
-        found += list(package_plan(facts, component, method, version)["packages"] if named is None else named)
+        found += package_plan(facts, component, method, version)["packages"] if named is None else texts(named)
     found += _driver_packages(variables, distribution, str(facts["os_family"]), kernels)
     # A host that runs firewalld or ufw does without; the inventory cannot tell.
     found += ["nftables"] if _get(variables, "llm_firewall_enabled") else []
     # Which host of the group has it does not matter: hosts of one system share a repository.
-    gateways = (variables.get("groups") or {}).get("llm_gateway") or []
+    gateways = _group(variables, "llm_gateway")
     found += ["haproxy"] if gateways else []
     found += ["keepalived"] if len(gateways) > 1 else []
     if system.manager == "apt" and _watchers(variables):
         found += [*EXPORTER_PACKAGES, *SERVER_PACKAGES]
         found += JOURNAL_PACKAGES if is_true(_get(variables, "monitoring_journal_central_enabled")) else []
-    found += list(variables.get("bundle_extra_packages") or [])
+    found += texts(variables.get("bundle_extra_packages"))
     return missing_packages(dict.fromkeys(found), [], DEB if system.manager == "apt" else RPM)
 
 
-def _watchers(variables: Mapping[str, Any]) -> Sequence[str]:
-    return (variables.get("groups") or {}).get("llm_monitoring") or []
+def _group(variables: Mapping[str, object], name: str) -> list[str]:
+    """The hosts of a group of the inventory."""
+    return texts(mapping(variables.get("groups")).get(name))
 
 
-def _takes_exporter(variables: Mapping[str, Any]) -> bool:
+def _watchers(variables: Mapping[str, object]) -> list[str]:
+    return _group(variables, "llm_monitoring")
+
+
+def _takes_exporter(variables: Mapping[str, object]) -> bool:
     """Whether the role monitoring would install its exporter on a host."""
     return bool(_watchers(variables)) and is_true(_get(variables, "monitoring_exporter_enabled"))
 
@@ -375,16 +392,17 @@ def _wheels(systems: Sequence[str], wheels: Sequence[str]) -> list[Item]:
 
 
 def model_items(
-    heads: Iterable[Mapping[str, Any]],
-    artefacts: Sequence[Mapping[str, Any]],
+    heads: Iterable[Mapping[str, object]],
+    artefacts: Sequence[Item],
     hub: str,
     sources: Mapping[str, str],
     problems: list[str],
     lang: str,
 ) -> list[Item]:
     there = [(artefact.get("fields") or {}).get("model") for artefact in artefacts if artefact["kind"] == "model"]
-    heads, found = list(heads), {}
-    patterns = {str(setting(head, "model")): list(head.get("models_files") or ()) for head in heads}
+    heads = list(heads)
+    found: dict[str, Item] = {}
+    patterns = {str(setting(head, "model")): texts(head.get("models_files")) for head in heads}
     needs: dict[str, dict[str, bool]] = {}
     for head in heads:
         for model in needed_models(head):
@@ -403,8 +421,9 @@ def model_items(
             "source": source,
             "fields": {"model": model},
             "needs": needs[model],
-            **({"wanted": patterns[model]} if patterns.get(model) else {}),
         }
+        if patterns.get(model):
+            found[model]["wanted"] = patterns[model]
     return list(found.values())
 
 

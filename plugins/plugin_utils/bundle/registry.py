@@ -16,7 +16,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 from urllib.request import OpenerDirector
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
@@ -44,6 +44,21 @@ class RegistryError(Refused):
 
 class _NoImage(Refused):
     """What one address answered."""
+
+
+class Image(TypedDict):
+    """An image for linux/amd64: the digest of its manifest, its id, how many bytes are transferred, and the digests of its layers."""
+
+    digest: str
+    id: str
+    size: int
+    layers: list[str]
+
+
+class Resolved(Image):
+    """The same with the name without tag of the address that has it."""
+
+    source: str
 
 
 @dataclass(frozen=True)
@@ -88,9 +103,8 @@ def resolve(
     opener: OpenerDirector,
     mirrors: Mapping[str, Sequence[str]],
     credentials: Mapping[str, Mapping[str, str]],
-) -> dict[str, Any]:
-    """``{source, digest, id, size, layers}`` of an image: ``source`` is the name without tag of the first address that has it, a mirror's
-    before the registry's own; ``size`` is what is transferred, in bytes. RegistryError names what each address answered."""
+) -> Resolved:
+    """An image at the first address that has it, a mirror's before the registry's own. RegistryError names what each address answered."""
     answers = []
     # Under the name of a mirror an engine would not find what is named by its digest.
     for address in image_addresses(reference, {} if "@" in reference else mirrors):
@@ -98,7 +112,7 @@ def resolve(
         try:
             return {"source": image.name, **_Registry(image, opener, credentials.get(image.registry) or {}).look()}
         except urllib.error.HTTPError as error:
-            reason: Any = explain(error) if error.code != 404 else Text("registry_no_image")
+            reason: object = explain(error) if error.code != 404 else Text("registry_no_image")
         except (OSError, http.client.HTTPException, _NoImage) as error:
             reason = explain(error)
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -107,7 +121,7 @@ def resolve(
     raise RegistryError("registry_unresolved", image=reference, answers=answers)
 
 
-def login(credentials: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def login(credentials: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
     """The content of config.json with which Docker's clients log in; nothing where there are no credentials."""
     if not credentials:
         return {}
@@ -133,7 +147,7 @@ class _Registry:
         self.base = f"{'http' if local else 'https'}://{image.host}/v2/{image.repository}"
         self.authorization = ""
 
-    def look(self) -> dict[str, Any]:
+    def look(self) -> Image:
         digest, manifest = self._manifest(self.image.version)
         image = manifest
         if "manifests" in manifest:
@@ -152,7 +166,7 @@ class _Registry:
             "layers": [str(layer) for layer in configuration["rootfs"]["diff_ids"]],
         }
 
-    def _manifest(self, version: str) -> tuple[str, dict[str, Any]]:
+    def _manifest(self, version: str) -> tuple[str, Any]:
         """A manifest and its digest, computed from what came: what a registry says of it is not believed."""
         content = self._get(f"{self.base}/manifests/{version}", (*_INDEXES, *_MANIFESTS))
         digest = "sha256:" + hashlib.sha256(content).hexdigest()
@@ -196,5 +210,5 @@ class _Registry:
         return bool(self.authorization)
 
 
-def _is_ours(platform: Mapping[str, Any]) -> bool:
+def _is_ours(platform: Mapping[str, object]) -> bool:
     return platform.get("os") == "linux" and platform.get("architecture") == "amd64"

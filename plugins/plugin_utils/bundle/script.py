@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     KINDS,
@@ -22,6 +22,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
 from ansible_collections.baremetal.llm.plugins.module_utils._content import is_integer, load_json
 from ansible_collections.baremetal.llm.plugins.module_utils._image_archive import ArchiveError, complete, read_archive
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.files import write_text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Artefact, Asked, File
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.lists import PLAN_NAME, target_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.toolkit import repack
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message
@@ -29,8 +30,15 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-def read_plan(folders: Sequence[str]) -> dict[str, Any]:
-    """What the script of the lists was asked to fetch, and left beside what it fetched. Nothing if no folder has it."""
+class Listed(TypedDict, total=False):
+    """What the script of the lists was asked to fetch: items by a key of their own, and images with what is known of them."""
+
+    plan: dict[str, Asked]
+    images: list[dict[str, object]]
+
+
+def read_plan(folders: Sequence[str]) -> Listed:
+    """What the script left beside what it fetched. Nothing if no folder has it."""
     for folder in folders:
         path = os.path.join(folder, PLAN_NAME)
         if not os.path.exists(path):
@@ -43,7 +51,7 @@ def read_plan(folders: Sequence[str]) -> dict[str, Any]:
             _check_images(found.setdefault("images", []))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise BundleError("transfer_no_plan", path=path, reason=error) from error
-        return dict(found)
+        return Listed(plan=found["plan"], images=found["images"])
     return {}
 
 
@@ -70,41 +78,42 @@ def _check_item(one: Mapping[str, Any]) -> None:
                 raise ValueError(f"urls {shown(url)}")
 
 
-def _check_images(images: Any) -> None:
+def _check_images(images: object) -> None:
     for image in _list(images, "images"):
         if not isinstance(image, dict) or not isinstance(image.get("reference"), str):
             raise ValueError(f"images {shown(image)}")
 
 
-def _list(value: Any, name: str) -> list[Any]:
+def _list(value: object, name: str) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError(f"{name} {shown(value)}")
     return value
 
 
-def fetched_records(folders: Sequence[str], plan: Mapping[str, Any]) -> list[Record]:
+def fetched_records(folders: Sequence[str], plan: Listed) -> list[Record]:
     """A record of each file that the script had to fetch. Where nobody published a checksum, the one that it has."""
     records = []
     for one in plan["plan"].values():
         for file in one.get("files", []):
             if not file.get("urls"):
                 continue
-            record = {"path": target_of(file), "size": file.get("size"), "sha256": file.get("sha256")}
-            full = next(filter(None, (inside(folder, record["path"]) for folder in folders)), None)
+            path, size, digest = target_of(file), file.get("size"), file.get("sha256")
+            full = next(filter(None, (inside(folder, path) for folder in folders)), None)
             if full and os.path.isfile(full):
-                record["size"] = os.path.getsize(full) if record["size"] is None else record["size"]
-                record["sha256"] = record["sha256"] or sha256_of(full)
-            records.append({**record, "size": record["size"] or 0})
+                size = os.path.getsize(full) if size is None else size
+                digest = digest or sha256_of(full)
+            records.append({"path": path, "size": size or 0, "sha256": digest})
     return records
 
 
-def fetched_images(folders: Sequence[str], plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+def fetched_images(folders: Sequence[str], plan: Listed) -> list[Artefact]:
     """The archives of images that the script has saved, each with its images as a manifest records them: what they hold included.
 
     Refused names the images that the plan wants and no archive holds.
     """
     said = {str(image["reference"]): image for image in plan["images"]}
-    found: list[dict[str, Any]] = []
+    found: list[Artefact] = []
+    there: set[str] = set()
     for folder in folders:
         images = os.path.join(folder, "images")
         for full, below in walk(images) if os.path.isdir(images) else []:
@@ -120,9 +129,10 @@ def fetched_images(folders: Sequence[str], plan: Mapping[str, Any]) -> list[dict
                 for image in inside_it
                 for reference in image["references"]
             ]
-            fields = {"images": complete(records, inside_it)}
+            images_here = complete(records, inside_it)
+            there |= {str(image["reference"]) for image in images_here}
+            fields: dict[str, object] = {"images": images_here}
             found.append({"source": full, "path": f"images/{below}", "kind": "image", "fields": fields})
-    there = {image["reference"] for one in found for image in one["fields"]["images"]}
     if set(said) - there:
         raise Refused("transfer_no_images", images=", ".join(sorted(set(said) - there)), folders=", ".join(folders))
     return found
@@ -130,31 +140,31 @@ def fetched_images(folders: Sequence[str], plan: Mapping[str, Any]) -> list[dict
 
 def adopt(
     folders: Sequence[str],
-    plan: Mapping[str, Any],
+    plan: Listed,
     bundle: str,
     warn: Callable[[str], None],
     lang: str = "en",
     check: bool = False,
-) -> list[dict[str, Any]]:
+) -> list[Artefact]:
     """Finish what was brought in: texts, what has to be packed anew, packages, images. Returns the artefacts of the bundle."""
-    artefacts: list[dict[str, Any]] = []
+    artefacts: list[Artefact] = []
     for one in plan["plan"].values():
         item = one["item"]
-        entry = {"kind": str(item["kind"]), "fields": {**item.get("fields", {}), **one.get("fields", {})}}
+        kind, fields = item["kind"], {**item.get("fields", {}), **one.get("fields", {})}
         files = one.get("files", [])
         for file in files:
             _finish(file, os.path.join(bundle, file["path"]), check)
-            artefacts.append({"path": file["path"], **entry})
+            artefacts.append({"path": file["path"], "kind": kind, "fields": fields})
         if not files:
-            source = _folder_of_packages(folders, str(item["path"]))
+            source = _folder_of_packages(folders, item["path"])
             if source:
-                artefacts.append({"source": source, "path": str(item["path"]), **entry})
+                artefacts.append({"source": source, "path": item["path"], "kind": kind, "fields": fields})
             else:
                 warn(message("transfer_not_fetched", lang, path=item["path"], folders=", ".join(folders)))
     return artefacts + fetched_images(folders, plan)
 
 
-def _finish(file: Mapping[str, Any], full: str, check: bool) -> None:
+def _finish(file: File, full: str, check: bool) -> None:
     if "content" in file:
         write_text(full, file["content"], check)
     elif file.get("repack") and not check:

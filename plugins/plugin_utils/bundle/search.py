@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._download import make_opener
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.hub import ask, hubs
@@ -15,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.catalogue import config_of
 
 
-def search_config(model: str, controller: Mapping[str, Any]) -> Found:
+def search_config(model: str, controller: Mapping[str, object]) -> Found:
     """What is known of a model by its name. ``controller`` has the variables of hubs, their tokens and the proxy (``bundle_*``)."""
     known = config_of(model)
     if known:

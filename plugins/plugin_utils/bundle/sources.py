@@ -14,7 +14,7 @@ import tomllib
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 from urllib.request import OpenerDirector
 
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded
@@ -22,6 +22,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._download import unp
 from ansible_collections.baremetal.llm.plugins.module_utils._model_check import gaps
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import packages, wheels
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.download import FetchError, mirrored, remote_size
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Answer, File, Item
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.plan import needed_model_files, split_source
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused
 
@@ -58,15 +59,12 @@ class Settings:
         return {"Authorization": f"Bearer {token}"} if token else {}
 
 
-def resolve(item: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """``{files, fields}`` of an item: each file with path, urls (or content), size and sha256 as far as they are known.
-
-    An item that only a program can fetch is ``{command, folder}`` instead.
-    """
-    scheme, rest = split_source(str(item["source"]))
+def resolve(item: Item, settings: Settings) -> Answer:
+    """The files of an item, with size and sha256 as far as they are known, or the command that fetches them."""
+    scheme, rest = split_source(item["source"])
     found = _RESOLVERS[scheme](item, rest, settings)
     for file in found.get("files", []):
-        _require_protected(str(item["source"]), file.get("urls", []), file.get("sha256"))
+        _require_protected(item["source"], file.get("urls", []), file.get("sha256"))
     return found
 
 
@@ -84,9 +82,9 @@ def _require_protected_hub(source: str, endpoint: str, variable: str) -> None:
         )
 
 
-def _web(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[str, Any]:
-    urls = mirrored(str(item["source"]), settings.url_mirrors)
-    _require_protected(str(item["source"]), urls, item.get("sha256"))
+def _web(item: Item, rest: str, settings: Settings) -> Answer:
+    urls = mirrored(item["source"], settings.url_mirrors)
+    _require_protected(item["source"], urls, item.get("sha256"))
     size = item.get("size")
     if size is None:
         size = _size(urls, settings)
@@ -103,7 +101,7 @@ def _size(urls: Sequence[str], settings: Settings) -> int | None:
     return remote_size(urls[-1], settings.opener)
 
 
-def _toolkit(item: Mapping[str, Any], version: str, settings: Settings) -> dict[str, Any]:
+def _toolkit(item: Item, version: str, settings: Settings) -> Answer:
     found = _web({**item, "source": TOOLKIT_URL.format(version)}, "", settings)
     found["files"][0]["repack"] = "toolkit"
     return found
@@ -114,9 +112,15 @@ def _repository(rest: str) -> tuple[str, str | None]:
     return name, revision if at else None
 
 
-def _model(
-    item: Mapping[str, Any], hub: str, files: Mapping[str, dict[str, Any]], revision: str, asked: str | None
-) -> dict[str, Any]:
+class _OfHub(TypedDict):
+    """What a hub says of a file of a model."""
+
+    urls: list[str]
+    size: int | None
+    sha256: str | None
+
+
+def _model(item: Item, hub: str, files: Mapping[str, _OfHub], revision: str, asked: str | None) -> Answer:
     names = needed_model_files(files, item.get("wanted") or ())
     is_gguf = any(name.endswith(".gguf") for name in names)
     if not is_gguf and "config.json" not in names and "params.json" not in names:
@@ -125,12 +129,22 @@ def _model(
     if lacking:
         raise SourceError("model_not_whole", path=item["source"], problems=lacking, source=coded("model_origin_other"))
     return {
-        "files": [{"path": f"{item['path']}/{name}", "auth": hub, **files[name]} for name in names],
-        "fields": {"revision": revision, "requested_revision": asked or "", "origin": str(item["source"])},
+        "files": [
+            {
+                "path": f"{item['path']}/{name}",
+                "auth": hub,
+                "urls": found["urls"],
+                "size": found["size"],
+                "sha256": found["sha256"],
+            }
+            for name in names
+            for found in [files[name]]
+        ],
+        "fields": {"revision": revision, "requested_revision": asked or "", "origin": item["source"]},
     }
 
 
-def _huggingface(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[str, Any]:
+def _huggingface(item: Item, rest: str, settings: Settings) -> Answer:
     try:
         from huggingface_hub import HfApi, hf_hub_url
         from huggingface_hub.errors import HfHubHTTPError
@@ -138,18 +152,18 @@ def _huggingface(item: Mapping[str, Any], rest: str, settings: Settings) -> dict
         raise _missing("huggingface_hub", "huggingface_hub") from error
     repository, revision = _repository(rest)
     endpoint = settings.huggingface_endpoint.rstrip("/")
-    _require_protected_hub(str(item["source"]), endpoint, "bundle_huggingface_endpoint")
+    _require_protected_hub(item["source"], endpoint, "bundle_huggingface_endpoint")
     try:
         api = HfApi(endpoint=endpoint, token=settings.tokens.get("huggingface") or False)
         info = api.model_info(repository, revision=revision, files_metadata=True)
     except (HfHubHTTPError, OSError, ValueError, *_unreachable(HfHubHTTPError)) as error:
-        raise _refused(str(item["source"]), endpoint, "bundle_huggingface", error) from error
+        raise _refused(item["source"], endpoint, "bundle_huggingface", error) from error
     files = {
-        one.rfilename: {
-            "urls": [hf_hub_url(repository, one.rfilename, revision=info.sha, endpoint=endpoint)],
-            "size": one.size,
-            "sha256": one.lfs.sha256 if one.lfs else None,
-        }
+        one.rfilename: _OfHub(
+            urls=[hf_hub_url(repository, one.rfilename, revision=info.sha, endpoint=endpoint)],
+            size=one.size,
+            sha256=one.lfs.sha256 if one.lfs else None,
+        )
         for one in info.siblings or []
     }
     return _model(item, "huggingface", files, str(info.sha), revision)
@@ -160,7 +174,7 @@ def _unreachable(error: type[Exception]) -> tuple[type[Exception], ...]:
     return tuple(base for base in error.__mro__ if base.__name__ == "HTTPError")
 
 
-def _modelscope(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[str, Any]:
+def _modelscope(item: Item, rest: str, settings: Settings) -> Answer:
     try:
         from modelscope_hub import HubApi
         from modelscope_hub.errors import HubError
@@ -168,22 +182,22 @@ def _modelscope(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[
         raise _missing("modelscope_hub", "modelscope-hub") from error
     repository, revision = _repository(rest)
     endpoint = settings.modelscope_endpoint.rstrip("/")
-    _require_protected_hub(str(item["source"]), endpoint, "bundle_modelscope_endpoint")
+    _require_protected_hub(item["source"], endpoint, "bundle_modelscope_endpoint")
     asked = revision or "master"
     try:
         api = HubApi(endpoint=endpoint, token=settings.tokens.get("modelscope") or None)
         listed = api.list_repo_files(repository, "model", revision=asked)
         files = {
-            one.path: {
-                "urls": [api.legacy.get_download_url(repository, "model", one.path, asked)],
-                "size": one.size,
-                "sha256": one.sha256,
-            }
+            one.path: _OfHub(
+                urls=[api.legacy.get_download_url(repository, "model", one.path, asked)],
+                size=one.size,
+                sha256=one.sha256,
+            )
             for one in listed
             if not one.is_dir
         }
     except (HubError, OSError, ValueError) as error:
-        raise _refused(str(item["source"]), endpoint, "bundle_modelscope", error) from error
+        raise _refused(item["source"], endpoint, "bundle_modelscope", error) from error
     # Its client names no commit. What is fetched is pinned all the same: by the SHA-256 of every file.
     return _model(item, "modelscope", files, asked, revision)
 
@@ -198,7 +212,7 @@ def _refused(source: str, endpoint: str, variables: str, error: Exception) -> So
     return SourceError(code, source=source, endpoint=endpoint, variables=variables, reason=text)
 
 
-def _apt(item: Mapping[str, Any], name: str, settings: Settings) -> dict[str, Any]:
+def _apt(item: Item, name: str, settings: Settings) -> Answer:
     keyring_of = {**packages.KEYRINGS, **settings.os_keyrings}
     keyring = keyring_of[name.partition("-")[0]]
     if not shutil.which("apt-get"):
@@ -209,7 +223,7 @@ def _apt(item: Mapping[str, Any], name: str, settings: Settings) -> dict[str, An
     with tempfile.TemporaryDirectory() as root:
         for folder in ("state/lists/partial", "cache/archives/partial", "sources.d"):
             os.makedirs(os.path.join(root, folder))
-        dump = _run(["apt-config", "dump"], settings.environment(), str(item["source"]))
+        dump = _run(["apt-config", "dump"], settings.environment(), item["source"])
         arch = str(item["fields"]["arch"])
         texts = {
             "status": "",
@@ -230,14 +244,17 @@ def _apt(item: Mapping[str, Any], name: str, settings: Settings) -> dict[str, An
     folder = str(item["path"])
     return {
         "files": [
-            *({**file, "path": f"{folder}/{file.pop('name')}"} for file in files),
+            *(
+                File(path=f"{folder}/{one['name']}", urls=one["urls"], size=one["size"], sha256=one["sha256"])
+                for one in files
+            ),
             {"path": f"{folder}/Packages", "content": index},
         ],
         "fields": {"packages": wanted},
     }
 
 
-def _dnf(item: Mapping[str, Any], name: str, settings: Settings) -> dict[str, Any]:
+def _dnf(item: Item, name: str, settings: Settings) -> Answer:
     engine = not shutil.which("dnf")
     if engine and not shutil.which("docker"):
         raise SourceError("source_no_dnf", source=item["source"])
@@ -247,19 +264,19 @@ def _dnf(item: Mapping[str, Any], name: str, settings: Settings) -> dict[str, An
     return {"command": command, "folder": item["path"], "fields": {"packages": list(item["packages"])}}
 
 
-def _pip(item: Mapping[str, Any], python: str, settings: Settings) -> dict[str, Any]:
+def _pip(item: Item, python: str, settings: Settings) -> Answer:
     command = packages.pip_command(sys.executable, python, item["packages"], "@FOLDER@")
     return {"command": command, "folder": item["path"], "fields": {"packages": list(item["packages"])}}
 
 
-def _environment(item: Mapping[str, Any], rest: str, settings: Settings) -> dict[str, Any]:
+def _environment(item: Item, rest: str, settings: Settings) -> Answer:
     """The wheels of a Python environment, resolved by uv, and the wheel of uv, with which hosts make it."""
     for url in item["index_urls"]:
-        _require_protected_hub(str(item["source"]), url, "bundle_venvs: index_urls")
+        _require_protected_hub(item["source"], url, "bundle_venvs: index_urls")
     uv = _uv()
 
-    def resolved(packages: Sequence[str], built: str = "", **other: str) -> dict[str, Any]:
-        command = wheels.compile_command(uv, {**item, **other}, built)
+    def resolved(packages: Sequence[str], built: str = "", dated: bool = True) -> dict[str, object]:
+        command = wheels.compile_command(uv, item if dated else {**item, "released_before": ""}, built)
         text = "".join(f"{package}\n" for package in packages)
         result = _started(command, _index_environment(item, settings), text)
         if result.returncode:
@@ -270,9 +287,9 @@ def _environment(item: Mapping[str, Any], rest: str, settings: Settings) -> dict
     if wheels.sources(found):
         _build(wheels.sources(found), item, settings)
         found = resolved(item["packages"], settings.built)
-    own = _run([uv, "--version"], settings.environment(), str(item["source"])).split()[1]
+    own = _run([uv, "--version"], settings.environment(), item["source"]).split()[1]
     # Its release has nothing to do with that of the engine.
-    [of_uv] = wheels.chosen(resolved([f"uv=={own}"], released_before=""), item)
+    [of_uv] = wheels.chosen(resolved([f"uv=={own}"], dated=False), item)
     files = wheels.files_of(item, wheels.chosen(found, item), of_uv)
     for file in files:
         if "urls" in file:
@@ -293,7 +310,7 @@ def _uv() -> str:
     return found
 
 
-def _index_environment(item: Mapping[str, Any], settings: Settings) -> dict[str, str]:
+def _index_environment(item: Item, settings: Settings) -> dict[str, str]:
     """For uv, which reads no settings of pip: the index that they name is its own where nobody says another."""
     environment = settings.environment()
     if item["index_urls"] or environment.get("UV_DEFAULT_INDEX"):
@@ -303,7 +320,7 @@ def _index_environment(item: Mapping[str, Any], settings: Settings) -> dict[str,
     return {**environment, "UV_DEFAULT_INDEX": index} if index else environment
 
 
-def _build(names: Sequence[str], item: Mapping[str, Any], settings: Settings) -> None:
+def _build(names: Sequence[str], item: Item, settings: Settings) -> None:
     """Build wheels of pure Python: hosts have no compiler, and what is compiled here would be for this machine."""
     if not settings.built:
         raise SourceError("source_built_here", source=item["source"], names=", ".join(names))
@@ -313,7 +330,7 @@ def _build(names: Sequence[str], item: Mapping[str, Any], settings: Settings) ->
         environment["PIP_INDEX_URL"] = (item["index_urls"] or [environment["UV_DEFAULT_INDEX"]])[0]
     with tempfile.TemporaryDirectory(dir=settings.built) as folder:
         command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-input", "--no-deps", "--no-binary=:all:"]
-        _run([*command, "--wheel-dir", folder, "--", *names], environment, str(item["source"]))
+        _run([*command, "--wheel-dir", folder, "--", *names], environment, item["source"])
         for name in sorted(os.listdir(folder)):
             if not name.endswith("-none-any.whl"):
                 raise SourceError("source_not_pure", source=item["source"], name=name)
@@ -334,12 +351,12 @@ def _run(command: list[str] | tuple[str, ...], environment: Mapping[str, str], w
     return result.stdout
 
 
-def run_command(resolved: Mapping[str, Any], folder: str, settings: Settings, what: str) -> None:
+def run_command(resolved: Answer, folder: str, settings: Settings, what: str) -> None:
     """Let a program fill a folder."""
     _run([part.replace("@FOLDER@", folder) for part in resolved["command"]], settings.environment(), what)
 
 
-_RESOLVERS: dict[str, Callable[[Mapping[str, Any], str, Settings], dict[str, Any]]] = {
+_RESOLVERS: dict[str, Callable[[Item, str, Settings], Answer]] = {
     "http": _web,
     "https": _web,
     "huggingface": _huggingface,

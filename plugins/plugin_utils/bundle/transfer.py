@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     CHUNK_BYTES,
@@ -50,7 +50,17 @@ MIB = 1 << 20
 NOTED_BYTES = 64 * MIB
 
 # path of a file -> its parts in order, each {path, size, sha256}
-Parts = dict[str, list[dict[str, Any]]]
+
+
+class Part(TypedDict):
+    """A part of a file that is larger than a disk takes."""
+
+    path: str
+    sha256: str
+    size: int
+
+
+Parts = dict[str, list[Part]]
 Add = Callable[[int], None]
 Say = Callable[[str], None]
 
@@ -85,7 +95,7 @@ def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dic
     bundle, folders, checks = options["bundle"], options["sources"], options["checks"]
     lang = options["language"]
     home = next((one for one in folders if os.path.isfile(os.path.join(one, MANIFEST_NAME))), None)
-    plan = script.read_plan(folders) if home is None else {}
+    plan: script.Listed = script.read_plan(folders) if home is None else {}
     if home is None and not plan:
         raise Refused("transfer_no_source", folders=", ".join(folders), manifest=MANIFEST_NAME, plan=PLAN_NAME)
     pinned, signers = options.get("manifest_sha256", ""), options.get("allowed_signers", "")
@@ -117,7 +127,7 @@ def receive(options: Mapping[str, Any], say: Say, warn: Say, check: bool) -> dic
 class _Notes:
     """What was copied, noted while it goes on: whoever pulls the plug loses no more than the file under way."""
 
-    def __init__(self, checks: str, folder: str, seen: Mapping[str, Any]) -> None:
+    def __init__(self, checks: str, folder: str, seen: Mapping[str, object]) -> None:
         self.write = functools.partial(write_checks, checks, folder, seen)
         self.pending = 0
 
@@ -303,7 +313,7 @@ def bring_in(
     folders: Sequence[str],
     records: Sequence[Record],
     bundle: str,
-    seen: dict[str, Any],
+    seen: dict[str, object],
     report: Reporter,
     check: bool = False,
 ) -> list[str]:

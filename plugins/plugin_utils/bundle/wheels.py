@@ -11,9 +11,10 @@ import posixpath
 import re
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._environment import LOCK
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import File, Item
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import (
     SYSTEMS,
     PackageError,
@@ -21,10 +22,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages impo
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_made
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, engine, setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, text, texts, whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, message, reason
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import RELEASE
-
-Item = dict[str, Any]
 
 FOLDER = "python/venvs"
 # Pure Python without a wheel that releases of engines need: the wheel is built where the bundle is made. aioprometheus, which one had until 0.3.3,
@@ -35,13 +36,24 @@ _PYTHON, _GLIBC = re.compile(r"3\.\d+"), re.compile(r"2\.\d+")
 _NO_WHEELS = re.compile(r"required\s+for\s+`([^`]+)`|(\S+)\s+has\s+no\s+(?:usable\s+)?wheels")
 
 
+class Wheel(TypedDict):
+    """The wheel of a package: its file's name, where it is, and its size in bytes where the index says it."""
+
+    name: str
+    version: str
+    file: str
+    url: str
+    size: int | None
+    sha256: str
+
+
 class WheelError(Refused):
     """An environment that cannot be resolved; the text says which, and why."""
 
 
 def items(
-    heads: Iterable[Mapping[str, Any]],
-    entries: Sequence[Mapping[str, Any]],
+    heads: Iterable[Mapping[str, object]],
+    entries: Sequence[Mapping[str, object]],
     systems: Sequence[str],
     problems: list[str],
     lang: str,
@@ -61,48 +73,44 @@ def items(
     found: dict[str, Item] = {}
     for entry in wanted:
         item = _item(entry)
-        fields = item["fields"]
+        python, glibc = (str(item["fields"][key]) for key in ("environment_python", "glibc"))
         try:
             check_requirements(item["packages"], "bundle_venvs")
         except PackageError as error:
             problems.append(reason(error, lang))
-        if not _PYTHON.fullmatch(fields["environment_python"]) or not _GLIBC.fullmatch(fields["glibc"]):
-            values = {
-                "version": fields[RELEASE],
-                "python": fields["environment_python"],
-                "glibc": fields["glibc"],
-            }
+        if not _PYTHON.fullmatch(python) or not _GLIBC.fullmatch(glibc):
+            values = {"version": item["fields"][RELEASE], "python": python, "glibc": glibc}
             problems.append(message("wanted_environment_numbers", lang, **values))
         elif found.setdefault(item["path"], item) != item:
-            problems.append(message("wanted_environment_twice", lang, value=fields["environment"]))
+            problems.append(message("wanted_environment_twice", lang, value=item["fields"]["environment"]))
     return list(found.values())
 
 
-def _item(entry: Mapping[str, Any]) -> Item:
+def _item(entry: Mapping[str, object]) -> Item:
     version, python, glibc = (str(entry[key]) for key in (RELEASE, "python", "glibc"))
     name = f"{DEFAULT}-{version}-python{python}-glibc{glibc}"
     return {
         "kind": "python",
         "path": f"{FOLDER}/{name}",
         "source": f"venv:{version}",
-        "packages": [f"{engine(DEFAULT).module}=={version}", *map(str, entry.get("requirements") or ())],
-        "index_urls": [str(url) for url in entry.get("index_urls") or ()],
-        "released_before": str(entry.get("released_before") or ""),
+        "packages": [f"{engine(DEFAULT).module}=={version}", *texts(entry.get("requirements"))],
+        "index_urls": texts(entry.get("index_urls")),
+        "released_before": text(entry.get("released_before")),
         "fields": {"environment": name, RELEASE: version, "environment_python": python, "glibc": glibc},
     }
 
 
-def compile_command(uv: str, item: Mapping[str, Any], built: str = "") -> list[str]:
+def compile_command(uv: str, item: Item, built: str = "") -> list[str]:
     """The command that resolves packages for an environment, from wheels alone. The requirements come on standard input.
 
     ``built`` is a folder with wheels that were built on this machine; without it their sources are resolved.
     """
-    fields = item["fields"]
+    python, glibc = (str(item["fields"][key]) for key in ("environment_python", "glibc"))
     command = [
         *(uv, "pip", "compile", "--quiet", "--no-config", "--no-header", "--no-annotate", "--no-python-downloads"),
         *("--format", "pylock.toml", "--only-binary", ":all:"),
-        *("--python-version", fields["environment_python"]),
-        *("--python-platform", f"x86_64-manylinux_{fields['glibc'].replace('.', '_')}"),
+        *("--python-version", python),
+        *("--python-platform", f"x86_64-manylinux_{glibc.replace('.', '_')}"),
     ]
     for number, url in enumerate(item["index_urls"]):
         command += ["--index" if number else "--default-index", url]
@@ -111,40 +119,50 @@ def compile_command(uv: str, item: Mapping[str, Any], built: str = "") -> list[s
     return [*command, "-"]
 
 
-def sources(pylock: Mapping[str, Any]) -> list[str]:
+def sources(pylock: Mapping[str, object]) -> list[str]:
     """What has no wheel and is to be built, as ``name==version``."""
     return [
         f"{package['name']}=={package['version']}"
-        for package in pylock.get("packages") or []
+        for package in mappings(pylock.get("packages"))
         if package.get("sdist") and not package.get("wheels")
     ]
 
 
-def chosen(pylock: Mapping[str, Any], item: Mapping[str, Any]) -> list[dict[str, Any]]:
+def chosen(pylock: Mapping[str, object], item: Item) -> list[Wheel]:
     """For each package the best of its wheels: ``{name, version, file, url, size, sha256}``."""
     from packaging.tags import Tag, compatible_tags, cpython_tags
     from packaging.utils import parse_wheel_filename
 
-    fields = item["fields"]
-    major, minor = (int(number) for number in fields["environment_python"].split("."))
-    platforms = _platforms(int(fields["glibc"].split(".")[1]))
+    python, glibc = (str(item["fields"][key]) for key in ("environment_python", "glibc"))
+    major, minor = (int(number) for number in python.split("."))
+    platforms = _platforms(int(glibc.split(".")[1]))
     order: dict[Tag, int] = {}
     for tag in (
         *cpython_tags((major, minor), platforms=platforms),
         *compatible_tags((major, minor), platforms=platforms),
     ):
         order.setdefault(tag, len(order))
-    found, lacking = [], []
-    for package in pylock.get("packages") or []:
-        best: tuple[int, dict[str, Any]] | None = None
-        for wheel in package.get("wheels") or []:
+    found: list[Wheel] = []
+    lacking = []
+    for package in mappings(pylock.get("packages")):
+        best: tuple[int, Wheel] | None = None
+        for wheel in mappings(package.get("wheels")):
             url = str(wheel["url"])
             file = urllib.parse.unquote(posixpath.basename(urllib.parse.urlsplit(url).path))
             rank = min((order[tag] for tag in parse_wheel_filename(file)[3] if tag in order), default=None)
             if rank is not None and (best is None or rank < best[0]):
-                hashes = wheel.get("hashes") or {}
-                known = {"url": url, "size": wheel.get("size"), "sha256": hashes.get("sha256")}
-                best = rank, {"name": package["name"], "version": package["version"], "file": file, **known}
+                size, digest = wheel.get("size"), text(mapping(wheel.get("hashes")).get("sha256"))
+                best = (
+                    rank,
+                    Wheel(
+                        name=str(package["name"]),
+                        version=str(package["version"]),
+                        file=file,
+                        url=url,
+                        size=None if size is None else whole(size),
+                        sha256=digest,
+                    ),
+                )
         if best is None or not best[1]["sha256"]:
             lacking.append(str(package["name"]))
         else:
@@ -166,30 +184,23 @@ def _platforms(glibc: int) -> list[str]:
     return [*names, "linux_x86_64"]
 
 
-def lock_text(wheels: Iterable[Mapping[str, Any]]) -> str:
+def lock_text(wheels: Iterable[Wheel]) -> str:
     """The lock as uv and pip read it: each package with the SHA-256 of the one wheel that may be taken."""
     return "".join(f"{each['name']}=={each['version']} --hash=sha256:{each['sha256']}\n" for each in wheels)
 
 
-def files_of(
-    item: Mapping[str, Any], wheels: Sequence[Mapping[str, Any]], uv: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+def files_of(item: Item, wheels: Sequence[Wheel], uv: Wheel) -> list[File]:
     """What the bundle holds of an environment: its wheels, uv's, and the lock."""
     return [
         {"path": f"{item['path']}/{LOCK}", "content": lock_text(wheels)},
         *(
-            {
-                "path": f"{item['path']}/{each['file']}",
-                "urls": [each["url"]],
-                "size": each["size"],
-                "sha256": each["sha256"],
-            }
+            File(path=f"{item['path']}/{each['file']}", urls=[each["url"]], size=each["size"], sha256=each["sha256"])
             for each in (*wheels, uv)
         ),
     ]
 
 
-def refusal(item: Mapping[str, Any], said: str) -> WheelError:
+def refusal(item: Item, said: str) -> WheelError:
     """What uv said, by what the reader can do: nothing about a package of which there is no wheel."""
     names = dict.fromkeys(name for pair in _NO_WHEELS.findall(said) for name in pair if name)
     named = sorted({re.split(r"[=<>!~\[{]", name)[0] for name in names})
@@ -199,10 +210,10 @@ def refusal(item: Mapping[str, Any], said: str) -> WheelError:
     return WheelError(code, source=item["source"], names=", ".join(named), said=text, **_about(item))
 
 
-def _about(item: Mapping[str, Any]) -> dict[str, str]:
+def _about(item: Item) -> dict[str, str]:
     fields = item["fields"]
     return {
-        "python": fields["environment_python"],
-        "glibc": fields["glibc"],
+        "python": str(fields["environment_python"]),
+        "glibc": str(fields["glibc"]),
         "packages": ", ".join(item["packages"]),
     }

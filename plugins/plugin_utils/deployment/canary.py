@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, number, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import failed_requests, load_of
 
@@ -15,32 +15,33 @@ OUTPUT = "output_throughput"
 
 
 def slower(
-    figures: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]], allowed_percent: float, language: str = "en"
+    figures: Mapping[str, object], earlier: Sequence[Mapping[str, object]], allowed_percent: float, language: str = "en"
 ) -> tuple[list[str], bool]:
     """What is worse than in the newest ``earlier`` run of the same load, and whether there is one. Each run is as the engine's benchmark writes it."""
     failed = failed_requests(figures)
     found = []
     if failed:
-        requests = int(figures["num_prompts"])
+        requests = whole(figures["num_prompts"])
         found.append(message("canary_failed_requests", language, count=failed, requests=requests))
     former = next((run for run in earlier if load_of(run) == load_of(figures) and run[OUTPUT]), None)
     if former is None:
         return found, False
-    percent = 100 * (1 - figures[OUTPUT] / former[OUTPUT])
+    now, before = number(figures[OUTPUT]), number(former[OUTPUT])
+    percent = 100 * (1 - now / before)
     if percent > allowed_percent:
-        values = {"found": f"{figures[OUTPUT]:.1f}", "wanted": f"{former[OUTPUT]:.1f}", "percent": f"{percent:.0f}"}
+        values = {"found": f"{now:.1f}", "wanted": f"{before:.1f}", "percent": f"{percent:.0f}"}
         measured = former.get("measured") or "-"
         found.append(message("canary_slower", language, **values, measured=measured, allowed=f"{allowed_percent:g}"))
     return found, True
 
 
 def new_alerts(
-    now: Sequence[Mapping[str, Any]],
-    before: Sequence[Mapping[str, Any]],
+    now: Sequence[Mapping[str, object]],
+    before: Sequence[Mapping[str, object]],
     deployment: str,
     hosts: Collection[str],
     since: float | None = None,
-) -> list[Mapping[str, Any]]:
+) -> list[Mapping[str, object]]:
     """The alerts that fire ``now`` about a deployment or one of its hosts and did not ``before``, both as /api/v1/alerts of Prometheus has them. With
     ``since`` (seconds since 1970) only those that became active later: a start raises some that end by themselves."""
     known = [alert.get("labels") for alert in before if alert.get("state") == "firing"]
@@ -49,30 +50,30 @@ def new_alerts(
         for alert in now
         if alert.get("state") == "firing"
         and alert.get("labels") not in known
-        and _is_about(alert.get("labels") or {}, deployment, hosts)
+        and _is_about(mapping(alert.get("labels")), deployment, hosts)
         and (since is None or _active_at(alert) > since)
     ]
 
 
-def alert_lines(alerts: Sequence[Mapping[str, Any]], language: str = "en") -> list[str]:
+def alert_lines(alerts: Sequence[Mapping[str, object]], language: str = "en") -> list[str]:
     return [
         message(
             "canary_alert",
             language,
-            name=(alert.get("labels") or {}).get("alertname", "-"),
+            name=mapping(alert.get("labels")).get("alertname", "-"),
             since=str(alert.get("activeAt") or "-")[:19],
-            said=(alert.get("annotations") or {}).get("summary") or "-",
+            said=mapping(alert.get("annotations")).get("summary") or "-",
         )
         for alert in alerts
     ]
 
 
-def _is_about(labels: Mapping[str, Any], deployment: str, hosts: Collection[str]) -> bool:
+def _is_about(labels: Mapping[str, object], deployment: str, hosts: Collection[str]) -> bool:
     named = labels.get("deployment")
     return named == deployment if named else labels.get("host") in hosts
 
 
-def _active_at(alert: Mapping[str, Any]) -> float:
+def _active_at(alert: Mapping[str, object]) -> float:
     """In seconds since 1970. Prometheus writes RFC 3339 with nanoseconds, in UTC."""
     try:
         return datetime.datetime.fromisoformat(str(alert["activeAt"])[:19] + "+00:00").timestamp()

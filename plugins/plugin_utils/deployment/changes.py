@@ -12,12 +12,13 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import alias_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, engine, engine_names
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import facts_of, mapping, texts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, mappings
 
 # The roles of each stage, and the stages after which it has to be run as well: on the same host, or for stages that concern a
 # whole deployment on any host of it.
@@ -93,7 +94,7 @@ def roles_of(stage: str) -> tuple[str, ...]:
     return serving_roles() if stage == "serve" else STAGES[stage][0]
 
 
-def digest(content: Any) -> str:
+def digest(content: object) -> str:
     """A digest of plain data, the same on every controller."""
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -110,13 +111,13 @@ def code_digest(collection: Path = COLLECTION) -> str:
     return found.hexdigest()
 
 
-def variables_of(variables: Mapping[str, Any], options: Iterable[str]) -> dict[str, Any]:
+def variables_of(variables: Mapping[str, object], options: Iterable[str]) -> dict[str, object]:
     """The values of a role's variables on a host; what is not set is not there."""
     names = [name for name in sorted({*options, *OF_ALL_ROLES}) if name in variables and not _is_of_controller(name)]
     return {name: _value(variables, name) for name in names}
 
 
-def _value(variables: Mapping[str, Any], name: str) -> Any:
+def _value(variables: Mapping[str, object], name: str) -> object:
     """A default that only the role itself can evaluate follows from other variables, which are here as well."""
     try:
         return variables[name]
@@ -125,36 +126,36 @@ def _value(variables: Mapping[str, Any], name: str) -> Any:
 
 
 def bundled(
-    role: str, records: Sequence[Mapping[str, Any]], models: Collection[str], wanted: Collection[str]
-) -> list[Any]:
+    role: str, records: Sequence[Mapping[str, object]], models: Collection[str], wanted: Collection[str]
+) -> list[str] | list[list[str]]:
     """What of the bundle a role brings: the records of its kinds, of models and images those that the host needs."""
     found = [record for record in records if record["kind"] in BUNDLE_KINDS.get(role, ())]
     if role == "models":
         found = [record for record in found if record.get("model") in models]
     if role == "images":
         # An archive may hold other images as well, which come and go.
-        images = [entry for record in found for entry in record.get("images") or []]
-        return sorted(entry["id"] for entry in images if entry["reference"] in wanted)
-    return sorted([record["path"], record["sha256"]] for record in found)
+        images = [entry for record in found for entry in mappings(record.get("images"))]
+        return sorted(str(entry["id"]) for entry in images if entry["reference"] in wanted)
+    return sorted([str(record["path"]), str(record["sha256"])] for record in found)
 
 
 def asked_by_variables(
-    variables: Mapping[str, Any],
+    variables: Mapping[str, object],
     options: Mapping[str, Iterable[str]],
-    records: Sequence[Mapping[str, Any]],
+    records: Sequence[Mapping[str, object]],
     image: str,
-    machine: Mapping[str, Any] | None = None,
+    machine: Mapping[str, object] | None = None,
 ) -> dict[str, str]:
     """The digest of what each role of ``BY_VARIABLES`` is asked for on one host.
 
     ``machine`` has the ``images`` and ``models`` of a machine with several deployments, so that each of its names asks for the same, and says
     whether anything there needs an ``engine``.
     """
-    facts = variables.get("ansible_facts") or {}
+    facts = facts_of(variables)
     system = {name: facts.get(name) for name in SYSTEM_FACTS}
-    shared = machine or {}
-    models = shared.get("models") or needed_models(variables)
-    images = sorted(shared.get("images") or [image])
+    shared = mapping(machine)
+    models = texts(shared.get("models")) or needed_models(variables)
+    images = sorted(texts(shared.get("images")) or [image])
     unused = [] if shared.get("engine", True) else [*OF_AN_ENGINE]
     unused += [] if any(images) else ["images"]
     return dict.fromkeys(unused, UNUSED) | {
@@ -170,8 +171,8 @@ def asked_by_variables(
 
 
 def asked_by_decision(
-    section: Mapping[str, Any],
-    variables: Mapping[str, Any],
+    section: Mapping[str, object],
+    variables: Mapping[str, object],
     options: Mapping[str, Iterable[str]],
 ) -> dict[str, str]:
     """The digest of what the network and each role of the engine is asked for on one host; ``section`` is the host's of the decision.
@@ -180,10 +181,10 @@ def asked_by_decision(
     """
     shared = {key: section.get(key) for key in ("deployment", "head", "planned", "is_head", "image", "address")}
     mine = engine(str(section.get("engine") or DEFAULT))
-    parts = {
-        "network": {key: section["network"][key] for key in NETWORK_KEYS},
+    parts: dict[str, object] = {
+        "network": {key: mapping(section["network"])[key] for key in NETWORK_KEYS},
         **{role: section.get(role) for role in mine.before},
-        mine.name: without_report(section.get(mine.name) or {}),
+        mine.name: without_report(mapping(section.get(mine.name))),
     }
     # What their programs read of these may be secrets, and is in no decision.
     environments = {f"{role}_environment" for role in mine.roles}
@@ -214,19 +215,21 @@ def with_secrets(asked: Mapping[str, str], secrets: Mapping[str, str]) -> dict[s
     }
 
 
-def without_report(section: Mapping[str, Any]) -> dict[str, Any]:
+def without_report(section: Mapping[str, object]) -> dict[str, object]:
     """The section without what only the report says of the links, and without the benchmark, which leaves nothing on the host."""
-    collective = {key: value for key, value in (section.get("collective") or {}).items() if not key.startswith("link")}
+    collective = {key: value for key, value in mapping(section.get("collective")).items() if not key.startswith("link")}
     kept = {key: value for key, value in section.items() if key != "benchmark"}
     return {**kept, "collective": collective} if section else {}
 
 
-def differs(asked: Mapping[str, str], records: Mapping[str, Mapping[str, Any]], stage: str) -> list[dict[str, str]]:
+def differs(asked: Mapping[str, str], records: Mapping[str, Mapping[str, object]], stage: str) -> list[dict[str, str]]:
     """Why the roles of a stage have something to do on a host, as ``role``, ``code`` and ``what``; nothing where all their records hold."""
     return [reason for role in roles_of(stage) for reason in role_differs(role, asked, records)]
 
 
-def role_differs(role: str, asked: Mapping[str, str], records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
+def role_differs(
+    role: str, asked: Mapping[str, str], records: Mapping[str, Mapping[str, object]]
+) -> list[dict[str, str]]:
     """The same for one role."""
     record = records.get(role)
     code = ""
@@ -240,13 +243,13 @@ def role_differs(role: str, asked: Mapping[str, str], records: Mapping[str, Mapp
         code = "work_other_settings"
     if code:
         return [{"role": role, "code": code, "what": ""}]
-    return [{"role": role, "code": "work_differs", "what": what} for what in (record or {})["differs"]]
+    return [{"role": role, "code": "work_differs", "what": what} for what in texts((record or {})["differs"])]
 
 
 def to_do(
     deployments: Mapping[str, Sequence[str]],
     asked: Mapping[str, Mapping[str, str]],
-    records: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    records: Mapping[str, Mapping[str, Mapping[str, object]]],
     lost: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, dict[str, list[dict[str, str]]]]:
     """For each stage the hosts where it has something to do, each with the reasons; none where an earlier stage is the reason.
@@ -281,7 +284,7 @@ def used(asked: Mapping[str, str], stage: str) -> bool:
 def left_out(
     hosts: Sequence[str],
     found: Mapping[str, Iterable[str]],
-    variables: Mapping[str, Any],
+    variables: Mapping[str, object],
     known: Iterable[str] = (*STAGES,),
     aliases: Collection[str] = (),
     asked: Mapping[str, Mapping[str, str]] | None = None,
@@ -301,7 +304,7 @@ def left_out(
 
 def rolling(
     deployments: Mapping[str, Sequence[str]], models: Mapping[str, str], standing: Collection[str], left_out: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """In which order replicas are changed, so that others of the same model answer meanwhile.
 
     ``deployments`` has the hosts of this run by deployment, ``models`` the names under which they serve, ``standing`` the deployments that have
@@ -352,7 +355,7 @@ def rolling(
 
 def one_by_one(
     deployments: Mapping[str, Sequence[str]], models: Mapping[str, str], busy: Collection[str]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The batches of an upgrade, each one deployment: ``sizes`` and ``hosts`` (the play's pattern), and ``canaries``, of each model the deployment that
     comes first. ``busy`` are the hosts where something is to be done."""
     found = {name: [host for host in hosts if host in busy] for name, hosts in deployments.items()}
@@ -389,8 +392,8 @@ def former_hosts(
     role: str,
     members: Sequence[str],
     current: Collection[str],
-    records: Mapping[str, Mapping[str, Any]],
-    names: Mapping[str, Mapping[str, Any]],
+    records: Mapping[str, Mapping[str, object]],
+    names: Mapping[str, Names],
 ) -> str:
     """The pattern of the hosts of deployments that have a record of a service and are none of its ``current`` hosts: each machine under one name."""
     found = [host for host in members if host not in current and role in records.get(host, {})]
@@ -404,7 +407,7 @@ def without(hosts: Iterable[str], busy: Iterable[str]) -> str:
     return "".join(f":!{host}" for host in hosts if host not in working)
 
 
-def whole_run(variables: Mapping[str, Any]) -> bool:
+def whole_run(variables: Mapping[str, object]) -> bool:
     """Whether roles run with all their tasks: tags leave some out."""
-    skipped = set(variables.get("ansible_skip_tags") or []) - MOLECULE_TAGS
-    return list(variables.get("ansible_run_tags") or ["all"]) == ["all"] and not skipped
+    skipped = set(texts(variables.get("ansible_skip_tags"))) - MOLECULE_TAGS
+    return (texts(variables.get("ansible_run_tags")) or ["all"]) == ["all"] and not skipped

@@ -15,7 +15,7 @@ LOG_LINES = 8
 TIMED_OUT = 124
 
 
-def cluster_problems(found: Mapping[str, Any], language: str = "en") -> list[str]:
+def cluster_problems(found: Mapping[str, object], language: str = "en") -> list[str]:
     """A text for each problem. ``found`` holds what was looked at: any of the keys of ``CHECKS``."""
     return [text for name, check in CHECKS.items() if found.get(name) for text in check(found[name], language)]
 
@@ -68,7 +68,7 @@ def _absent(look: Mapping[str, Any], lang: str) -> Iterator[str]:
             yield message("cluster_absent_gpus", lang, found=node["gpus"], **values)
 
 
-def _why_absent(values: dict[str, Any], results: Mapping[str, Mapping[str, Any]], lang: str) -> str:
+def _why_absent(values: dict[str, object], results: Mapping[str, Mapping[str, object]], lang: str) -> str:
     log = [str(results["logs"].get(stream) or "") for stream in ("stdout", "stderr")]
     lines = "\n".join(log).strip().splitlines()
     state = str(results["states"].get("stdout") or "").strip()

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import device_files
@@ -27,7 +26,7 @@ RDMA_DEVICES = "/dev/infiniband:/dev/infiniband"
 def container(
     member: Member,
     kind: str,
-    environment: Mapping[str, Any],
+    environment: Mapping[str, bool | str],
     entrypoint: list[str],
     command: list[str],
     volumes: list[str],
@@ -63,7 +62,7 @@ def gpu_devices(member: Member) -> list[str]:
     return device_files(facts, gpus_of(member.variables))
 
 
-def devices(environment: Mapping[str, Any]) -> list[str]:
+def devices(environment: Mapping[str, object]) -> list[str]:
     """What containers need of the host for RDMA, where every host of the deployment has it."""
     return [RDMA_DEVICES] if str(environment.get("NCCL_IB_DISABLE", "1")) == "0" else []
 

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import texts, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import read_gpu
 
@@ -61,28 +61,28 @@ def program(devices: str, module: str) -> str:
     return checks.replace("MODULE", module) if module else checks.partition("if importlib.util.find_spec")[0]
 
 
-def container_uid(head: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]) -> int:
+def container_uid(head: Mapping[str, object], hosts: Sequence[Mapping[str, object]]) -> int:
     """The user's number, from the variables of a deployment's head and of all of its hosts; 0 for root."""
     said = head.get(VARIABLE)
     if said is not None:
-        return int(said)
+        return whole(said)
     gpus = [read_gpu(gpu, "gpus") for variables in hosts for gpu in gpus_of(variables)]
     prepared = engine_of(head).unprivileged(head, gpus)
     return UID if prepared and not any(reasons_for_root(head, hosts)) else ROOT
 
 
-def reasons_for_root(head: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def reasons_for_root(head: Mapping[str, object], hosts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, str]]:
     """The variables that only root can do, each with its value."""
     port = setting(head, "port")
     if int(port) < FIRST_FREE_PORT:
         yield variable_of(head, "port"), str(port)
-    asked = {str(name).upper().removeprefix("CAP_") for variables in hosts for name in variables["ray_capabilities"]}
+    asked = {name.upper().removeprefix("CAP_") for variables in hosts for name in texts(variables["ray_capabilities"])}
     if asked - DISPENSABLE:
         yield "ray_capabilities", ", ".join(sorted(asked - DISPENSABLE))
 
 
 def user_problems(
-    deployment: str, head: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]], language: str
+    deployment: str, head: Mapping[str, object], hosts: Mapping[str, Mapping[str, object]], language: str
 ) -> list[dict[str, str]]:
     """Where somebody names another user, and something that only root can do."""
     uid = container_uid(head, [*hosts.values()])

@@ -9,7 +9,6 @@ a section for every role. What cannot be known yet is left out: before a host wa
 from __future__ import annotations
 
 import shlex
-from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, cast
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container_user import user_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import (
     named_devices,
+    overlaid,
     own_gpus,
     with_own_gpus,
 )
@@ -47,7 +47,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     is_venv,
     scripts_folder,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostSection
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostSection, Names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served import (
     served_models,
     version_of,
@@ -55,9 +55,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, name_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Served
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT, DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import fact, facts_of, mapping, texts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.decide import NFTABLES, Network, backend_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import STARTS, UNSURE, UNVERIFIED
@@ -67,9 +68,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty 
 class DecisionInput:
     """What is known when it is decided."""
 
-    deployments: Mapping[str, Mapping[str, Any]]
+    deployments: Mapping[str, DeploymentHosts]
     # The variables of each host, defaults included, with what was found on it.
-    variables: Mapping[str, Mapping[str, Any]]
+    variables: Mapping[str, Mapping[str, object]]
     # The hosts that this run is about and has not lost.
     playing: Sequence[str]
     # Hosts outside of a deployment that connect to it: clients and collectors.
@@ -77,11 +78,11 @@ class DecisionInput:
     # What an earlier decision of this run planned: a plan is made once.
     plans: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     # What past starts measured.
-    observations: Sequence[Mapping[str, Any]] = ()
+    observations: Sequence[Mapping[str, object]] = ()
     turns: int = 1
     language: str = "en"
     # What things are called on each host; a host that is not in it shares its machine with nobody.
-    names: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    names: Mapping[str, Names] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,9 @@ class Readers:
     """What is read on the controller when it is needed."""
 
     # The records of a bundle's manifest; none where there is no bundle.
-    records: Callable[[str], Sequence[Mapping[str, Any]]]
+    records: Callable[[str], Sequence[Mapping[str, object]]]
     # A model's config.json.
-    config: Callable[[str], Mapping[str, Any]]
+    config: Callable[[str], Mapping[str, object]]
     # A file that travels with the inventory.
     text: Callable[[str], str] = lambda path: Path(path).read_text(encoding="utf-8")
     # The addresses of a name.
@@ -174,14 +175,14 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
             decided["networks"][name] = network.connectivity
         environments = {host: environment_section(variables[host], records) for host in asked["hosts"]}
         agreed = {
-            host: ChainMap(
+            host: overlaid(
                 {
                     "llm_interface": network.interfaces.get(host),
                     # The rest asks which one, and not whose.
                     variable_of(variables[host], "python"): environments[host].get("python"),
                     **_part_of_gpus(plan, host, variables[host]),
                 },
-                cast(Any, variables[host]),
+                variables[host],
             )
             for host in asked["hosts"]
         }
@@ -195,7 +196,7 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
         sections = network.sections()
         version = "" if unknown else _version(deployment, models, records)
         for host in members:
-            section = {
+            section: dict[str, object] = {
                 "deployment": name,
                 "engine": engine.name,
                 "head": head,
@@ -208,13 +209,13 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
     return decided
 
 
-def _version(deployment: Deployment, models: list[dict[str, str]], records: Sequence[Mapping[str, Any]]) -> str:
+def _version(deployment: Deployment, models: list[dict[str, str]], records: Sequence[Mapping[str, object]]) -> str:
     """What the deployment serves with, as its head is given it."""
     section = {"engine": deployment.engine.name, **host_sections(deployment.of(deployment.head)), "models": models}
     return version_of(section, deployment.launch, records)
 
 
-def _part_of_gpus(plan: Mapping[str, Any], host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+def _part_of_gpus(plan: Mapping[str, Any], host: str, variables: Mapping[str, object]) -> dict[str, str]:
     """What containers call the GPUs of a host that the plan uses, where it leaves out some that are of another kind."""
     places = (plan.get("gpu_places") or {}).get(host)
     return named_devices(places, list(gpus_of(variables))) if places else {}
@@ -229,17 +230,17 @@ def _of_run(question: DecisionInput) -> list[str]:
     ]
 
 
-def _named(question: DecisionInput, host: str) -> dict[str, Any]:
+def _named(question: DecisionInput, host: str) -> dict[str, object]:
     """What things are called on a host, and what they were called when its machine had more or fewer deployments."""
     mine = names_on(host, question.names)
     host_dir = str(question.variables[host]["llm_host_dir"])
-    facts = question.variables[host].get("ansible_facts") or {}
-    units = [{"name": name, "ours": True} for name in facts.get("llm_server_units") or ()]
-    containers = [*((facts.get("llm_container_engine") or {}).get("containers") or []), *units]
+    facts = facts_of(question.variables[host])
+    units = [{"name": name, "ours": True} for name in texts(facts.get("llm_server_units"))]
+    containers = [*mappings(mapping(facts.get("llm_container_engine")).get("containers")), *units]
     current = [names_on(each, question.names) for each in mine["sharing"]]
     return {
         "names": {**mine, "folder": host_dir + mine["folder"]},
-        "former": former(containers, current, host_dir, facts.get("llm_recorded") or ()),
+        "former": former(containers, current, host_dir, texts(facts.get("llm_recorded"))),
     }
 
 
@@ -258,7 +259,7 @@ def _shared_firewalls(question: DecisionInput, hosts: Sequence[str]) -> list[dic
     found = []
     for host in hosts:
         variables = question.variables[host]
-        program = backend_of((variables.get("ansible_facts") or {}).get("llm_firewall") or {})
+        program = backend_of(fact(variables, "llm_firewall"))
         shared = len(names_on(host, question.names)["sharing"]) > 1
         if shared and program != NFTABLES and is_true(variables.get("llm_firewall_enabled", True)):
             where = message("where_host", question.language, host=host)
@@ -271,8 +272,8 @@ def _foreign(question: DecisionInput, hosts: Sequence[str]) -> list[dict[str, st
     """Containers of others under the names of a deployment."""
     found = []
     for host in hosts:
-        engine = (question.variables[host].get("ansible_facts") or {}).get("llm_container_engine") or {}
-        for name in foreign(engine.get("containers") or [], names_on(host, question.names)):
+        engine = fact(question.variables[host], "llm_container_engine")
+        for name in foreign(mappings(engine.get("containers")), names_on(host, question.names)):
             where = message("where_host", question.language, host=host)
             found.append(
                 problem("container_of_others", question.language, value=name, where=where, host=host, name=name)
@@ -282,14 +283,14 @@ def _foreign(question: DecisionInput, hosts: Sequence[str]) -> list[dict[str, st
 
 def _plan(
     question: DecisionInput,
-    asked: Mapping[str, Any],
+    asked: DeploymentHosts,
     inputs: Mapping[str, Any],
     found: Found,
-    records: Sequence[Mapping[str, Any]],
+    records: Sequence[Mapping[str, object]],
     serving: Served,
 ) -> dict[str, Any]:
     config = dict(found.config or {})
-    head = question.variables[str(asked["head"])]
+    head = question.variables[asked["head"]]
     engine = engine_of(head)
     request = {**inputs["request"], **serving.settings(f"{scripts_folder(head)}/{FILES}")}
     if question.observations:
@@ -331,19 +332,19 @@ def _serving(
     question: DecisionInput,
     sources: Readers,
     name: str,
-    asked: Mapping[str, Any],
-    records: Sequence[Mapping[str, Any]],
+    asked: DeploymentHosts,
+    records: Sequence[Mapping[str, object]],
     bundle: str,
 ) -> Served:
-    def read(path: str) -> Mapping[str, Any]:
+    def read(path: str) -> Mapping[str, object]:
         return sources.config(f"{bundle}/{path}")
 
-    head = question.variables[str(asked["head"])]
+    head = question.variables[asked["head"]]
     return engine_of(head).served(name, head, records, read, sources.text, question.language)
 
 
 def _no_environment(
-    name: str, head: Mapping[str, Any], records: Sequence[Mapping[str, Any]], bundle: str, language: str
+    name: str, head: Mapping[str, object], records: Sequence[Mapping[str, object]], bundle: str, language: str
 ) -> list[dict[str, str]]:
     """A host is to make its environment, and the bundle holds no wheels of the release."""
     if not is_made(head) or candidates(head, records):
@@ -354,7 +355,7 @@ def _no_environment(
     return [problem("bundle_without_environment", language, value=version, where=where, **values)]
 
 
-def _narrow(name: str, plan: Mapping[str, Any], variables: Mapping[str, Any], language: str) -> list[dict[str, str]]:
+def _narrow(name: str, plan: Mapping[str, Any], variables: Mapping[str, object], language: str) -> list[dict[str, str]]:
     """A start that the prediction cannot promise is tried only where that is asked for."""
     if plan["predicted"]["verdict"] not in UNSURE or is_true(setting(variables, "accept_narrow", False)):
         return []
@@ -394,7 +395,7 @@ def _unseen(name: str, unseen: Sequence[str], language: str) -> dict[str, str]:
 
 
 def _head_idle(
-    name: str, head: str, plan: Mapping[str, Any], variables: Mapping[str, Any], language: str
+    name: str, head: str, plan: Mapping[str, Any], variables: Mapping[str, object], language: str
 ) -> dict[str, str]:
     return problem(
         "plan_head_idle",

@@ -7,16 +7,20 @@ from __future__ import annotations
 import itertools
 import re
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TypeVar, cast
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import fact, mapping, number, text, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import names as listed
 
 INDICES, COUNT = "llm_gpu_indices", "llm_gpu_count"
+Value = TypeVar("Value")
 # The setting of an engine that says which part of a GPU's memory it takes.
 SHARE = "gpu_memory_utilization"
 # What is added to a host's variables: its own GPUs, what containers call them, their indices, and the memory that others on the machine leave of
@@ -32,13 +36,13 @@ _EPSILON = 1e-6
 CONTROL_DEVICES = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 
 
-def device_files(facts: Mapping[str, Any], cards: Sequence[Mapping[str, Any]]) -> list[str]:
+def device_files(facts: Mapping[str, object], cards: Sequence[Mapping[str, object]]) -> list[str]:
     """The device files that a container of these cards is given, as the engine takes them; none before the driver shows its own.
 
     The runtime nvidia lets a container use them behind the engine's back: systemd, which does not know of that, takes the right away when it renews the
     rules of control groups, as with each daemon-reload (NVIDIA/nvidia-container-toolkit#48). What the engine gave stays. ``facts`` is what gpu_facts found.
     """
-    nodes = set(facts.get("device_nodes") or ())
+    nodes = set(texts(facts.get("device_nodes")))
     minors = [card["index"] if card.get("minor") is None else card["minor"] for card in cards if "index" in card]
     mine = [f"/dev/nvidia{minor}" for minor in minors]
     # Of the others some come with the first program that asks for them: the unit llm-gpu-devices sees to that.
@@ -59,7 +63,7 @@ class Claim:
         return not self.named and not self.count
 
 
-def claim_of(host: str, variables: Mapping[str, Any]) -> Claim:
+def claim_of(host: str, variables: Mapping[str, object]) -> Claim:
     """The claim of a host. What is malformed is somebody else's to refuse."""
     named, count, share = variables.get(INDICES), variables.get(COUNT), setting(variables, SHARE)
     return Claim(
@@ -70,14 +74,14 @@ def claim_of(host: str, variables: Mapping[str, Any]) -> Claim:
     )
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     try:
-        return None if value is None else float(value)
+        return None if value is None else number(value)
     except (TypeError, ValueError):
         return None
 
 
-def find(named: str, gpus: Sequence[Mapping[str, Any]]) -> int | None:
+def find(named: str, gpus: Sequence[Mapping[str, object]]) -> int | None:
     """The place in the list of the GPU with this index or UUID; None where there is none."""
     for place, gpu in enumerate(gpus):
         index = gpu.get("index")
@@ -96,9 +100,7 @@ class Choice:
     lacking: dict[str, int] = field(default_factory=dict)
 
 
-def choose(
-    claims: Sequence[Claim], gpus: Sequence[Mapping[str, Any]], links: Mapping[str, Mapping[str, str]] | None = None
-) -> Choice:
+def choose(claims: Sequence[Claim], gpus: Sequence[Mapping[str, object]], links: object = None) -> Choice:
     """The GPUs of each claim on one machine. Named ones come first; numbers follow in order, each with the GPUs that are connected best.
 
     ``links`` is the topology that the driver tells. Before there is a driver UUIDs are not known: then the first that are free stand for them.
@@ -126,19 +128,19 @@ def choose(
         free = [place for place in range(len(gpus)) if place not in taken]
         if count > len(free):
             found.lacking[claim.host] = len(free)
-        found.places[claim.host] = connected(free, min(count, len(free)), gpus, links or {})
+        found.places[claim.host] = connected(free, min(count, len(free)), gpus, mapping(links))
         taken |= set(found.places[claim.host])
     return found
 
 
 def connected(
-    free: Sequence[int], count: int, gpus: Sequence[Mapping[str, Any]], links: Mapping[str, Mapping[str, str]]
+    free: Sequence[int], count: int, gpus: Sequence[Mapping[str, object]], links: Mapping[str, object]
 ) -> list[int]:
     """So many of the free GPUs, whose worst connection is the best there is, then the sum of all; of equal ones the first."""
 
     def rank(one: int, other: int) -> int:
         names = [f"GPU{place if gpus[place].get('index') is None else gpus[place]['index']}" for place in (one, other)]
-        link = str((links.get(names[0]) or {}).get(names[1]) or "")
+        link = text(mapping(links.get(names[0])).get(names[1]))
         nvlinks = re.fullmatch(r"NV(\d+)", link)
         return 10 + int(nvlinks.group(1)) if nvlinks else LINKS.get(link, 0)
 
@@ -149,16 +151,16 @@ def connected(
     return list(max(itertools.combinations(free, count), key=quality))
 
 
-def shared_gpus(claims: Sequence[Claim], places: Mapping[str, Sequence[Any]]) -> list[tuple[Any, list[Claim]]]:
+def shared_gpus(claims: Sequence[Claim], places: Mapping[str, Sequence[object]]) -> list[tuple[object, list[Claim]]]:
     """Each GPU that several claims have, with these."""
-    holders: dict[Any, list[Claim]] = {}
+    holders: dict[object, list[Claim]] = {}
     for claim in claims:
         for place in places.get(claim.host) or ():
             holders.setdefault(place, []).append(claim)
     return [(place, mine) for place, mine in holders.items() if len(mine) > 1]
 
 
-def clash_problems(claims: Sequence[Claim], places: Mapping[str, Sequence[Any]], lang: str) -> list[dict[str, str]]:
+def clash_problems(claims: Sequence[Claim], places: Mapping[str, Sequence[object]], lang: str) -> list[dict[str, str]]:
     """GPUs that two deployments want as a whole, and shares of one that are more than it has; each set of hosts once.
 
     ``places`` may hold a tuple for what is not known yet.
@@ -206,26 +208,25 @@ def missing_problems(claims: Sequence[Claim], choice: Choice, count: int, lang: 
 
 def own_gpus(
     hosts: Sequence[str],
-    variables: Mapping[str, Mapping[str, Any]],
-    names: Mapping[str, Mapping[str, Any]],
-    known: Any,
+    variables: Mapping[str, Mapping[str, object]],
+    names: Mapping[str, Names],
+    known: Callable[[Mapping[str, object]], Sequence[Mapping[str, object]]],
     lang: str = "en",
-) -> tuple[dict[str, dict[str, Any]], list[dict[str, str]]]:
+) -> tuple[dict[str, dict[str, object]], list[dict[str, str]]]:
     """What to add to the variables of the hosts that do not have all GPUs of a machine, and what cannot be.
 
     ``known`` gives the GPUs of a host's machine from the host's variables: found, else declared.
     """
-    added: dict[str, dict[str, Any]] = {}
+    added: dict[str, dict[str, object]] = {}
     problems: list[dict[str, str]] = []
     reported: set[str] = set()
     for host in hosts:
-        sharing = list((names.get(host) or {}).get("sharing") or [host])
+        sharing = names_on(host, names)["sharing"]
         claims = [claim_of(each, variables[each]) for each in sharing]
         gpus = list(known(variables[host]))
         if not gpus or (len(claims) == 1 and claims[0].all):
             continue
-        facts = (variables[host].get("ansible_facts") or {}).get("llm_gpu") or {}
-        choice = choose(claims, gpus, facts.get("topology"))
+        choice = choose(claims, gpus, fact(variables[host], "llm_gpu").get("topology"))
         mine = [gpus[place] for place in choice.places[host]]
         added[host] = {CHOSEN: mine, **named_devices(choice.places[host], gpus)}
         free = _left_by_others(host, claims, choice, gpus)
@@ -238,7 +239,7 @@ def own_gpus(
     return added, problems
 
 
-def named_devices(places: Sequence[int], gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def named_devices(places: Sequence[int], gpus: Sequence[Mapping[str, object]]) -> dict[str, str]:
     """As NVIDIA_VISIBLE_DEVICES takes them, by UUID where the driver tells it, which stays when another card fails; and by nvidia-smi's index."""
     chosen = [(place, gpus[place]) for place in places]
     indices = ",".join(str(place if gpu.get("index") is None else gpu["index"]) for place, gpu in chosen)
@@ -247,11 +248,11 @@ def named_devices(places: Sequence[int], gpus: Sequence[Mapping[str, Any]]) -> d
 
 
 def _left_by_others(
-    host: str, claims: Sequence[Claim], choice: Choice, gpus: Sequence[Mapping[str, Any]]
+    host: str, claims: Sequence[Claim], choice: Choice, gpus: Sequence[Mapping[str, object]]
 ) -> float | None:
     """The least that other deployments leave of the memory of one of a host's GPUs; None where it shares none."""
     left = [
-        float(gpus[place].get("memory_mib") or 0) * (1 - sum(claim.share or 0 for claim in mine if claim.host != host))
+        number(gpus[place].get("memory_mib") or 0) * (1 - sum(claim.share or 0 for claim in mine if claim.host != host))
         for place, mine in shared_gpus(claims, choice.places)
         if any(claim.host == host for claim in mine) and place in choice.places[host]
     ]
@@ -259,8 +260,14 @@ def _left_by_others(
 
 
 def with_own_gpus(
-    variables: Mapping[str, Mapping[str, Any]], added: Mapping[str, Mapping[str, Any]]
-) -> Mapping[str, Mapping[str, Any]]:
+    variables: Mapping[str, Mapping[str, object]], added: Mapping[str, Mapping[str, object]]
+) -> Mapping[str, Mapping[str, object]]:
     """The variables of all hosts with what was added to some."""
-    more = {host: ChainMap(dict(each), cast(Any, variables[host])) for host, each in added.items()}
-    return ChainMap(cast(Any, more), cast(Any, variables)) if more else variables
+    more = {host: overlaid(each, variables[host]) for host, each in added.items()}
+    return overlaid(more, variables) if more else variables
+
+
+def overlaid(more: Mapping[str, Value], variables: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Variables with what was added; they are read when they are asked for."""
+    # ChainMap writes to the first of its mappings only.
+    return ChainMap(dict(more), cast(MutableMapping[str, Value], variables))

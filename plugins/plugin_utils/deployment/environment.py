@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import DEVICES
@@ -19,17 +18,18 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import EnvironmentFile
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.environment_variables import is_owned
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import is_open
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import cluster_environment
 
 
-def container_environment(member: Member) -> dict[str, Any]:
+def container_environment(member: Member) -> dict[str, bool | str]:
     """One decision, made where the network was verified, for everything that opens a connection between hosts.
 
     What it holds may be seen. The rest of what the inventory asks for is in no decision: see ``closed_names``.
     """
     hosts = member.deployment.network_hosts
-    found: dict[str, Any] = cluster_environment(member.host, hosts) if member.host in hosts else {}
+    found: dict[str, object] = {**cluster_environment(member.host, hosts)} if member.host in hosts else {}
     engine = member.deployment.engine
     if found:
         found |= dict.fromkeys(engine.address_variables(member.deployment.version), member.address)
@@ -44,14 +44,14 @@ def container_environment(member: Member) -> dict[str, Any]:
     return {name: value if isinstance(value, (bool, str)) else str(value) for name, value in found.items()}
 
 
-def asked(variables: Mapping[str, Any]) -> dict[str, Any]:
+def asked(variables: Mapping[str, object]) -> dict[str, object]:
     """What the inventory sets for the programs of the engine on a host."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for role in reversed(engine_of(variables).roles):
         variable = f"{role}_environment"
         # What was not known when the inventory was checked sets nothing of the collection's own either.
         found |= {
-            name: value for name, value in (variables.get(variable) or {}).items() if not is_owned(variable, name)
+            name: value for name, value in mapping(variables.get(variable)).items() if not is_owned(variable, name)
         }
     return found
 

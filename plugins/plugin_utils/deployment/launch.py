@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user, unit
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import container_environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
@@ -25,13 +23,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     secrets_section,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
 
 
-def host_sections(member: Member) -> dict[str, Any]:
+def host_sections(member: Member) -> dict[str, object]:
     """What the roles of the engine read."""
     environment = container_environment(member)
     sections = member.deployment.engine.sections(member, environment)
-    interface = member.variables.get("llm_interface") or {}
+    interface = mapping(member.variables.get("llm_interface"))
     return {
         "is_head": member.is_head,
         "image": member.deployment.image,
@@ -44,14 +43,14 @@ def host_sections(member: Member) -> dict[str, Any]:
         **_for_user(member),
         "runtime": VENV if is_venv(member.variables) else CONTAINER,
         # The units that belong on this host, as those of gather are called.
-        "units": [member.names[role] for role, part in sections.items() if part["unit"]],
+        "units": [str(member.names.get(role)) for role, part in sections.items() if part["unit"]],
         "secrets": secrets_section(member.variables),
         "hosts_file": unit.hosts_file(member),
         **sections,
     }
 
 
-def _for_user(member: Member) -> dict[str, Any]:
+def _for_user(member: Member) -> dict[str, object]:
     """The folders that the programs write to, as whom, a command that says whether that user can serve, and what people are told where not."""
     if is_venv(member.variables):
         cache = unit.cache_folder(member)

@@ -11,8 +11,8 @@ import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, number, texts, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -47,7 +47,7 @@ def machine(proc: Path = Path("/proc")) -> str:
     return f"{boot} {os.readlink(proc / 'self/ns/pid')}"
 
 
-def this_run(pid: int, asked: Mapping[str, Any] | None = None, collection: str = "") -> dict[str, Any]:
+def this_run(pid: int, asked: Mapping[str, object] | None = None, collection: str = "") -> dict[str, object]:
     """Who this run is: of the process ``pid``, which is ansible-playbook itself, with the options ``asked`` and this version of the ``collection``."""
     try:
         user = getpass.getuser()
@@ -62,24 +62,24 @@ def this_run(pid: int, asked: Mapping[str, Any] | None = None, collection: str =
         "run": run,
         "who": f"{who}@{socket.gethostname()}",
         "since": int(time.time()),
-        "playbook": " ".join(Path(str(each)).name for each in asked.get("args") or ()),
+        "playbook": " ".join(Path(each).name for each in texts(asked.get("args"))),
         "collection": collection,
         "limit": str(asked.get("subset") or ""),
-        "tags": ",".join(each for each in asked.get("tags") or () if each != "all"),
+        "tags": ",".join(each for each in texts(asked.get("tags")) if each != "all"),
     }
 
 
-def is_over(holder: Mapping[str, Any]) -> bool:
+def is_over(holder: Mapping[str, object]) -> bool:
     """Whether a holder is a run of this machine whose process has ended. Of runs on other machines nobody here knows."""
-    run = holder.get("run") or {}
-    return run.get("machine") == machine() and started(int(run.get("pid") or 0)) != run.get("started")
+    run = mapping(holder.get("run"))
+    return run.get("machine") == machine() and started(whole(run.get("pid") or 0)) != run.get("started")
 
 
-def held_problem(host: str, holder: Mapping[str, Any] | None, path: str, lang: str = "en") -> dict[str, str]:
+def held_problem(host: str, holder: Mapping[str, object] | None, path: str, lang: str = "en") -> dict[str, str]:
     """Why a host is not touched: another run holds it, or did until a moment ago."""
     if holder is None:
         return problem("host_changed_meanwhile", lang, value=host, where=f"{host}:{path}", host=host)
-    minutes = max(int(time.time() - float(holder.get("since") or 0)) // 60, 0)
+    minutes = max(int(time.time() - number(holder.get("since") or 0)) // 60, 0)
     return problem(
         "host_held",
         lang,

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
@@ -18,12 +19,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import hosts_of
 
 
-def ranked_hosts(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+def ranked_hosts(nodes: Sequence[Mapping[str, object]]) -> list[str]:
     """The hosts with ranks, in rank order. ``nodes`` are those of a plan, ``{host, ranks}``."""
     return [str(node["host"]) for node in nodes if node.get("ranks")]
 
 
-def joins_hosts(executor: str, nodes: Sequence[Mapping[str, Any]]) -> bool:
+def joins_hosts(executor: str, nodes: Sequence[Mapping[str, object]]) -> bool:
     """Whether the engine runs on several hosts that meet without Ray."""
     return executor == "mp" and len(ranked_hosts(nodes)) > 1
 
@@ -44,7 +45,7 @@ class Deployment:
     # The content of the small files that the server reads, by name.
     files: Mapping[str, str] = field(default_factory=dict)
     # What things are called on each host, as deployment/names.py has it.
-    names: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    names: Mapping[str, Names] = field(default_factory=dict)
     # Digests of the files of its models, as far as they are known: other files are read by another start.
     weights: Sequence[str] = ()
 
@@ -74,7 +75,7 @@ class Deployment:
         return f"{self.address(self.head) or self.head}:{self.variables[self.head]['ray_port']}"
 
     @functools.cached_property
-    def network_hosts(self) -> dict[str, dict[str, Any]]:
+    def network_hosts(self) -> dict[str, dict[str, object]]:
         return hosts_of(self.hosts, self.variables)
 
     @functools.cached_property
@@ -126,7 +127,7 @@ class Member:
         return self.deployment.address(self.host)
 
     @functools.cached_property
-    def names(self) -> dict[str, Any]:
+    def names(self) -> Names:
         """What the containers and units of the deployment are called on this host."""
         return names_on(self.host, self.deployment.names)
 

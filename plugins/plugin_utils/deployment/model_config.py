@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message, problem, shown
@@ -20,7 +19,7 @@ NAMED = "model_config"
 class Found:
     """A model's config.json and where it comes from, or each place that was looked at and why it has none."""
 
-    config: Mapping[str, Any] | None
+    config: Mapping[str, object] | None
     # For the reasons of a plan; none where the inventory or the bundle names the file.
     origin: Text | None = None
     tried: Sequence[Text] = ()
@@ -28,9 +27,9 @@ class Found:
 
 def find_config(
     path: str | None,
-    head: Mapping[str, Any],
+    head: Mapping[str, object],
     bundle: str,
-    read: Callable[[str], Mapping[str, Any]],
+    read: Callable[[str], Mapping[str, object]],
     search: Callable[[str], Found],
 ) -> Found:
     """The config.json that ``path`` names (absolute, or relative to the bundle), else what is found for the head's model.
@@ -47,7 +46,7 @@ def find_config(
     return Found(found.config, Text("config_from_folder", path=model) if found.config else None, found.tried)
 
 
-def _read(path: str, read: Callable[[str], Mapping[str, Any]]) -> Found:
+def _read(path: str, read: Callable[[str], Mapping[str, object]]) -> Found:
     try:
         return Found(dict(read(path)))
     except OSError as error:
@@ -57,7 +56,7 @@ def _read(path: str, read: Callable[[str], Mapping[str, Any]]) -> Found:
     return Found(None, tried=[Text("config_place", place=path, reason=why)])
 
 
-def config_problem(name: str, head: Mapping[str, Any], found: Found, language: str) -> dict[str, str]:
+def config_problem(name: str, head: Mapping[str, object], found: Found, language: str) -> dict[str, str]:
     """A deployment without its model's config.json: every place that was looked at, and what to do."""
     lang = known_language(language)
     model = str(setting(head, "model") or "")

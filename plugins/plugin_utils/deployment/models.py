@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
@@ -26,7 +26,7 @@ def model_variables(engine: Engine) -> list[str]:
     return [f"{engine.name}_{setting}" for setting in (*engine.models, engine.adapters) if setting]
 
 
-def needed_models(variables: Mapping[str, Any]) -> dict[str, str]:
+def needed_models(variables: Mapping[str, object]) -> dict[str, str]:
     """Each model with the variable that names it, the served one first; by name as in the bundle, or as a path on the hosts.
 
     What is no text is somebody else's to refuse.
@@ -49,7 +49,7 @@ class Source(NamedTuple):
     path: str
 
 
-def source_of(variables: Mapping[str, Any], model: str) -> Source:
+def source_of(variables: Mapping[str, object], model: str) -> Source:
     """What ``models_source`` says of a model: ``host:/folder`` and ``controller:/folder``, ``rsync://HOST/MODULE/PATH``, ``rclone:REMOTE:PATH``.
 
     A text is about the served model, a mapping names the models. What is none of these is somebody else's to refuse.
@@ -63,7 +63,7 @@ def source_of(variables: Mapping[str, Any], model: str) -> Source:
     return Source(scheme, str(said) if scheme == "rsync" else rest) if scheme in SOURCES else Source("", "")
 
 
-def folder_of(variables: Mapping[str, Any], model: str) -> str:
+def folder_of(variables: Mapping[str, object], model: str) -> str:
     """Where a model lies on its hosts."""
     source = source_of(variables, model)
     if source.scheme == "host":
@@ -71,7 +71,7 @@ def folder_of(variables: Mapping[str, Any], model: str) -> str:
     return model if posixpath.isabs(model) else f"{variables['models_dir']}/{model.replace('/', '--')}"
 
 
-def needed_parts(variables: Mapping[str, Any], model: str) -> dict[str, bool]:
+def needed_parts(variables: Mapping[str, object], model: str) -> dict[str, bool]:
     """``{weights, tokenizer}``: what a model has to have for its deployment. A folder that is only the tokenizer has no weights, and only the model that
     is served needs a tokenizer, unless that comes from elsewhere or there is none."""
     options = setting(variables, "options")
@@ -84,8 +84,8 @@ def needed_parts(variables: Mapping[str, Any], model: str) -> dict[str, bool]:
 
 
 def origins(
-    models: Iterable[str], variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+    models: Iterable[str], variables: Mapping[str, object], records: Sequence[Mapping[str, object]]
+) -> list[dict[str, object]]:
     """How each model comes to a host: ``{model, how, folder, source, weights, tokenizer}``.
 
     ``how`` is ``there`` (it lies on the host already), ``program`` (a program of a host copies it from ``source``), ``hub`` (a host fetches the files
@@ -106,12 +106,12 @@ def origins(
     return found
 
 
-def model_path(variables: Mapping[str, Any]) -> str:
+def model_path(variables: Mapping[str, object]) -> str:
     """Where the served model lies on its hosts."""
     return folder_of(variables, str(setting(variables, "model")))
 
 
-def folders_outside(variables: Mapping[str, Any]) -> list[str]:
+def folders_outside(variables: Mapping[str, object]) -> list[str]:
     """The folders of models that do not lie in ``models_dir``."""
     inside = str(variables["models_dir"]).rstrip("/") + "/"
     folders = [folder_of(variables, model) for model in needed_models(variables)]

@@ -14,8 +14,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from typing import Any
+from typing import cast
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Former, Names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, engine_names
 
 # Of an inventory name, in characters: no name of a file that is made from it is too long.
@@ -96,7 +97,7 @@ def part_of_names(deployment: str) -> str:
     return f"{re.sub('[^A-Za-z0-9_]+', '_', deployment)}_{hashlib.sha256(deployment.encode()).hexdigest()[:6]}"
 
 
-def names(part: str = "", sharing: Sequence[str] = (), engine: str = DEFAULT) -> dict[str, Any]:
+def names(part: str = "", sharing: Sequence[str] = (), engine: str = DEFAULT) -> Names:
     """All names of one deployment on one machine; ``part`` is empty where the machine has one deployment.
 
     The server is named after its ``engine``, and found under ``server`` and under the name of the engine.
@@ -104,7 +105,7 @@ def names(part: str = "", sharing: Sequence[str] = (), engine: str = DEFAULT) ->
     ``sharing`` are the inventory names of the machine. ``folder`` is below llm_host_dir.
     """
     suffix = f"-{part}" if part else ""
-    return {
+    found = {
         "suffix": suffix,
         "server": f"llm-{engine}{suffix}",
         engine: f"llm-{engine}{suffix}",
@@ -120,11 +121,12 @@ def names(part: str = "", sharing: Sequence[str] = (), engine: str = DEFAULT) ->
         "folder": f"/deployments/{part}" if part else "",
         "sharing": list(sharing),
     }
+    return cast(Names, found)
 
 
-def names_on(host: str, known: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def names_on(host: str, known: Mapping[str, Names]) -> Names:
     """The names on one host; one that is not known has its machine for itself."""
-    return dict(known.get(host) or names(sharing=[host]))
+    return Names(**(known.get(host) or names(sharing=[host])))
 
 
 def machines(hosts: Sequence[str], machine: Callable[[str], Hashable | None]) -> list[list[str]]:
@@ -140,10 +142,10 @@ def names_of_all(
     deployments: Mapping[str, Sequence[str]],
     machine: Callable[[str], Hashable | None],
     engine: Callable[[str], str] = lambda host: DEFAULT,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Names]:
     """The names on each host of the deployments; ``engine`` says what serves there."""
     of_host = {host: deployment for deployment, members in deployments.items() for host in members}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Names] = {}
     for sharing in machines(list(of_host), machine):
         several = len({of_host[host] for host in sharing}) > 1
         for host in sharing:
@@ -153,22 +155,23 @@ def names_of_all(
     return found
 
 
-def alias_hosts(hosts: Sequence[str], known: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def alias_hosts(hosts: Sequence[str], known: Mapping[str, Names]) -> list[str]:
     """The hosts of a run whose machine is prepared under an earlier name: of each machine the first name of the run stands for it."""
     playing = set(hosts)
     return [
         host
         for host in hosts
-        if host != next((one for one in (known.get(host) or {}).get("sharing") or [host] if one in playing), host)
+        if host
+        != next((one for one in (known[host]["sharing"] if known.get(host) else [host]) if one in playing), host)
     ]
 
 
 def former(
-    containers: Sequence[Mapping[str, Any]],
-    current: Sequence[Mapping[str, Any]],
+    containers: Sequence[Mapping[str, object]],
+    current: Sequence[Names],
     host_dir: str,
     recorded: Collection[str],
-) -> list[dict[str, Any]]:
+) -> list[Former]:
     """The names under which a machine served before it had more or fewer deployments: those of its containers and units that no
     deployment has now. Only what a label (``ours``) and a record of the host (``recorded``) say to be the collection's counts.
 
@@ -186,21 +189,21 @@ def former(
     return [{**each, "paths": _paths(each, host_dir)} for each in gone]
 
 
-def removal(mine: Mapping[str, Any], host_dir: str) -> dict[str, Any]:
+def removal(mine: Names, host_dir: str) -> Former:
     """The names of a deployment that a host leaves for good, as ``former`` has them, with what the host remembers and has recorded of it."""
     folder = f"{host_dir}{mine['folder']}"
-    engine = str(mine["server"]).removeprefix("llm-").removesuffix(str(mine["suffix"]))
+    engine = mine["server"].removeprefix("llm-").removesuffix(mine["suffix"])
     records = [f"{folder}/records/{role}.json" for role in ("network", "ray", engine)]
     return {**mine, "paths": [*_paths(mine, host_dir), f"{folder}/network.json", *records]}
 
 
-def foreign(containers: Sequence[Mapping[str, Any]], mine: Mapping[str, Any]) -> list[str]:
+def foreign(containers: Sequence[Mapping[str, object]], mine: Names) -> list[str]:
     """The containers that have one of a deployment's names and are somebody else's: they are neither replaced nor removed."""
-    wanted = {mine[kind] for kind in ("server", "ray", "collective", "benchmark")}
+    wanted = {mine["server"], mine["ray"], mine["collective"], mine["benchmark"]}
     return sorted(str(each["name"]) for each in containers if each["name"] in wanted and not each.get("ours", True))
 
 
-def _paths(mine: Mapping[str, Any], host_dir: str) -> list[str]:
+def _paths(mine: Names, host_dir: str) -> list[str]:
     probe, firewall = mine["probe"], mine["firewall"]
     units = [
         f"{mine['server']}.service",

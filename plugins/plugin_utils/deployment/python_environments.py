@@ -11,7 +11,6 @@ import hashlib
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.module_utils._environment import LOCK, NOTE, WHEELS
@@ -23,8 +22,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import PythonEnvironment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, engine, setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import fact, whole
 
-Records = Sequence[Mapping[str, Any]]
+Records = Sequence[Mapping[str, object]]
 
 # Wheels are compressed: those of torch and CUDA's libraries are twice as large when they are unpacked, and bytecode is added.
 UNPACK_FACTOR = 2.5
@@ -45,19 +45,19 @@ class Environment:
     # Its release; empty where Ray is none of its packages.
     ray: str
 
-    def folder(self, variables: Mapping[str, Any]) -> str:
+    def folder(self, variables: Mapping[str, object]) -> str:
         """Where a host has it."""
         return f"{variables['llm_host_dir']}/venvs/{self.version}-{self.made_from(variables)}"
 
-    def made_from(self, variables: Mapping[str, Any]) -> str:
+    def made_from(self, variables: Mapping[str, object]) -> str:
         return hashlib.sha256(f"{self.lock_sha256} {setting(variables, BASE_PYTHON)}".encode()).hexdigest()[:12]
 
-    def disk_need(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+    def disk_need(self, variables: Mapping[str, object]) -> dict[str, object]:
         """What it will take of a disk, beside its wheels, until it is made."""
         unpacked = int(self.wheel_bytes * UNPACK_FACTOR)
         return {"name": self.name, "bytes": unpacked, "mark": f"{self.folder(variables)}/{NOTE}"}
 
-    def fits(self, found: Mapping[str, Any]) -> bool:
+    def fits(self, found: Mapping[str, object]) -> bool:
         """Whether its wheels run on a host with this Python and this glibc."""
         return bool(found.get("python") == self.python and _numbers(str(found.get("glibc"))) >= _numbers(self.glibc))
 
@@ -68,10 +68,10 @@ def _numbers(text: str) -> list[int]:
 
 def held(records: Records) -> list[Environment]:
     """The environments of which the bundle holds everything."""
-    files: dict[str, dict[str, Mapping[str, Any]]] = {}
+    files: dict[str, dict[str, Mapping[str, object]]] = {}
     for record in records:
         if record.get("kind") == "python" and record.get("environment"):
-            files.setdefault(str(record["environment"]), {})[posixpath.basename(record["path"])] = record
+            files.setdefault(str(record["environment"]), {})[posixpath.basename(str(record["path"]))] = record
     # Only the default engine has such environments.
     release = engine(DEFAULT).release_in_image
     found = []
@@ -82,14 +82,14 @@ def held(records: Records) -> list[Environment]:
             version, python, glibc, sha256 = (
                 str(lock[key]) for key in (release, "environment_python", "glibc", "sha256")
             )
-            size = sum(int(record["size"]) for record in mine.values())
+            size = sum(whole(record["size"]) for record in mine.values())
             # PEP 427: name and release are the first two parts of a wheel's name.
             ray = next((file.split("-")[1] for file in mine if file.startswith("ray-")), "")
             found.append(Environment(name, version, python, glibc, sha256, uv, size, ray))
     return found
 
 
-def candidates(variables: Mapping[str, Any], records: Records) -> list[Environment]:
+def candidates(variables: Mapping[str, object], records: Records) -> list[Environment]:
     """Those of the release that a host is to serve; the one for the newest glibc first. None where the host has one of its own."""
     if not is_made(variables):
         return []
@@ -98,14 +98,14 @@ def candidates(variables: Mapping[str, Any], records: Records) -> list[Environme
     return sorted(found, key=lambda each: _numbers(each.glibc), reverse=True)
 
 
-def environment_for(variables: Mapping[str, Any], records: Records) -> Environment | None:
+def environment_for(variables: Mapping[str, object], records: Records) -> Environment | None:
     """The one for a host, as far as is known what its Python is. Preflight refuses a host for which none fits."""
     found = candidates(variables, records)
-    base = (variables.get("ansible_facts") or {}).get("llm_base_python") or {}
+    base = fact(variables, "llm_base_python")
     return next((each for each in found if each.fits(base)), next(iter(found), None))
 
 
-def environment_section(variables: Mapping[str, Any], records: Records) -> PythonEnvironment:
+def environment_section(variables: Mapping[str, object], records: Records) -> PythonEnvironment:
     """What the tasks ask about a host's environment, which only units have."""
     if not is_venv(variables):
         return {"made": False}

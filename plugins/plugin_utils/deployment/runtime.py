@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SCRIPTS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Runtime, Secrets
@@ -27,21 +26,21 @@ echo "$(systemctl show --property=ActiveState --value -- "$0"), restarted $(syst
 """
 
 
-def is_venv(variables: Mapping[str, Any]) -> bool:
+def is_venv(variables: Mapping[str, object]) -> bool:
     return bool(setting(variables, RUNTIME) == VENV)
 
 
-def is_made(variables: Mapping[str, Any]) -> bool:
+def is_made(variables: Mapping[str, object]) -> bool:
     """Whether a host makes its environment, from wheels of the bundle."""
     return is_venv(variables) and not setting(variables, PYTHON)
 
 
-def scripts_folder(variables: Mapping[str, Any]) -> str:
+def scripts_folder(variables: Mapping[str, object]) -> str:
     """Where the server sees its programs and its options: a service of the host sees them where they lie."""
     return f"{variables['llm_host_dir']}/scripts" if is_venv(variables) else SCRIPTS
 
 
-def runtime_section(variables: Mapping[str, Any], name: str) -> Runtime:
+def runtime_section(variables: Mapping[str, object], name: str) -> Runtime:
     """How the tasks ask about what has this name as a container or as a unit, whichever of them it is."""
     if not is_venv(variables):
         state = "{{.State.Status}}, restarted {{.RestartCount}} times"
@@ -76,7 +75,7 @@ def runtime_section(variables: Mapping[str, Any], name: str) -> Runtime:
     }
 
 
-def secrets_section(variables: Mapping[str, Any]) -> Secrets:
+def secrets_section(variables: Mapping[str, object]) -> Secrets:
     """Who may read the folder of the secrets and what is in it, beside root: the group of the containers, or of the units."""
     # With 2 what others write into the folder belongs to its group.
     return {"mode": "2750", "group": USER} if is_venv(variables) else {"mode": "0750", "group": "root"}

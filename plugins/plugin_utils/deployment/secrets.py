@@ -15,13 +15,14 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._secrets import seal
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import secret_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, setting, variable_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import fact, mapping
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message, names, problem
 
 # The secrets of a deployment, as llm_secrets_dir and llm_rotate_secrets name them. The file on a host is called as the variable that sets it.
@@ -59,7 +60,7 @@ def made() -> str:
     return "".join(secrets.choice(LETTERS) for dummy in range(LENGTH))
 
 
-def secret_digests(variables: Mapping[str, Any], deployment: str) -> dict[str, str]:
+def secret_digests(variables: Mapping[str, object], deployment: str) -> dict[str, str]:
     """A digest of each secret of a deployment that the controller keeps."""
     values = {name: kept(str(variables["llm_secrets_dir"]), deployment, name) for name in SECRETS}
     return digests(values)
@@ -180,10 +181,10 @@ def _refused(code: str, secret: Secret, hosts: Sequence[str], lang: str) -> dict
 
 
 def secrets_of_run(
-    sections: Mapping[str, Mapping[str, Any]],
-    deployments: Mapping[str, Mapping[str, Any]],
-    variables: Mapping[str, Mapping[str, Any]],
-    folder: Callable[[Mapping[str, Any]], str],
+    sections: Mapping[str, Mapping[str, object]],
+    deployments: Mapping[str, DeploymentHosts],
+    variables: Mapping[str, Mapping[str, object]],
+    folder: Callable[[Mapping[str, object]], str],
     rotate: str,
 ) -> list[Secret]:
     """Every secret that a host of this run needs.
@@ -202,15 +203,17 @@ def secrets_of_run(
             variable = variable_of(mine, name) if name == "api_key" else name
             own = kept(folder(mine), deployment, name)
             said = [variables[host].get(variable) for host in needed_by]
-            held = {host: (variables[host].get("ansible_facts") or {}).get("llm_secrets") or {} for host in members}
+            held = {host: fact(variables[host], "llm_secrets") for host in members}
             found.append(
                 Secret(
                     deployment=deployment,
                     name=name,
                     variable=variable,
                     path=str(kept_file(folder(mine), deployment, name)),
-                    files={host: f"{sections[host]['names']['folder']}/secrets/{variable}" for host in members},
-                    held={host: each[variable] for host, each in held.items() if variable in each},
+                    files={
+                        host: f"{mapping(sections[host]['names'])['folder']}/secrets/{variable}" for host in members
+                    },
+                    held={host: str(each[variable]) for host, each in held.items() if variable in each},
                     needed_by=needed_by,
                     has=bool(own),
                     by_variable=said[0] is not None,
@@ -223,7 +226,7 @@ def secrets_of_run(
     return found
 
 
-def _wrong(said: Sequence[Any], kept_here: str) -> str:
+def _wrong(said: Sequence[object], kept_here: str) -> str:
     """What is wrong with a secret that a variable sets for the hosts that need it, or else with the one that the controller keeps."""
     texts = [None if value is None else str(value).strip() for value in said]
     if len(set(texts)) > 1:
@@ -235,16 +238,16 @@ def _wrong(said: Sequence[Any], kept_here: str) -> str:
     return "secret_short" if texts[0] is not None and len(texts[0]) < LEAST_CHARACTERS else ""
 
 
-def _needs(name: str, section: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
+def _needs(name: str, section: Mapping[str, object], variables: Mapping[str, object]) -> bool:
     if name == "ray_token":
-        return bool((section.get("ray") or {}).get("needed")) and is_true(variables["ray_token_enabled"])
-    server = section.get(str(section.get("engine") or DEFAULT)) or {}
+        return bool(mapping(section.get("ray")).get("needed")) and is_true(variables["ray_token_enabled"])
+    server = mapping(section.get(str(section.get("engine") or DEFAULT)))
     return bool(server.get("needed") and section.get("is_head")) and is_true(setting(variables, "api_key_enabled"))
 
 
-def _read(variables: Mapping[str, Any], file: str) -> str:
+def _read(variables: Mapping[str, object], file: str) -> str:
     """A secret that was read from a host because the controller has none, as ansible.builtin.slurp returns it."""
-    for result in (variables.get("__preflight_secrets") or {}).get("results") or []:
+    for result in mappings(mapping(variables.get("__preflight_secrets")).get("results")):
         if result.get("item") == file:
-            return base64.b64decode(result["content"]).decode(errors="replace").strip()
+            return base64.b64decode(str(result["content"])).decode(errors="replace").strip()
     return ""

@@ -7,7 +7,8 @@ A command is a list of words. A path is one of the host. Nothing here holds a se
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from collections.abc import Mapping
+from typing import NotRequired, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections import NetworkSection
 
@@ -86,7 +87,7 @@ class Container(TypedDict):
     user: str
     entrypoint: list[str]
     command: list[str]
-    environment: dict[str, Any]
+    environment: dict[str, bool | str]
     # HOST:CONTAINER[:ro]
     volumes: list[str]
     # Addresses by name.
@@ -135,7 +136,7 @@ class Options(TypedDict):
     """The file of options of a release that reads them from one; without content for the others."""
 
     path: str
-    content: dict[str, Any]
+    content: dict[str, object]
 
 
 class RaySection(TypedDict):
@@ -180,7 +181,7 @@ class Collective(Links):
     hosts: NotRequired[list[str]]
     program: NotRequired[str]
     # It comes through standard input, since it may hold secrets.
-    environment: NotRequired[dict[str, Any]]
+    environment: NotRequired[Mapping[str, bool | str]]
     command: NotRequired[list[str]]
 
 

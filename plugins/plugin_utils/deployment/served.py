@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 from ansible_collections.baremetal.llm.plugins.module_utils._served import RELEASE, is_shown, is_state, understood
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import (
@@ -21,8 +21,74 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes i
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of, needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import CONTAINER
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostSection
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, text, texts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
+
+
+class ServedImage(TypedDict):
+    """The image that a container had; empty texts where none was used."""
+
+    reference: str
+    id: str
+
+
+class KeptModel(TypedDict):
+    """A model that is served, and below which folder its files have a second name; empty where they have none."""
+
+    model: str
+    folder: str
+    revision: str
+    kept: str
+
+
+class State(TypedDict):
+    """What served: its digest, since when, its image and models. On the host the plan and the section are kept besides."""
+
+    version: str
+    since: str
+    image: ServedImage
+    models: list[KeptModel]
+    plan: NotRequired[Mapping[str, object]]
+    section: NotRequired[HostSection]
+
+
+class Served(TypedDict):
+    """What a host says that it has served with, the newest first, what it went back from, and what a run has begun to bring."""
+
+    states: list[State]
+    returned: Mapping[str, object] | None
+    begun: ServedVersion | None
+
+
+class ServedVersion(TypedDict):
+    """A version and its image."""
+
+    version: str
+    image: str
+
+
+class Looked(TypedDict, total=False):
+    """What the module served found of a state on a host; nothing of a host that does not answer."""
+
+    # Nothing where the host has no such state.
+    served: State
+    # Whether its image is there, and whether by its kept name alone; files of models that are not.
+    present: bool
+    moved: bool
+    lacking: list[str]
+    left: ServedVersion
+
+
+class Announced(TypedDict):
+    """What a run is about to do with deployments, why it cannot, and the batches of its play (``one_by_one``)."""
+
+    lines: list[str]
+    problems: list[dict[str, str]]
+    turns: Mapping[str, object]
 
 
 class Back(NamedTuple):
@@ -34,7 +100,7 @@ class Back(NamedTuple):
     reason: str
 
 
-def served_models(variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def served_models(variables: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> list[dict[str, str]]:
     """The models of a deployment, ``{model, folder, revision, files}``: ``files`` is a digest of what the bundle or a hub has of it, empty where
     neither has any."""
     found = []
@@ -46,20 +112,22 @@ def served_models(variables: Mapping[str, Any], records: Sequence[Mapping[str, A
     return found
 
 
-def weights_of(models: Sequence[Mapping[str, str]]) -> list[str]:
+def weights_of(models: Sequence[Mapping[str, object]]) -> list[str]:
     """What of the models makes another server, as it reads them when it starts."""
-    return [model["files"] for model in models if model["files"]]
+    return [str(model["files"]) for model in models if model["files"]]
 
 
-def version_of(section: Mapping[str, Any], launch: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> str:
+def version_of(
+    section: Mapping[str, object], launch: Mapping[str, object], records: Sequence[Mapping[str, object]]
+) -> str:
     """A digest of what a deployment serves with, the same for all of its hosts; ``section`` is that of its head."""
     image = str(section.get("image") or "")
-    parts = [without_report(section.get(role) or {}) for role in engine(section["engine"]).roles]
+    parts = [without_report(mapping(section.get(role))) for role in engine(str(section["engine"])).roles]
     held = [record for record in records if record.get("kind") == "image"]
-    return digest([image, bundled("images", held, (), [image]), weights_of(section["models"]), launch, parts])
+    return digest([image, bundled("images", held, (), [image]), weights_of(mappings(section["models"])), launch, parts])
 
 
-def serves_with(section: Mapping[str, Any], plan: Mapping[str, Any], release: str) -> dict[str, Any]:
+def serves_with(section: Mapping[str, Any], plan: Mapping[str, object], release: str) -> dict[str, object]:
     """What a host keeps of the version that it serves with, by its ``section`` of the decision; the ``plan`` lies on the head."""
     in_containers = section["runtime"] == CONTAINER
     roles = engine(section["engine"]).roles
@@ -77,11 +145,11 @@ def serves_with(section: Mapping[str, Any], plan: Mapping[str, Any], release: st
     }
 
 
-def closed_names(section: Mapping[str, Any]) -> list[str]:
+def closed_names(section: Mapping[str, object]) -> list[str]:
     """The variables of a host's programs that may be secrets: their values are in no section."""
-    parts = [section[role] for role in engine(section["engine"]).roles]
-    files = [name for part in parts for name in (part.get("environment_file") or {}).get("names") or ()]
-    units = [name for part in parts for name in (part.get("unit") or {}).get("closed") or ()]
+    parts = [mapping(section[role]) for role in engine(str(section["engine"])).roles]
+    files = [name for part in parts for name in texts(mapping(part.get("environment_file")).get("names"))]
+    units = [name for part in parts for name in texts(mapping(part.get("unit")).get("closed"))]
     return sorted({*files, *units})
 
 
@@ -90,35 +158,33 @@ def kept_tag(image_id: str) -> str:
     return f"llm-kept:{image_id.rpartition(':')[2][:12]}"
 
 
-def restored(served: Mapping[str, Any], moved: bool, code: str) -> dict[str, Any]:
+def restored(served: State, moved: bool, code: str) -> HostSection:
     """The section with which a host serves as it did; ``moved`` says that its image has only its kept name by now."""
-    section: dict[str, Any] = served["section"]
+    section = served["section"]
     if moved:
         tag = json.dumps(kept_tag(served["image"]["id"]))
         section = json.loads(json.dumps(section).replace(json.dumps(served["image"]["reference"]), tag))
     return {**section, "asked": {**(section.get("asked") or {}), CODE: code}}
 
 
-def served_decision(looked: Mapping[str, Mapping[str, Any]], code: str, decision: Mapping[str, Any]) -> dict[str, Any]:
+def served_decision(looked: Mapping[str, Looked], code: str, decision: Mapping[str, object]) -> dict[str, object]:
     """A decision with which hosts serve as they did. ``looked`` has what the module served found on each; ``decision`` is that of this run, if any."""
     found = {host: each for host, each in looked.items() if each.get("served")}
     sections = {host: restored(each["served"], bool(each["moved"]), code) for host, each in found.items()}
     plans = {
-        str(sections[host]["deployment"]): each["served"]["plan"]
+        sections[host]["deployment"]: each["served"]["plan"]
         for host, each in found.items()
         if each["served"].get("plan")
     }
     base = dict(decision) or {"networks": {}, "gateways": {}, "secrets": [], "rolling": {}}
     return {
         **base,
-        "plans": {**(base.get("plans") or {}), **plans},
-        "hosts": {**(base.get("hosts") or {}), **sections},
+        "plans": {**mapping(base.get("plans")), **plans},
+        "hosts": {**mapping(base.get("hosts")), **sections},
     }
 
 
-def back_problems(
-    deployment: str, looked: Mapping[str, Mapping[str, Any]], language: str = "en"
-) -> list[dict[str, str]]:
+def back_problems(deployment: str, looked: Mapping[str, Looked], language: str = "en") -> list[dict[str, str]]:
     """Why a deployment cannot go back to what was looked for on its hosts; nothing where it can."""
     where = message("where_group", language, group=deployment)
     silent = [host for host, each in looked.items() if not each]
@@ -145,12 +211,12 @@ def back_problems(
     return found
 
 
-def served_of(facts: Mapping[str, Any]) -> dict[str, Any]:
+def served_of(facts: Mapping[str, object]) -> Served:
     """``llm_served`` of a host's facts: ``states``, ``returned`` and ``begun``; none of them where that is nothing that a host of ours says."""
-    return understood(facts.get("llm_served"), is_shown)
+    return cast(Served, understood(facts.get("llm_served"), is_shown))
 
 
-def looked_for(found: Any) -> dict[str, Any]:
+def looked_for(found: object) -> Looked:
     """What the module served has found on a host; empty, as of a host that does not answer, where that is nothing that it says."""
     if not isinstance(found, Mapping) or not found:
         return {}
@@ -158,10 +224,10 @@ def looked_for(found: Any) -> dict[str, Any]:
     is_right = served == {} or is_state(served)
     is_right &= isinstance(left, Mapping) and isinstance(left.get("image", ""), str)
     is_right &= isinstance(lacking, list) and all(isinstance(each, str) for each in lacking)
-    return dict(found) if is_right and "present" in found else {}
+    return cast(Looked, dict(found)) if is_right and "present" in found else {}
 
 
-def version_before(served: Mapping[str, Mapping[str, Any]]) -> str:
+def version_before(served: Mapping[str, Served]) -> str:
     """The version to which a deployment goes back, of ``llm_served`` of each of its hosts; empty where there is none.
 
     Where the hosts do not all have the same newest version, a run was ended meanwhile, and the one is meant that all of them know.
@@ -175,33 +241,33 @@ def version_before(served: Mapping[str, Mapping[str, Any]]) -> str:
     return before.pop() if len(before) == 1 else ""
 
 
-def _stack(served: Mapping[str, Any]) -> list[str]:
+def _stack(served: Served) -> list[str]:
     """The versions of a host, the newest first: also one that a run has begun and that never served."""
-    versions = [str(state["version"]) for state in served.get("states") or ()]
-    begun = str((served.get("begun") or {}).get("version") or "")
+    versions = [state["version"] for state in served["states"]]
+    begun = served["begun"]["version"] if served["begun"] else ""
     return [begun, *versions] if begun and begun not in versions[:1] else versions
 
 
-def left_by(served: Mapping[str, Any], before: str) -> dict[str, str]:
+def left_by(served: Served, before: str) -> ServedVersion:
     """What a host leaves that goes back: ``{version, image}``, or what it has left already where an ended run has done that."""
-    states, back = served.get("states") or [], served.get("returned") or {}
-    if served.get("begun"):
-        return {"version": str(served["begun"]["version"]), "image": str(served["begun"]["image"])}
+    states, back = served["states"], served["returned"] or {}
+    if served["begun"]:
+        return {"version": served["begun"]["version"], "image": served["begun"]["image"]}
     if states and states[0]["version"] != before:
-        return {"version": str(states[0]["version"]), "image": str(states[0]["image"]["reference"])}
-    return {"version": str(back.get("version") or ""), "image": str(back.get("image") or "")}
+        return {"version": states[0]["version"], "image": states[0]["image"]["reference"]}
+    return {"version": text(back.get("version")), "image": text(back.get("image"))}
 
 
 def rollback_plan(
-    deployments: Mapping[str, Mapping[str, Any]], looked: Mapping[str, Mapping[str, Any]], language: str = "en"
-) -> dict[str, Any]:
+    deployments: Mapping[str, DeploymentHosts], looked: Mapping[str, Looked], language: str = "en"
+) -> Announced:
     """``{lines, problems, turns}``: what a rollback is about to do with each deployment, why it cannot, and the batches of its play.
 
     ``deployments`` are those that go back, each with its ``hosts`` and ``head``; ``looked`` is what the module served found on their hosts.
     """
     lines, problems = [], []
     for name, asked in deployments.items():
-        hosts, head = list(asked["hosts"]), str(asked["head"])
+        hosts, head = asked["hosts"], asked["head"]
         wrong = back_problems(name, {host: looked.get(host) or {} for host in hosts}, language)
         problems += wrong
         if wrong:
@@ -216,17 +282,20 @@ def rollback_plan(
 
 
 def upgrade_plan(
-    deployments: Mapping[str, Mapping[str, Any]],
-    served: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
+    served: Mapping[str, Served],
     decision: Mapping[str, Any],
     releases: Mapping[str, str],
     language: str = "en",
-) -> dict[str, Any]:
+) -> Announced:
     """``{lines, problems, turns}`` of an upgrade: ``deployments`` as above, ``served`` what gather found, ``decision`` that of the run, ``releases`` the
     release of each."""
     lines, problems = [], []
     lacking = [
-        host for each in deployments.values() for host in each["hosts"] if not (served.get(host) or {}).get("states")
+        host
+        for each in deployments.values()
+        for host in each["hosts"]
+        if host not in served or not served[host]["states"]
     ]
     if lacking:
         problems.append(problem("upgrade_never_served", language, names(lacking, language), "llm_target"))
@@ -241,7 +310,7 @@ def upgrade_plan(
         section = decision["hosts"].get(asked["head"]) or {}
         if not work:
             continue
-        now = served[str(asked["head"])]["states"][0]
+        now = served[asked["head"]]["states"][0]
         values = {"deployment": name, "hosts": names(asked["hosts"], language)}
         lines.append(message("upgrade_line", language, now=state_line(now, language), **values))
         if section.get("version") != now["version"]:
@@ -254,25 +323,25 @@ def upgrade_plan(
     return {"lines": shown, "problems": problems, "turns": decision["turns"]}
 
 
-def reason_text(reason: Mapping[str, Any], language: str = "en") -> str:
+def reason_text(reason: Mapping[str, str], language: str = "en") -> str:
     """Why a role has something to do, as the report says it."""
     return f"{reason['role']} ({message(reason['code'], language, what=reason.get('what') or '')})"
 
 
-def state_line(state: Mapping[str, Any], language: str = "en") -> str:
+def state_line(state: State, language: str = "en") -> str:
     """A version that served, in a few words: image, release, revisions, since when."""
-    revisions = [f"{model['model']}@{model['revision'][:12]}" for model in state["models"] if model.get("revision")]
+    revisions = [f"{model['model']}@{model['revision'][:12]}" for model in state["models"] if model["revision"]]
     return message(
         "served_state",
         language,
         image=state["image"]["reference"] or "-",
-        release=state[RELEASE],
+        release=state.get(RELEASE),
         models=names(revisions or [model["model"] for model in state["models"]], language),
         since=state["since"],
     )
 
 
-def back_of(facts: Mapping[str, Any]) -> Back | None:
+def back_of(facts: Mapping[str, object]) -> Back | None:
     """Whether what a host serves with is what its deployment went back to; ``facts`` are those of gather."""
     returned = served_of(facts)["returned"]
     return Back(*(str(returned.get(name) or "") for name in Back._fields)) if returned else None

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import devices, memory, ulimits
@@ -89,7 +88,7 @@ def unit_section(member: Member, kind: str, environment: Mapping[str, str], comm
 
     ``reads`` is a digest of what the program reads when it starts: another content is another unit, which is started anew.
     """
-    name = member.names[kind]
+    name = str(member.names.get(kind))
     environment_file = f"{member.folder}/secrets/{name}.env"
     return {
         "name": f"{name}.service",
@@ -102,7 +101,9 @@ def unit_section(member: Member, kind: str, environment: Mapping[str, str], comm
     }
 
 
-def unit_environment(member: Member, environment: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, str]:
+def unit_environment(
+    member: Member, environment: Mapping[str, bool | str], more: Mapping[str, object]
+) -> dict[str, str]:
     """That of a container, with the places of the host, and with ``more`` of this program."""
     cache, by_ray, asked = cache_folder(member), member.deployment.by_ray, member.setting("environment") or {}
     kept = {
@@ -163,7 +164,7 @@ def _text(
     environment_file: str,
     reads: str,
 ) -> str:
-    name, mine, by_ray = member.names[kind], member.variables, member.deployment.by_ray
+    name, mine, by_ray = str(member.names.get(kind)), member.variables, member.deployment.by_ray
     engine = member.deployment.engine
     low = kind == engine.name and int(member.setting("port")) < container_user.FIRST_FREE_PORT
     capabilities = [f"CapabilityBoundingSet={_LISTEN_LOW if low else ''}"]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -33,7 +32,7 @@ ERRORS: dict[str, tuple[str, str, str | None, str]] = {
 }
 
 
-def answers(models: Sequence[Mapping[str, Any]], language: str = "en") -> dict[str, str]:
+def answers(models: Sequence[Mapping[str, object]], language: str = "en") -> dict[str, str]:
     """The texts of the answers that are the same for every key, JSON each: errors by name, and each model by its backend."""
     found = {name: _error(name, language) for name in ERRORS}
     return found | {str(model["backend"]): _text(_entry(str(model["name"]))) for model in models}
@@ -44,7 +43,7 @@ def model_list(models: Sequence[str]) -> str:
     return _text({"object": "list", "data": [_entry(name) for name in models]})
 
 
-def _entry(name: str) -> dict[str, Any]:
+def _entry(name: str) -> dict[str, object]:
     return {"id": name, "object": "model", "created": 0, "owned_by": DEFAULT}
 
 
@@ -54,5 +53,5 @@ def _error(name: str, language: str) -> str:
     return _text({"error": {"message": text, "type": kind, "param": parameter, "code": code}})
 
 
-def _text(content: Any) -> str:
+def _text(content: object) -> str:
     return json.dumps(content, ensure_ascii=False)

@@ -8,7 +8,6 @@ import datetime
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import (
     GATEWAY,
@@ -23,6 +22,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
     AUTHORITY_DAYS,
     CERTIFICATE_DAYS,
     RENEW_DAYS,
+    Certificate,
+    Signed,
     certificate_problems,
     days_left,
     make_authority,
@@ -32,6 +33,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import (
     validity,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import SSO_CA, SSO_CA_FILE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 
 # No browser, which would refuse a long life, looks at the certificates of journals: they last as long as their authority.
@@ -44,9 +46,9 @@ class ControllerSecrets:
     def __init__(
         self,
         folder: Path,
-        variables: Mapping[str, Mapping[str, Any]],
+        variables: Mapping[str, Mapping[str, object]],
         find: Callable[[str], str],
-        write: Callable[[str, str], Any] | None,
+        write: Callable[[str, str], object] | None,
         now: datetime.datetime,
         lang: str = "en",
         renew: bool = False,
@@ -82,7 +84,7 @@ class ControllerSecrets:
 
     def key(self, host: str, name: str) -> str:
         """The value of a key: the one that the inventory sets, else the one that is kept or made here."""
-        for key in self.variables[host].get("gateway_keys") or []:
+        for key in mappings(self.variables[host].get("gateway_keys")):
             if str(key.get("name")) == name and key.get("key") is not None:
                 return str(key["key"]).strip()
         return self.secret(key_file(name))
@@ -93,7 +95,7 @@ class ControllerSecrets:
             return []
         keys = [
             key_file(str(key.get("name")))
-            for key in self.variables[host].get("gateway_keys") or []
+            for key in mappings(self.variables[host].get("gateway_keys"))
             if key.get("key") is None
         ]
         authority = () if self.own(host) is not None else authority_files(GATEWAY)
@@ -163,19 +165,16 @@ class ControllerSecrets:
         except ValueError:
             return True
 
-    def certificate(self, host: str, names: Sequence[str]) -> dict[str, Any]:
-        """The certificate of a host: ``own``, ``sha256`` of certificate and key, ``days`` that it is valid, ``names``, and the files on the
-        controller, ``certificate``, ``key`` and ``root`` (empty for an own one)."""
+    def certificate(self, host: str, names: Sequence[str]) -> Certificate:
+        """The certificate of a host."""
         own = self.own(host)
         if own is not None:
-            files = {
-                part: self.find(str(self.variables[host][f"gateway_tls_{part}"])) for part in ("certificate", "key")
-            }
-            return {**_described(own[0] or b"", own[1] or b"", self.now), **files, "own": True, "root": ""}
+            file, key = (self.find(str(self.variables[host][f"gateway_tls_{part}"])) for part in ("certificate", "key"))
+            return {**_described(own[0] or b"", own[1] or b"", self.now, file, key, ""), "own": True}
         return {**self.signed(GATEWAY, host, names), "own": False}
 
-    def signed(self, kind: str, host: str, names: Sequence[str]) -> dict[str, Any]:
-        """A certificate that the local authority of this kind signed: the same as ``certificate``, without ``own``."""
+    def signed(self, kind: str, host: str, names: Sequence[str]) -> Signed:
+        """A certificate that the local authority of this kind signed."""
         authority, authority_key = authority_files(kind)
         root, signer = self.kept(authority), self.kept(authority_key)
         if self._makes(kind):
@@ -189,8 +188,8 @@ class ControllerSecrets:
             )
             self.keep(secret, key.decode())
             self.keep(file, mine.decode())
-        files = {"certificate": str(self.folder / file), "key": str(self.folder / secret)}
-        return {**_described(mine, key, self.now), **files, "root": str(self.folder / authority)}
+        places = (str(self.folder / name) for name in (file, secret, authority))
+        return _described(mine, key, self.now, *places)
 
 
 def _good(certificate: bytes, root: bytes, names: Sequence[str], now: datetime.datetime) -> bool:
@@ -203,6 +202,9 @@ def _good(certificate: bytes, root: bytes, names: Sequence[str], now: datetime.d
     return signed_by(certificate, root) and names_of(certificate) == sorted(names)
 
 
-def _described(certificate: bytes, key: bytes, now: datetime.datetime) -> dict[str, Any]:
-    digest = hashlib.sha256(certificate + key).hexdigest()
-    return {"sha256": digest, "days": days_left(certificate, now), "names": names_of(certificate)}
+def _described(
+    content: bytes, key_content: bytes, now: datetime.datetime, certificate: str, key: str, root: str
+) -> Signed:
+    """Of a certificate and its key the contents (PEM) and the files."""
+    digest, days = hashlib.sha256(content + key_content).hexdigest(), days_left(content, now)
+    return Signed(sha256=digest, days=days, names=names_of(content), certificate=certificate, key=key, root=root)

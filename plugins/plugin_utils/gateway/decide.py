@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import KEY_NAME, MODEL_NAME, WEB_UI_KEY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
@@ -25,6 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.answers import answers, model_list
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.selinux import selinux_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import Certificate
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual import (
     ANY,
     virtual_address,
@@ -37,14 +38,23 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui impor
     web_ui_ports,
     web_ui_section,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import (
+    fact,
+    mapping,
+    number,
+    text,
+    texts,
+    whole,
+)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import CONTROLLER_SECONDS, controller_off
 
 # Of a key, in characters. Those that this collection makes have 40; a hash protects nothing that can be guessed.
 KEY_LENGTH = 32
-LIMITS = ("requests_per_minute", "tokens_per_minute")
+LIMITS: Sequence[Literal["requests_per_minute", "tokens_per_minute"]] = ("requests_per_minute", "tokens_per_minute")
 # From one look at what the replicas counted to the next.
 USAGE_SECONDS = 2
 # Without a look for so long nobody counts any more: keys with a limit of tokens are let in no longer.
@@ -85,15 +95,49 @@ ERROR_PAGES = {
 }
 
 
+class Replica(TypedDict):
+    """A deployment that answers for a model: its name, its head, and where its server listens; without an address as long as nobody has looked."""
+
+    name: str
+    host: str
+    address: str
+    port: int
+
+
+class Model(TypedDict):
+    """A model by the name under which clients ask for it."""
+
+    name: str
+    # As HAProxy calls it.
+    backend: str
+    # The path by which it looks whether a replica answers, and those that it lets through.
+    check: str
+    paths: list[str]
+    # What the model answers with: token, embedding, score, class or pooled.
+    kind: str
+    replicas: list[Replica]
+
+
+class Key(TypedDict):
+    """A key of the inventory, without its value."""
+
+    name: str
+    # Those that it may ask for; in the inventory none for all of them.
+    models: list[str]
+    # 0 for no limit.
+    requests_per_minute: int
+    tokens_per_minute: int
+
+
 @dataclass(frozen=True)
 class Gateways:
     """What is known when it is decided."""
 
     hosts: Sequence[str]
-    deployments: Mapping[str, Mapping[str, Any]]
+    deployments: Mapping[str, DeploymentHosts]
     # The variables of each host, defaults included, with what was found on it.
-    variables: Mapping[str, Mapping[str, Any]]
-    plans: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    variables: Mapping[str, Mapping[str, object]]
+    plans: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     # The addresses of the heads that were looked at.
     addresses: Mapping[str, str] = field(default_factory=dict)
     language: str = "en"
@@ -115,14 +159,14 @@ class Secrets:
     # What is wrong with a host's own certificate.
     problems: Callable[[str], Sequence[dict[str, str]]]
     # The certificate of a host for these names, as gateway/controller_secrets.py describes it.
-    certificate: Callable[[str, Sequence[str]], Mapping[str, Any]]
+    certificate: Callable[[str, Sequence[str]], Certificate]
     # Of the web page on a host, by name: the key with which it asks, and with what it signs its sessions.
     web_ui: Callable[[str], Mapping[str, str]] = lambda host: {}
     # The files that clients of a host would miss if the controller, which lacks them, made them anew.
     lost: Callable[[str], Sequence[str]] = lambda host: ()
 
 
-def decide_gateways(asked: Gateways, secrets: Secrets) -> tuple[dict[str, dict[str, Any]], list[dict[str, str]]]:
+def decide_gateways(asked: Gateways, secrets: Secrets) -> tuple[dict[str, dict[str, object]], list[dict[str, str]]]:
     """The section of each gateway, and what is to be refused. Without the address of every head there is no section."""
     if not asked.hosts:
         return {}, []
@@ -142,7 +186,8 @@ def decide_gateways(asked: Gateways, secrets: Secrets) -> tuple[dict[str, dict[s
         return {}, []
     sections = {host: section(asked, host, models, secrets) for host in asked.hosts}
     # Whichever of them holds the virtual address answers there: each has to trust all of them.
-    files = [each["certificate"].get(part) for part in ("certificate", "root") for each in sections.values()]
+    certificates = [mapping(each["certificate"]) for each in sections.values()]
+    files = [each.get(part) for part in ("certificate", "root") for each in certificates]
     trusted = list(dict.fromkeys(filter(None, files)))
     return {host: {**each, "trusted": trusted} for host, each in sections.items()}, []
 
@@ -151,7 +196,7 @@ def lost_problems(asked: Gateways, secrets: Secrets) -> list[dict[str, str]]:
     """A gateway that another controller has set up: it tells nobody its keys, and new ones would lock its clients out."""
     found = []
     for host in asked.hosts:
-        records = (asked.variables[host].get("ansible_facts") or {}).get("llm_records") or {}
+        records = fact(asked.variables[host], "llm_records")
         files = secrets.lost(host) if "gateway" in records and not asked.renew else ()
         if files:
             lang = asked.language
@@ -161,79 +206,82 @@ def lost_problems(asked: Gateways, secrets: Secrets) -> list[dict[str, str]]:
     return found
 
 
-def served_name(variables: Mapping[str, Any]) -> str:
+def served_name(variables: Mapping[str, object]) -> str:
     """The name by which clients ask for a deployment's model."""
     return str(setting(variables, "served_model_name") or setting(variables, "model"))
 
 
-def models_of(asked: Gateways) -> list[dict[str, Any]]:
+def models_of(asked: Gateways) -> list[Model]:
     """The models by name, each with its replicas: the heads of its deployments whose address is known."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[Replica]] = {}
+    unprobed: set[str] = set()
     release: dict[str, list[str]] = {}
     kinds: dict[str, str] = {}
     engines: dict[str, Engine] = {}
     for deployment, entry in asked.deployments.items():
-        head = str(entry["head"])
+        head = entry["head"]
         mine = asked.variables[head]
         name = served_name(mine)
         # Replicas of several engines are refused elsewhere.
         if engines.setdefault(name, engine_of(mine)) == engine_of(mine):
             release.setdefault(name, []).append(str(setting(mine, "version")))
-        config = (asked.plans.get(deployment) or {}).get("model") or {}
+        config = mapping((asked.plans.get(deployment) or {}).get("model"))
         kinds.setdefault(name, engines[name].answers_with(setting(mine, "options") or {}, config))
         address = str(asked.addresses.get(head) or "")
-        replica = {"name": deployment, "host": head, "address": address, "port": int(setting(mine, "port"))}
-        found.setdefault(name, []).append({**replica, "probed": is_true(setting(mine, "probe_enabled"))})
+        replica = Replica(name=deployment, host=head, address=address, port=int(setting(mine, "port")))
+        found.setdefault(name, []).append(replica)
+        unprobed |= set() if is_true(setting(mine, "probe_enabled")) else {name}
     return [
         {
             "name": name,
             "backend": f"model{number}",
             # A word for all replicas of a model: where one has no probe, none of them is asked for its verdict.
-            "check": engines[name].ready if all(one["probed"] for one in found[name]) else engines[name].alive,
+            "check": engines[name].alive if name in unprobed else engines[name].ready,
             "paths": engines[name].paths(release[name]),
             "kind": kinds[name],
-            "replicas": [{key: one[key] for key in ("name", "host", "address", "port")} for one in found[name]],
+            "replicas": found[name],
         }
         for number, name in enumerate(sorted(found), 1)
     ]
 
 
-def keys_of(asked: Gateways, host: str) -> list[dict[str, Any]]:
+def keys_of(asked: Gateways, host: str) -> list[Key]:
     """The keys of the inventory, each with its name, the models that it may ask for (empty: all) and its limits."""
     return [
-        {
-            "name": str(key.get("name") or ""),
-            "models": [str(name) for name in key.get("models") or []],
-            **{limit: int(key.get(limit) or 0) for limit in LIMITS},
-        }
-        for key in asked.variables[host].get("gateway_keys") or []
+        Key(
+            name=text(key.get("name")),
+            models=texts(key.get("models")),
+            requests_per_minute=whole(key.get("requests_per_minute") or 0),
+            tokens_per_minute=whole(key.get("tokens_per_minute") or 0),
+        )
+        for key in mappings(asked.variables[host].get("gateway_keys"))
     ]
 
 
-def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], secrets: Secrets) -> dict[str, Any]:
+def section(asked: Gateways, host: str, models: Sequence[Model], secrets: Secrets) -> dict[str, object]:
     """What the role gateway reads on one host."""
     mine = asked.variables[host]
-    body = int(float(mine["gateway_max_body_mib"]) * MIB)
-    every = [str(model["name"]) for model in models]
-    keys = [{**key, "models": key["models"] or every} for key in keys_of(asked, host)]
+    body = int(number(mine["gateway_max_body_mib"]) * MIB)
+    every = [model["name"] for model in models]
+    keys: list[Key] = [{**key, "models": key["models"] or every} for key in keys_of(asked, host)]
     digests = {key["name"]: key_digest(secrets.key(host, key["name"])) for key in keys}
     # With a key of its own each run asks for a token of each model.
-    itself = {"name": ITSELF, "models": every, **dict.fromkeys(LIMITS, 0)}
+    itself = Key(name=ITSELF, models=every, requests_per_minute=0, tokens_per_minute=0)
     digests[ITSELF] = key_digest(secrets.own_key())
     # So does the web page; behind a shared address it may come to any of the gateways.
     pages = {name: key_digest(value) for page in asked.web_ui for name, value in secrets.web_ui(page).items()}
-    own = [itself, *({**itself, "name": WEB_UI} for name in pages if name == WEB_UI_KEY)]
+    page: list[Key] = [{**itself, "name": WEB_UI}] if WEB_UI_KEY in pages else []
     digests |= {WEB_UI: pages[WEB_UI_KEY]} if WEB_UI_KEY in pages else {}
     names_here = certificate_names(asked, host)
     certificate = secrets.certificate(host, names_here)
-    https = int(mine["gateway_https_port"])
+    https = whole(mine["gateway_https_port"])
     # A shared address leads to another gateway at times, which has no page.
     page_at = str(mine.get("ansible_host") or host) if virtual_address(mine) else names_here[0]
     shared = virtual_section(asked.hosts, host, asked.variables)
     return {
         "address": str(mine["gateway_address"]),
         "https_port": https,
-        "http_port": int(mine["gateway_http_port"]),
+        "http_port": whole(mine["gateway_http_port"]),
         "url": f"https://{in_url(names_here[0])}{'' if https == HTTPS else f':{https}'}",
         # From the host itself, which need not know its own name.
         "ask": [
@@ -253,27 +301,31 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
         "tls": {"ciphers": list(CIPHERS), "suites": list(SUITES)},
         "models": [
             {
-                **{key: model[key] for key in ("name", "backend", "check", "kind")},
+                "name": model["name"],
+                "backend": model["backend"],
+                "check": model["check"],
+                "kind": model["kind"],
                 "replicas": [
-                    {**replica, "requests": int(mine["gateway_requests_per_replica"])} for replica in model["replicas"]
+                    {**replica, "requests": whole(mine["gateway_requests_per_replica"])}
+                    for replica in model["replicas"]
                 ],
             }
             for model in models
         ],
-        "paths": sorted({path for model in models for path in model["paths"]} | set(map(str, mine["gateway_paths"]))),
+        "paths": sorted({path for model in models for path in model["paths"]} | set(texts(mine["gateway_paths"]))),
         "keys": keys,
         # For the program that counts tokens.
         "usage": {
             "seconds": USAGE_SECONDS,
             "limits": {key["name"]: key["tokens_per_minute"] for key in keys},
             "replicas": [
-                {"model": model["name"], **{part: replica[part] for part in ("name", "address", "port")}}
+                {"model": model["name"], **{key: value for key, value in replica.items() if key != "host"}}
                 for model in models
                 for replica in model["replicas"]
             ],
         },
         # What HAProxy reads beside its configuration, by the file's name.
-        "files": maps([*keys, *own], digests, models),
+        "files": maps([*keys, itself, *page], digests, models),
         # As one word of the configuration each.
         "answers": {name: quoted(text) for name, text in answers(models, asked.language).items()},
         # What HAProxy says by itself, by status.
@@ -283,27 +335,27 @@ def section(asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], sec
         "rewrite_bytes": REWRITE_BYTES,
         "limits": limits(mine, page=host in asked.web_ui),
         "counting_seconds": COUNTING_SECONDS,
-        "queue": int(mine["gateway_queue_requests"]),
-        "retry_after": int(mine["gateway_retry_after_seconds"]),
+        "queue": whole(mine["gateway_queue_requests"]),
+        "retry_after": whole(mine["gateway_retry_after_seconds"]),
         "retry_unanswered": is_true(mine["gateway_retry_unanswered_enabled"]),
         "affinity_header": str(mine["gateway_affinity_header"]),
-        "check_seconds": int(mine["gateway_check_seconds"]),
-        "slow_start_seconds": int(mine["gateway_slow_start_seconds"]),
+        "check_seconds": whole(mine["gateway_check_seconds"]),
+        "slow_start_seconds": whole(mine["gateway_slow_start_seconds"]),
         "timeouts": {
             "stranger": STRANGER_SECONDS,
             "client": CLIENT_SECONDS,
-            "request": int(mine["gateway_request_seconds"]),
-            "queue": int(mine["gateway_queue_seconds"]),
-            "answer": int(mine["gateway_answer_seconds"]),
+            "request": whole(mine["gateway_request_seconds"]),
+            "queue": whole(mine["gateway_queue_seconds"]),
+            "answer": whole(mine["gateway_answer_seconds"]),
         },
     }
 
 
-def limits(mine: Mapping[str, Any], *, page: bool) -> dict[str, int]:
+def limits(mine: Mapping[str, object], *, page: bool) -> dict[str, int]:
     """How many connections each frontend and each address gets, streams in a connection, and memory in MiB."""
-    api, source = int(mine["gateway_max_connections"]), int(mine["gateway_connections_per_source"])
-    memory = int(mine["gateway_memory_mib"])
-    buffers = memory * MIB // 2 // (int(float(mine["gateway_max_body_mib"]) * MIB) + HEADERS_BYTES)
+    api, source = whole(mine["gateway_max_connections"]), whole(mine["gateway_connections_per_source"])
+    memory = whole(mine["gateway_memory_mib"])
+    buffers = memory * MIB // 2 // (int(number(mine["gateway_max_body_mib"]) * MIB) + HEADERS_BYTES)
     pages = PAGE_CONNECTIONS if page else 0
     return {
         "api": api,
@@ -331,8 +383,8 @@ def certificate_names(asked: Gateways, host: str) -> list[str]:
     """What clients may call a gateway: the names of the inventory first, else the shared address, else its own, and its addresses."""
     mine = asked.variables[host]
     shared = virtual_address(mine)
-    said = [*map(str, mine["gateway_names"]), *([shared] if shared else [])]
-    interface = (mine.get("llm_interface") or {}).get("address") or asked.addresses.get(host)
+    said = [*texts(mine["gateway_names"]), *([shared] if shared else [])]
+    interface = mapping(mine.get("llm_interface")).get("address") or asked.addresses.get(host)
     address = str(mine.get("ansible_host") or host)
     return list(dict.fromkeys([*said, address, host, *([str(interface)] if interface else [])]))
 
@@ -342,9 +394,7 @@ def key_digest(value: str) -> str:
     return hashlib.sha256(value.encode()).hexdigest().upper()
 
 
-def maps(
-    keys: Sequence[Mapping[str, Any]], digests: Mapping[str, str], models: Sequence[Mapping[str, Any]]
-) -> dict[str, str]:
+def maps(keys: Sequence[Key], digests: Mapping[str, str], models: Sequence[Model]) -> dict[str, str]:
     """HAProxy's maps: who a key is, which backend a model has, who may ask for which model, and how often a minute."""
     lines = {
         "keys.map": [f"{digests[key['name']]} {key['name']}" for key in keys],
@@ -367,7 +417,7 @@ def model_problems(asked: Gateways) -> list[dict[str, str]]:
     found = []
     groups: dict[str, list[str]] = {}
     for deployment, entry in asked.deployments.items():
-        groups.setdefault(served_name(asked.variables[str(entry["head"])]), []).append(deployment)
+        groups.setdefault(served_name(asked.variables[entry["head"]]), []).append(deployment)
     for name, mine in groups.items():
         if not MODEL_NAME.fullmatch(name):
             where = message("where_group", lang, group=mine[0])
@@ -390,10 +440,10 @@ def model_problems(asked: Gateways) -> list[dict[str, str]]:
 
 def _differences(asked: Gateways, deployments: Sequence[str]) -> list[tuple[str, str, dict[str, str]]]:
     """What replicas have to have in common: variable, why, and the value of each deployment."""
-    heads = {name: asked.variables[str(asked.deployments[name]["head"])] for name in deployments}
-    settings = {name: (asked.plans.get(name) or {}).get("settings") or {} for name in deployments}
+    heads = {name: asked.variables[asked.deployments[name]["head"]] for name in deployments}
+    settings = {name: mapping((asked.plans.get(name) or {}).get("settings")) for name in deployments}
     first = heads[deployments[0]]
-    said: list[tuple[str, str, dict[str, Any]]] = [
+    said: list[tuple[str, str, dict[str, object]]] = [
         (VARIABLE, "gateway_differs_answers", {name: name_of(mine) for name, mine in heads.items()}),
         (
             variable_of(first, "model"),
@@ -411,20 +461,18 @@ def _differences(asked: Gateways, deployments: Sequence[str]) -> list[tuple[str,
     return [(what, code, {name: shown(value, lang) for name, value in values.items()}) for what, code, values in said]
 
 
-def key_problems(
-    asked: Gateways, host: str, models: Sequence[Mapping[str, Any]], secrets: Secrets
-) -> list[dict[str, str]]:
+def key_problems(asked: Gateways, host: str, models: Sequence[Model], secrets: Secrets) -> list[dict[str, str]]:
     """Keys that are the same, can be guessed, or open nothing."""
     lang = asked.language
     where = message("gateway_where_keys", lang)
     keys = keys_of(asked, host)
     if not keys:
         return [problem("gateway_no_key", lang, where=where)]
-    known = [str(model["name"]) for model in models]
+    known = [model["name"] for model in models]
     found: list[dict[str, str]] = []
     by_name: dict[str, int] = {}
     by_value: dict[str, list[str]] = {}
-    heads = {deployment: asked.variables[str(entry["head"])] for deployment, entry in asked.deployments.items()}
+    heads = {deployment: asked.variables[entry["head"]] for deployment, entry in asked.deployments.items()}
     uncounted = [
         deployment
         for deployment, head in heads.items()
@@ -473,18 +521,21 @@ def host_problems(asked: Gateways, host: str) -> list[dict[str, str]]:
     """Ports that somebody has, and limits that HAProxy has not."""
     lang, mine = asked.language, asked.variables[host]
     where = message("where_host", lang, host=host)
-    ports = {"gateway_https_port": int(mine["gateway_https_port"]), "gateway_http_port": int(mine["gateway_http_port"])}
+    ports = {
+        "gateway_https_port": whole(mine["gateway_https_port"]),
+        "gateway_http_port": whole(mine["gateway_http_port"]),
+    }
     found = []
-    clock = ((mine.get("ansible_facts") or {}).get("llm_host") or {}).get("clock")
+    clock = mapping(fact(mine, "llm_host").get("clock"))
     if seconds := controller_off(clock):
         values = {"host": host, "limit": CONTROLLER_SECONDS}
         found.append(problem("clock_of_controller", lang, value=f"{-seconds:+.0f} s", where=where, **values))
 
-    def machine_of(name: Any) -> str:
-        return str(asked.variables[str(name)].get("ansible_host") or name)
+    def machine_of(name: str) -> str:
+        return str(asked.variables[name].get("ansible_host") or name)
 
     here = {
-        deployment: asked.variables[str(entry["head"])]
+        deployment: asked.variables[entry["head"]]
         for deployment, entry in asked.deployments.items()
         if machine_of(entry["head"]) == machine_of(host)
     }
@@ -497,12 +548,12 @@ def host_problems(asked: Gateways, host: str) -> list[dict[str, str]]:
             if port in ports.values():
                 taken.setdefault(port, next(name for name, one in ports.items() if one == port))
             ports[variable] = port
-    facts = mine.get("ansible_facts") or {}
     # The program of the page has no name by which it is known: where it was set up, it is what listens there.
-    ours = {ports[PORTS[1]]} if host in asked.web_ui and "web_ui" in (facts.get("llm_records") or {}) else set()
-    for entry in (facts.get("llm_host") or {}).get("listeners") or []:
-        if str(entry.get("process") or "") != "haproxy" and int(entry["port"]) not in ours:
-            taken.setdefault(int(entry["port"]), str(entry.get("process") or message("process_unknown", lang)))
+    ours = {ports[PORTS[1]]} if host in asked.web_ui and "web_ui" in fact(mine, "llm_records") else set()
+    for listener in mappings(fact(mine, "llm_host").get("listeners")):
+        process, port = text(listener.get("process")), whole(listener["port"])
+        if process != "haproxy" and port not in ours:
+            taken.setdefault(port, process or message("process_unknown", lang))
     for variable, port in ports.items():
         if port and port in taken and taken[port] != variable:
             found.append(
@@ -516,7 +567,7 @@ def host_problems(asked: Gateways, host: str) -> list[dict[str, str]]:
                     process=taken[port],
                 )
             )
-    body = float(mine["gateway_max_body_mib"])
+    body = number(mine["gateway_max_body_mib"])
     if not 0 < body <= MAX_BODY_MIB:
         value = f"gateway_max_body_mib: {body:g}"
         found.append(problem("gateway_body", lang, value=value, where=where, most=MAX_BODY_MIB))

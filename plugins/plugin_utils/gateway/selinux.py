@@ -10,7 +10,6 @@ port that clients use.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 HAPROXY_BOOLEAN, KEEPALIVED_BOOLEAN = "haproxy_connect_any", "keepalived_connect_any"
 # The socket and the pid that HAProxy makes itself get this type anywhere below /run. What others write for it, the state of its servers, does so only in
@@ -18,6 +17,6 @@ HAPROXY_BOOLEAN, KEEPALIVED_BOOLEAN = "haproxy_connect_any", "keepalived_connect
 RUN_TYPE = "haproxy_var_run_t"
 
 
-def selinux_section(virtual: Mapping[str, Any]) -> dict[str, Any]:
+def selinux_section(virtual: Mapping[str, object]) -> dict[str, object]:
     """``booleans`` that a gateway needs, that of HAProxy first, and the ``run_type`` of its folder; ``virtual`` is the section of the shared address."""
     return {"booleans": [HAPROXY_BOOLEAN, *([KEEPALIVED_BOOLEAN] if virtual else [])], "run_type": RUN_TYPE}

@@ -8,7 +8,7 @@ import contextlib
 import datetime
 import ipaddress
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import CONTROLLER_SECONDS
@@ -31,7 +31,7 @@ def certificate_problems(
 ) -> list[dict[str, str]]:
     """What is wrong with a certificate (PEM, the server's own first) and its private key; ``None`` stands for one that is missing."""
 
-    def refused(code: str, value: str, **values: Any) -> list[dict[str, str]]:
+    def refused(code: str, value: str, **values: object) -> list[dict[str, str]]:
         return [problem(code, lang, value=value, where=where, **values)]
 
     if certificate is None or key is None:
@@ -53,6 +53,27 @@ def certificate_problems(
     if mine.not_valid_before_utc > now:
         return refused("gateway_tls_early", f"{mine.not_valid_before_utc:%Y-%m-%d %H:%M} UTC")
     return []
+
+
+class Signed(TypedDict):
+    """A certificate that the controller can hand to a host."""
+
+    # Of the certificate and its key.
+    sha256: str
+    # How long it is still valid, in days; negative where it has ended.
+    days: int
+    # For which names and addresses.
+    names: list[str]
+    # Files of the controller. The root is empty for a certificate of the user's own.
+    certificate: str
+    key: str
+    root: str
+
+
+class Certificate(Signed):
+    """The same, and whether it is one of the user's own."""
+
+    own: bool
 
 
 def _public(key: Any) -> bytes:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import facts_of, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import interfaces_from_facts
 
@@ -20,16 +20,16 @@ VARIABLE, ANY = "gateway_virtual_address", "*"
 PREFIX = 32
 
 
-def virtual_address(variables: Mapping[str, Any]) -> str:
+def virtual_address(variables: Mapping[str, object]) -> str:
     """The address that a gateway shares with the others; empty where it shares none."""
     return str(variables.get(VARIABLE) or "")
 
 
-def placed(variables: Mapping[str, Any], address: str) -> tuple[str, str] | None:
+def placed(variables: Mapping[str, object], address: str) -> tuple[str, str] | None:
     """The interface of a host that is in the network of an address, and the host's own address there; None where there is none."""
     wanted = ipaddress.ip_address(address)
     for entry in _interfaces(variables):
-        for own in map(ipaddress.ip_interface, entry.get("addresses") or ()):
+        for own in map(ipaddress.ip_interface, texts(entry.get("addresses"))):
             network = own.network
             ends = (network.network_address, network.broadcast_address)
             if wanted in network and wanted not in ends and network.prefixlen < PREFIX:
@@ -37,11 +37,13 @@ def placed(variables: Mapping[str, Any], address: str) -> tuple[str, str] | None
     return None
 
 
-def _interfaces(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return interfaces_from_facts(variables.get("ansible_facts") or {})
+def _interfaces(variables: Mapping[str, object]) -> list[dict[str, object]]:
+    return interfaces_from_facts(facts_of(variables))
 
 
-def virtual_section(hosts: Sequence[str], host: str, variables: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def virtual_section(
+    hosts: Sequence[str], host: str, variables: Mapping[str, Mapping[str, object]]
+) -> dict[str, object]:
     """What one gateway gets: ``address``, and as soon as all of them were looked at ``interface``, ``own`` (address) and ``peers`` (addresses of
     the others). Empty without a virtual address. With a part of the gateways, both halves would claim it."""
     address = virtual_address(variables[host])
@@ -58,7 +60,7 @@ def virtual_section(hosts: Sequence[str], host: str, variables: Mapping[str, Map
 def virtual_problems(
     hosts: Sequence[str],
     members: Sequence[str],
-    variables: Mapping[str, Mapping[str, Any]],
+    variables: Mapping[str, Mapping[str, object]],
     lang: str = "en",
 ) -> list[dict[str, str]]:
     """Why the gateways cannot share the address that is asked for. ``members`` are the hosts of all deployments."""
@@ -67,7 +69,7 @@ def virtual_problems(
     if not asked:
         return []
 
-    def refused(code: str, **values: Any) -> list[dict[str, str]]:
+    def refused(code: str, **values: object) -> list[dict[str, str]]:
         why = message(code, lang, **values)
         where = message("where_group", lang, group="llm_gateway")
         return [problem("gateway_virtual", lang, value=f"{VARIABLE}: {', '.join(asked)}", where=where, why=why)]
@@ -91,8 +93,8 @@ def virtual_problems(
     return refused("gateway_virtual_network", host=away[0]) if away else []
 
 
-def _own(variables: Mapping[str, Any]) -> list[str]:
+def _own(variables: Mapping[str, object]) -> list[str]:
     """The addresses that a host has itself, as far as they are known."""
-    every = [ipaddress.ip_interface(text) for entry in _interfaces(variables) for text in entry.get("addresses") or ()]
+    every = [ipaddress.ip_interface(text) for entry in _interfaces(variables) for text in texts(entry.get("addresses"))]
     found = [str(own.ip) for own in every if own.network.prefixlen < own.max_prefixlen]
     return [*found, str(variables.get("ansible_host") or "")]

@@ -9,9 +9,9 @@ port of its own, since Open WebUI cannot live below a path of another page.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.environment_variables import OF_PAGE, is_owned
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, texts, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url, is_address
@@ -81,21 +81,21 @@ IDENTITY_HEADERS = (
 )
 
 
-def web_ui_ports(variables: Mapping[str, Any]) -> dict[str, int]:
+def web_ui_ports(variables: Mapping[str, object]) -> dict[str, int]:
     """The ports that it needs on its host, by variable."""
-    return {name: int(variables[name]) for name in PORTS}
+    return {name: whole(variables[name]) for name in PORTS}
 
 
-def sso_secrets(variables: Mapping[str, Any]) -> list[str]:
+def sso_secrets(variables: Mapping[str, object]) -> list[str]:
     """The variables whose values are secret files of the page."""
-    ldap = variables.get(LDAP) or {}
+    ldap = mapping(variables.get(LDAP))
     return [*([OIDC_SECRET] if variables.get(OIDC) else []), *([LDAP_PASSWORD] if ldap.get("app_dn") else [])]
 
 
-def sso_environment(variables: Mapping[str, Any], url: str) -> dict[str, str]:
+def sso_environment(variables: Mapping[str, object], url: str) -> dict[str, str]:
     """Open WebUI's settings for those who sign in by a provider of OpenID Connect or by LDAP. Secrets come from files (start-web-ui.sh)."""
-    oidc, ldap = variables.get(OIDC) or {}, variables.get(LDAP) or {}
-    found: dict[str, Any] = {}
+    oidc, ldap = mapping(variables.get(OIDC)), mapping(variables.get(LDAP))
+    found: dict[str, object] = {}
     if oidc:
         found |= {
             "OAUTH_CLIENT_ID": oidc["client_id"],
@@ -107,7 +107,7 @@ def sso_environment(variables: Mapping[str, Any], url: str) -> dict[str, str]:
             # Who writes another's address at a provider that does not verify it would have that one's account.
             "OAUTH_MERGE_ACCOUNTS_BY_EMAIL": "false",
         }
-        roles = {f"OAUTH_{name.upper()}": ",".join(map(str, oidc.get(name) or [])) for name in _ROLES}
+        roles = {f"OAUTH_{name.upper()}": ",".join(texts(oidc.get(name))) for name in _ROLES}
         if any(roles.values()):
             found |= {"ENABLE_OAUTH_ROLE_MANAGEMENT": "true", **{name: said for name, said in roles.items() if said}}
             found |= {"OAUTH_ROLES_CLAIM": oidc["roles_claim"]} if oidc.get("roles_claim") else {}
@@ -134,14 +134,14 @@ def sso_environment(variables: Mapping[str, Any], url: str) -> dict[str, str]:
 
 
 def web_ui_section(
-    variables: Mapping[str, Any],
+    variables: Mapping[str, object],
     names: Sequence[str],
     own: str,
     https_port: int,
     secrets: Mapping[str, str],
     lang: str = "en",
     sso_authority: str = "",
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What the roles gateway and web_ui read.
 
     ``names`` are what the gateway's certificate is for, of which the first need not be known to the host itself; by ``own`` people find this host and
@@ -152,7 +152,7 @@ def web_ui_section(
     name = names[0]
     at = {each: f"https://{in_url(each)}{'' if port == HTTPS else f':{port}'}" for each in [own, *names]}
     url = at[own]
-    said, sso = variables.get(OF_PAGE) or {}, sso_environment(variables, url)
+    said, sso = mapping(variables.get(OF_PAGE)), sso_environment(variables, url)
     address = LOOPBACK if variables["gateway_address"] == ANY else str(variables["gateway_address"])
     return {
         "port": port,

@@ -175,7 +175,7 @@ def system_of(distribution: str, os_family: str) -> str:
     return ""
 
 
-def deb_key(version: str) -> tuple[Any, ...]:
+def deb_key(version: str) -> tuple[object, ...]:
     """A version of a Debian package as something to compare: epoch first, then numbers by value and texts between them, ~ before everything.
 
     https://www.debian.org/doc/debian-policy/ch-controlfields.html#version
@@ -237,7 +237,7 @@ class _Plan:
             return None
         return min((int(branch) for branch in found if branch), default=None)
 
-    def refuse(self, code: str, **values: Any) -> None:
+    def refuse(self, code: str, **values: object) -> None:
         self.problems.append(message("driver_" + code, self.lang, **values))
 
     def kernel_module(self) -> str:
@@ -415,7 +415,7 @@ class _Plan:
 
 
 def plan_driver(
-    host: Mapping[str, Any], gpus: Mapping[str, Any], wish: Mapping[str, Any], lang: str = "en"
+    host: Mapping[str, object], gpus: Mapping[str, object], wish: Mapping[str, object], lang: str = "en"
 ) -> dict[str, Any]:
     """What has to be done on a host, and why it cannot.
 
@@ -547,7 +547,7 @@ def _runfile_options(version: str, kind: str, more: Sequence[str]) -> list[str]:
     return [*options, *more]
 
 
-def _left(method: str, fabric_manager: bool) -> dict[str, Any]:
+def _left(method: str, fabric_manager: bool) -> dict[str, list[str]]:
     """What the role leaves on the host; the driver counts with its packages."""
     paths = [
         "/etc/modprobe.d/baremetal-llm-nouveau.conf",

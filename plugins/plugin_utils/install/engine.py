@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
 from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import colliding
@@ -16,6 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages imp
     package_plan,
     system_of,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import facts_of, mapping, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
     message,
@@ -53,21 +54,22 @@ def versions(records: Sequence[Record], asked: str) -> tuple[list[str], str]:
     return bundled, asked or (bundled[0] if len(bundled) == 1 else "")
 
 
-def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+def merged(low: Mapping[str, object], high: Mapping[str, object]) -> dict[str, object]:
     """Two mappings as one, also where a key has a mapping in both; else ``high`` counts."""
     found = {**low, **high}
     for name in low.keys() & high.keys():
-        if isinstance(low[name], Mapping) and isinstance(high[name], Mapping):
-            found[name] = merged(low[name], high[name])
+        below, above = low[name], high[name]
+        if isinstance(below, Mapping) and isinstance(above, Mapping):
+            found[name] = merged(below, above)
     return found
 
 
 def daemon_options(
-    variables: Mapping[str, Any], flags: Mapping[str, Mapping[str, str]] | None = None, swarm: bool = False
-) -> dict[str, Any]:
+    variables: Mapping[str, object], flags: Mapping[str, Mapping[str, str]] | None = None, swarm: bool = False
+) -> dict[str, object]:
     """What the role wants in daemon.json. Of its own wishes it leaves out what the engine's command line says, and live-restore in a swarm."""
     flags = flags or {}
-    said: dict[str, Any] = {
+    said: dict[str, object] = {
         "log-driver": "json-file",
         "log-opts": {
             "max-size": variables["docker_log_max_size"],
@@ -82,13 +84,29 @@ def daemon_options(
     return merged(said, asked_options(variables))
 
 
-def asked_options(variables: Mapping[str, Any]) -> dict[str, Any]:
+def asked_options(variables: Mapping[str, object]) -> dict[str, object]:
     """What the inventory asks for in daemon.json."""
     asked = {name: variables[variable] for name, variable in ASKED.items() if variables[variable]}
-    return merged(asked, variables["docker_daemon_options"])
+    return merged(asked, mapping(variables["docker_daemon_options"]))
 
 
-def flags_in_force(found: Mapping[str, Any], method: str) -> dict[str, Mapping[str, str]]:
+class Found(TypedDict, total=False):
+    """What the role has looked at on a host."""
+
+    # Paths of units of an engine, and files that only this role writes.
+    units: Sequence[str]
+    ours: Sequence[str]
+    # daemon.json, and what the engine's command line says (engine_flags).
+    config: Mapping[str, object]
+    flags: Mapping[str, Mapping[str, str]]
+    # How much lies below the old data root, in bytes.
+    held: int
+    # The state of the host in a swarm.
+    swarm: str
+    installed_by: str
+
+
+def flags_in_force(found: Found, method: str) -> dict[str, Mapping[str, str]]:
     """The engine's flags that stay: of an engine that makes room for one of the static archive only what drop-ins say, which are for any unit."""
     flags = dict(found.get("flags") or {})
     if method != "static":
@@ -97,16 +115,14 @@ def flags_in_force(found: Mapping[str, Any], method: str) -> dict[str, Mapping[s
 
 
 def decide_engine(
-    variables: Mapping[str, Any], read: Callable[[], Sequence[Record]], found: Mapping[str, Any], lang: str = "en"
-) -> tuple[dict[str, Any], str]:
+    variables: Mapping[str, object], read: Callable[[], Sequence[Record]], found: Found, lang: str = "en"
+) -> tuple[dict[str, object], str]:
     """The section of the role docker, and the text of what is refused.
 
-    ``read`` returns the records of the bundle. ``found`` is what the role has looked at: ``units`` (paths of units of an engine), ``ours`` (files
-    that only this role writes), ``config`` (daemon.json), ``held`` (how much lies below the old data root), ``flags`` (the engine's command line, as
-    ``engine_flags`` reads it), ``swarm`` (the state of the host in one) and ``installed_by``.
+    ``read`` returns the records of the bundle.
     """
     version = str(variables["docker_version"] or "")
-    facts = variables["ansible_facts"]
+    facts = facts_of(variables)
     method = method_of(
         "docker",
         str(variables["docker_method"]),
@@ -122,7 +138,7 @@ def decide_engine(
     bundled, wanted = versions(records, version)
     archives = [record for record in records if str(record["version"]) == wanted]
     named = variables.get("docker_packages")
-    packages = plan["packages"] if named is None else named
+    packages = plan["packages"] if named is None else texts(named)
     flags, swarm = flags_in_force(found, method), str(found.get("swarm") or "") in SWARM
     options = daemon_options(variables, flags, swarm)
     old_root = (found.get("config") or {}).get("data-root") or DATA_ROOT
@@ -133,7 +149,7 @@ def decide_engine(
     other_kind = other_there if method == "static" else hides_packages if method != "present" else False
     version_dir = f"{VERSIONS_DIR}/{wanted}"
     differs = _differs(facts, "docker")
-    section = {
+    section: dict[str, object] = {
         "method": method,
         "wanted": wanted,
         "packages": packages,
@@ -176,7 +192,7 @@ def decide_engine(
     return section, install_error(variables, asked, lang)
 
 
-def _ours(found: Mapping[str, Any]) -> str:
+def _ours(found: Found) -> str:
     """The method with which this role has installed the engine before; empty if it has not."""
     files = set(found.get("ours") or ())
     if STATIC_UNIT in files:
@@ -186,16 +202,16 @@ def _ours(found: Mapping[str, Any]) -> str:
     return "repository" if files.intersection(SOURCES) else "packages"
 
 
-def _differs(facts: Mapping[str, Any], role: str) -> Sequence[str]:
+def _differs(facts: Mapping[str, object], role: str) -> list[str]:
     """What of a role's record does not hold any more."""
-    return ((facts.get("llm_records") or {}).get(role) or {}).get("differs") or []
+    return texts(mapping(mapping(facts.get("llm_records")).get(role)).get("differs"))
 
 
 def _left(
     method: str,
     archives: Sequence[Record],
     packages: Sequence[str],
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     version_dir: str,
     host_dir: str,
 ) -> dict[str, Any]:
@@ -227,10 +243,9 @@ def _left(
     return left
 
 
-def install_error(variables: Mapping[str, Any], found: Mapping[str, Any], lang: str = "en") -> str:
+def install_error(variables: Mapping[str, object], found: Mapping[str, object], lang: str = "en") -> str:
     """The text of ``install_problems`` for a host; empty if there is none."""
-    facts = variables["ansible_facts"]
-    host = variables["inventory_hostname"]
+    facts, host = facts_of(variables), variables["inventory_hostname"]
     said = {
         "host": host,
         "system": f"{facts['distribution']} {facts['distribution_version']}",
@@ -254,7 +269,7 @@ def install_problems(found: Mapping[str, Any], lang: str = "en") -> list[dict[st
     everybody = message("where_group", lang, group="all")
     problems: list[dict[str, str]] = []
 
-    def add(code: str, variable: str, value: Any, **values: Any) -> None:
+    def add(code: str, variable: str, value: object, **values: object) -> None:
         said = "{0}{1}: {2}".format(prefix, variable, shown(value, lang))
         problems.append(problem(code, lang, value=said, where=everybody, host=host, prefix=prefix, **values))
 

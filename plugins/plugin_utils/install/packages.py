@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 DEB, RPM = "deb", "rpm"
 # Of Ansible's fact os_family. Kylin and openEuler are counted to RedHat there, too.
@@ -30,13 +30,13 @@ class System(NamedTuple):
     arch: str  # amd64 or x86_64
 
 
-def release_of(facts: Mapping[str, Any]) -> str:
+def release_of(facts: Mapping[str, object]) -> str:
     """The release of a host's system, as bundles name it. Ubuntu and openEuler count by year and month."""
     dotted = str(facts.get("distribution") or "").lower() in ("ubuntu", "openeuler")
     return str(facts.get("distribution_version" if dotted else "distribution_major_version") or "")
 
 
-def system_of(facts: Mapping[str, Any]) -> System:
+def system_of(facts: Mapping[str, object]) -> System:
     """From Ansible's facts of a host (``gather_subset: min``)."""
     distribution = str(facts.get("distribution") or "").lower()
     # The program that is there is right where the name of the family is not: Ansible counts the rpm edition of UOS to Debian.
@@ -128,7 +128,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
-def engine_options_for_cdi(engine_version: str) -> dict[str, Any] | None:
+def engine_options_for_cdi(engine_version: str) -> dict[str, object] | None:
     """What daemon.json needs for CDI; None where the engine does not know it."""
     numbers = _numbers(engine_version)
     if numbers < CDI_SINCE:
@@ -178,20 +178,30 @@ def toolkit_repository(system: System, mirror: Mirror = NO_MIRROR) -> dict[str, 
     return None
 
 
+class Plan(TypedDict):
+    """What is installed on a system."""
+
+    family: str
+    packages: list[str]
+    # Where they come from; None for whatever the host or the bundle has.
+    repository: dict[str, str] | None
+    # Packages that are in the way.
+    old: list[str]
+
+
 def package_plan(
-    facts: Mapping[str, Any], component: str, method: str, version: str = "", mirror: Mirror = NO_MIRROR
-) -> dict[str, Any]:
-    """What a method installs on a host: ``packages``, the ``repository`` they come from (None: whatever the host or the bundle
-    has), and ``old``, packages that are in the way. A ``NAME=VERSION`` stands for a package in that version of its publisher.
+    facts: Mapping[str, object], component: str, method: str, version: str = "", mirror: Mirror = NO_MIRROR
+) -> Plan:
+    """What a method installs on a host. A ``NAME=VERSION`` stands for a package in that version of its publisher.
 
     ``component`` is docker or toolkit; ``method`` is static, packages, repository, bundle or present.
     """
     system = system_of(facts)
-    plan: dict[str, Any] = {"family": system.family, "packages": [], "repository": None, "old": []}
+    plan = Plan(family=system.family, packages=[], repository=None, old=[])
     if component == "docker":
         if method == "static":
-            plan["packages"] = ENGINE_NEEDS.get(system.family, [])
-            plan["old"] = ENGINE_PACKAGES.get(system.family, [])
+            plan["packages"] = list(ENGINE_NEEDS.get(system.family, []))
+            plan["old"] = list(ENGINE_PACKAGES.get(system.family, []))
         elif method in ("packages", "repository"):
             own = distribution_engine(system) if method == "packages" else []
             plan["repository"] = docker_repository(system, mirror) if method == "repository" else None

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, select
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine import install_error, merged, versions
@@ -17,17 +16,18 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages imp
     system_of,
     toolkit_repository,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import fact, facts_of, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # What the role adds to the sources of the host's packages, as others may.
 SOURCES = ("/etc/apt/sources.list.d/nvidia-container-toolkit.sources", "/etc/yum.repos.d/nvidia-container-toolkit.repo")
 # What nvidia-docker2 wrote into daemon.json and the toolkit does not.
-OLD_OPTIONS: dict[str, Any] = {"runtimes": {"nvidia": {"runtimeArgs": None}}}
+OLD_OPTIONS: dict[str, object] = {"runtimes": {"nvidia": {"runtimeArgs": None}}}
 
 
 def decide_toolkit(
-    variables: Mapping[str, Any], read: Callable[[], Sequence[Record]], found: Mapping[str, Any], lang: str = "en"
-) -> tuple[dict[str, Any], str]:
+    variables: Mapping[str, object], read: Callable[[], Sequence[Record]], found: Mapping[str, object], lang: str = "en"
+) -> tuple[dict[str, object], str]:
     """The section of the role nvidia_container_toolkit, and the text of what is refused.
 
     ``read`` returns the records of the bundle; ``found`` has ``engine``, the version of the engine that runs (empty: none does), ``toolkit``, what
@@ -44,19 +44,19 @@ def decide_toolkit(
         fits=bool(there) and (not version or version in there),
         bundled=bool(archives),
         offline=is_true(variables["llm_offline"]),
-        has_repository=toolkit_repository(system_of(variables["ansible_facts"])) is not None,
+        has_repository=toolkit_repository(system_of(facts_of(variables))) is not None,
     )
     mirror = Mirror(*(str(variables[f"{prefix}repository_{part}"] or "") for part in ("url", "key")))
-    plan = package_plan(variables["ansible_facts"], "toolkit", method, version, mirror)
+    plan = package_plan(facts_of(variables), "toolkit", method, version, mirror)
     records = archives if method == "bundle" else []
     bundled, wanted = versions(records, version)
     named = variables.get(prefix + "packages")
-    packages = plan["packages"] if named is None else named
+    packages = plan["packages"] if named is None else texts(named)
     # None where the engine does not know CDI.
     options = engine_options_for_cdi(str(found.get("engine") or "0"))
     cdi = is_true(variables[prefix + "cdi_enabled"]) and options is not None
     copied = [record["path"] for record in records if str(record["version"]) == wanted]
-    section = {
+    section: dict[str, object] = {
         "method": method,
         "wanted": wanted,
         "packages": packages,
@@ -88,10 +88,10 @@ def decide_toolkit(
     return section, install_error(variables, asked, lang)
 
 
-def _ours(found: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+def _ours(found: Mapping[str, object], variables: Mapping[str, object]) -> str:
     """The method with which this role has installed the toolkit before; empty if it has not."""
-    files = [str(path) for path in found.get("ours") or ()]
+    files = texts(found.get("ours"))
     if any(path.startswith(f"{variables['llm_host_dir']}/bundle/") for path in files):
         return "bundle"
-    recorded = "nvidia_container_toolkit" in (variables["ansible_facts"].get("llm_records") or {})
+    recorded = "nvidia_container_toolkit" in fact(variables, "llm_records")
     return "repository" if recorded and set(files).intersection(SOURCES) else ""

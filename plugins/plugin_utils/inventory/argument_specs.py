@@ -16,7 +16,7 @@ ROLES = Path(__file__).absolute().parents[3] / "roles"
 
 def known_variables(roles: str | Path = ROLES) -> dict[str, dict[str, Any]]:
     """The options of every entry point of every role of this collection."""
-    known: dict[str, dict[str, Any]] = {}
+    known: dict[str, dict[str, object]] = {}
     owners: dict[str, str] = {}
     for path in sorted(Path(roles).glob("*/meta/argument_specs.y*ml")):
         role = path.parts[-3]

@@ -101,7 +101,7 @@ def _files_below(root: Path) -> Iterator[Path]:
         yield from (path for path in (Path(parent) / name for name in sorted(names)) if path.is_file())
 
 
-def pack(found: Contents, about: Mapping[str, Any]) -> bytes:
+def pack(found: Contents, about: Mapping[str, object]) -> bytes:
     """The archive. ``about`` says when and by whom it was made."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:
@@ -146,7 +146,7 @@ def _read(data: bytes) -> dict[str, tuple[bytes, int]]:
     return files
 
 
-def _about(said: Any) -> dict[str, Any]:
+def _about(said: object) -> dict[str, object]:
     """What a backup says of itself. ValueError where it is none of ours: each name in ``elsewhere`` becomes a variable."""
     if not isinstance(said, dict) or said.get("format") != FORMAT or isinstance(said["format"], bool):
         raise ValueError(f"format {said.get('format') if isinstance(said, dict) else '?'}")

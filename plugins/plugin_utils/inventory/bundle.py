@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import MANIFEST_NAME, SCHEMA
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_yaml
@@ -24,6 +24,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.web_ui import GROUP as PAGE_GROUP
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpu_exporters import IMAGE, WISH
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, is_unresolved, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, shown, spoken
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.dcgm import DCGM, gpu_exporter, refusal
@@ -33,14 +34,14 @@ class _Held(NamedTuple):
     """What the bundle of a deployment holds."""
 
     directory: str
-    files: list[Mapping[str, Any]]
+    files: list[Mapping[str, object]]
 
     @property
     def models(self) -> list[str]:
         return sorted({str(file["model"]) for file in self.files if file.get("kind") == "model" and file.get("model")})
 
     @property
-    def images(self) -> list[Mapping[str, Any]]:
+    def images(self) -> list[Mapping[str, object]]:
         return [image for file in self.files if file.get("kind") == "image" for image in mappings(file.get("images"))]
 
     @property
@@ -55,11 +56,11 @@ class _Held(NamedTuple):
         return [str(image.get("reference")) for image in self.images]
 
     @property
-    def drivers(self) -> list[Any]:
+    def drivers(self) -> list[object]:
         return [file.get("version") for file in self.files if file.get("kind") == "driver"]
 
 
-def read_manifest(directory: str) -> dict[str, Any]:
+def read_manifest(directory: str) -> dict[str, object]:
     """``{manifest, error}`` of a bundle. What was read is checked later."""
     try:
         with open(os.path.join(directory, MANIFEST_NAME), encoding="utf-8") as stream:
@@ -72,8 +73,10 @@ def read_manifest(directory: str) -> dict[str, Any]:
 
 
 def read_bundles(
-    hosts: Mapping[str, Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]], full_path: Callable[[str], str]
-) -> dict[str, dict[str, Any]]:
+    hosts: Mapping[str, Mapping[str, object]],
+    known: Mapping[str, Mapping[str, object]],
+    full_path: Callable[[str], str],
+) -> dict[str, dict[str, object]]:
     """The manifests of all bundle directories that the inventory names."""
     default = known.get("llm_bundle_dir", {}).get("default")
     named = dict.fromkeys(
@@ -84,7 +87,7 @@ def read_bundles(
     return {directory: read_manifest(full_path(os.path.expanduser(directory))) for directory in named}
 
 
-def bundle_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any]]) -> Problems:
+def bundle_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, object]]) -> Problems:
     """A directory that is missing or of no use once, then what each deployment does not find in its own."""
     said: set[str] = set()
     for deployment, members in inventory.deployments.items():
@@ -98,7 +101,7 @@ def bundle_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any
         bundle = bundles.get(directory, {})
         useless = _directory_problem(inventory, head, directory, bundle)
         if not useless:
-            held = _Held(directory, mappings(bundle["manifest"].get("files")))
+            held = _Held(directory, mappings(mapping(bundle["manifest"]).get("files")))
             yield from _model_problems(inventory, deployment, head, held)
             if inventory.setting(head, "runtime") == VENV:
                 yield from _environment_problems(inventory, deployment, head, held)
@@ -110,7 +113,7 @@ def bundle_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any
     yield from _service_problems(inventory, bundles)
 
 
-def _service_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, Any]]) -> Problems:
+def _service_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, object]]) -> Problems:
     """Whether services find their images; a bundle that is of no use is said with the deployments."""
     watching = inventory.members("llm_monitoring")[:1]  # what the first says counts for all
     full = [host for host in watching if inventory.get(host, "monitoring_mode") == "full"]
@@ -133,7 +136,7 @@ def _service_problems(inventory: Inventory, bundles: Mapping[str, Mapping[str, A
             yield {**refusal(host, found, inventory.lang), "where": inventory.where(WISH, host)}
 
 
-def _held_for(inventory: Inventory, host: str, bundles: Mapping[str, Mapping[str, Any]]) -> _Held | None:
+def _held_for(inventory: Inventory, host: str, bundles: Mapping[str, Mapping[str, object]]) -> _Held | None:
     """What a host that fetches nothing finds; None where there is nothing to compare with."""
     directory = str(inventory.get(host, "llm_bundle_dir") or "")
     bundle = bundles.get(directory, {})
@@ -141,11 +144,11 @@ def _held_for(inventory: Inventory, host: str, bundles: Mapping[str, Mapping[str
         return None
     if _directory_problem(inventory, host, directory, bundle) is not None:
         return None
-    return _Held(directory, mappings(bundle["manifest"].get("files")))
+    return _Held(directory, mappings(mapping(bundle["manifest"]).get("files")))
 
 
 def _directory_problem(
-    inventory: Inventory, head: str, directory: str, bundle: Mapping[str, Any]
+    inventory: Inventory, head: str, directory: str, bundle: Mapping[str, object]
 ) -> dict[str, str] | None:
     where = inventory.where("llm_bundle_dir", head)
     if not directory:
@@ -160,7 +163,7 @@ def _directory_problem(
     return None
 
 
-def _manifest_fault(bundle: Mapping[str, Any], lang: str) -> str:
+def _manifest_fault(bundle: Mapping[str, object], lang: str) -> str:
     """Why a bundle's manifest is of no use, in words; nothing if it can be used or if there is none."""
     manifest = bundle.get("manifest")
     if bundle.get("error"):
@@ -251,7 +254,7 @@ def _named_image_problems(inventory: Inventory, deployment: str, head: str, held
 
 
 def _compatibility_problems(
-    inventory: Inventory, deployment: str, head: str, image: Mapping[str, Any], held: _Held
+    inventory: Inventory, deployment: str, head: str, image: Mapping[str, object], held: _Held
 ) -> Problems:
     """Whether the image holds code for the GPUs that are declared; those that are found are looked at later."""
     declared = [gpu for host in inventory.deployments[deployment] for gpu in mappings(inventory.get(host, "llm_gpus"))]
@@ -268,7 +271,7 @@ def _compatibility_problems(
     )
 
 
-def same_release(wanted: Any, found: Any) -> bool:
+def same_release(wanted: object, found: object) -> bool:
     """Whether an image's release is the wanted one. A build's local part (+cpu, +cu128) matters only if it is asked for."""
     one, other = str(wanted), str(found)
     return one == other or ("+" not in one and one == other.split("+", 1)[0])

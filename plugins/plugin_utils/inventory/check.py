@@ -59,10 +59,10 @@ RULES = (
 
 
 def check_inventory(
-    hosts: Mapping[str, Mapping[str, Any]],
+    hosts: Mapping[str, Mapping[str, object]],
     groups: Mapping[str, Mapping[str, Sequence[str]]],
-    known: Mapping[str, Mapping[str, Any]],
-    bundles: Mapping[str, Mapping[str, Any]] | None = None,
+    known: Mapping[str, Mapping[str, object]],
+    bundles: Mapping[str, Mapping[str, object]] | None = None,
     origins: Mapping[str, Mapping[str, str]] | None = None,
     twice: Mapping[str, str] | None = None,
     lang: str = "en",

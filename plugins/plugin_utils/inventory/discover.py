@@ -24,6 +24,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line i
     host_names,
     release_for,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, text, texts, whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import plan_deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.release import RELEASE
@@ -44,7 +46,7 @@ class FoundHost:
     name: str
     address: str
     # Each with name, memory_mib, compute_capability.
-    gpus: tuple[Mapping[str, Any], ...] = ()
+    gpus: tuple[Mapping[str, object], ...] = ()
     memory_mib: int = 0
     # The largest free space in a folder for models.
     free_bytes: int = 0
@@ -57,7 +59,7 @@ class FoundHost:
     docker: str = ""
     toolkit: str = ""
     reached: tuple[str, ...] = ()
-    models: tuple[Mapping[str, Any], ...] = ()
+    models: tuple[Mapping[str, object], ...] = ()
 
     @property
     def kind(self) -> tuple[tuple[Any, ...], ...]:
@@ -103,40 +105,40 @@ def inventory_names(hosts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def found_host(name: str, address: str, facts: Mapping[str, Any]) -> FoundHost:
+def found_host(name: str, address: str, facts: Mapping[str, object]) -> FoundHost:
     """What the module gather with ``discover`` says of a host, as far as an inventory needs it."""
-    discovered = facts.get("llm_discovered") or {}
-    known = [gpu for gpu in facts.get("llm_gpus_found") or [] if all(gpu.get(key) for key in KEYS)]
-    driver = (facts.get("llm_gpu") or {}).get("driver") or {}
+    discovered = mapping(facts.get("llm_discovered"))
+    known = [gpu for gpu in mappings(facts.get("llm_gpus_found")) if all(gpu.get(key) for key in KEYS)]
+    driver = mapping(mapping(facts.get("llm_gpu")).get("driver"))
     networks = [
         str(address["network"])
-        for interface in facts.get("llm_nics_found") or []
+        for interface in mappings(facts.get("llm_nics_found"))
         if interface.get("up") and interface.get("kind") not in ("loopback", "bridge", "tun", "tunnel")
         for address in _networks(interface)
     ]
-    versions = discovered.get("versions") or {}
+    versions = mapping(discovered.get("versions"))
     return FoundHost(
         name,
         address,
         tuple({key: gpu[key] for key in KEYS} for gpu in known),
-        int(facts.get("llm_memory_mib") or 0),
-        max((int(disk["available_bytes"]) for disk in discovered.get("disks") or []), default=0),
+        whole(facts.get("llm_memory_mib") or 0),
+        max((whole(disk["available_bytes"]) for disk in mappings(discovered.get("disks"))), default=0),
         _system(facts),
-        str((facts.get("llm_host") or {}).get("kernel") or ""),
+        text(mapping(facts.get("llm_host")).get("kernel")),
         tuple(dict.fromkeys(networks)),
         str(driver.get("loaded") or driver.get("installed") or ""),
         str(versions.get("docker") or ""),
         str(versions.get("toolkit") or ""),
-        tuple(discovered.get("reached") or ()),
-        tuple(discovered.get("models") or ()),
+        tuple(texts(discovered.get("reached"))),
+        tuple(mappings(discovered.get("models"))),
     )
 
 
-def _networks(interface: Mapping[str, Any]) -> list[dict[str, str]]:
+def _networks(interface: Mapping[str, object]) -> list[dict[str, str]]:
     found = []
-    for address in interface.get("addresses") or []:
+    for address in texts(interface.get("addresses")):
         try:
-            network = ipaddress.ip_interface(str(address)).network
+            network = ipaddress.ip_interface(address).network
         except ValueError:
             continue
         if network.version == 4 and network.prefixlen < 32:
@@ -144,7 +146,7 @@ def _networks(interface: Mapping[str, Any]) -> list[dict[str, str]]:
     return found
 
 
-def _system(facts: Mapping[str, Any]) -> str:
+def _system(facts: Mapping[str, object]) -> str:
     distribution = str(facts.get("ansible_distribution") or facts.get("distribution") or "").lower()
     full = str(facts.get("ansible_distribution_version") or facts.get("distribution_version") or "")
     major = full.partition(".")[0]
@@ -153,17 +155,17 @@ def _system(facts: Mapping[str, Any]) -> str:
 
 def kinds(hosts: Sequence[FoundHost]) -> list[list[FoundHost]]:
     """Hosts with equal GPUs together, in the order in which they were named; hosts without GPUs are in none."""
-    found: dict[tuple[Any, ...], list[FoundHost]] = {}
+    found: dict[tuple[object, ...], list[FoundHost]] = {}
     for host in hosts:
         if host.gpus:
             found.setdefault(host.kind, []).append(host)
     return list(found.values())
 
 
-def propose(hosts: Sequence[FoundHost], model: str, config: Mapping[str, Any], language: str) -> Proposal:
+def propose(hosts: Sequence[FoundHost], model: str, config: Mapping[str, object], language: str) -> Proposal:
     """The deployments of a model: a replica on each host that it fits, else one over all hosts that are alike."""
-    found: list[tuple[tuple[str, ...], str, Mapping[str, Any]]] = []
-    refused: dict[str, Mapping[str, Any]] = {}
+    found: list[tuple[tuple[str, ...], str, Mapping[str, object]]] = []
+    refused: dict[str, Mapping[str, object]] = {}
     for alike in kinds(hosts):
         version = release_for(alike[0].gpus)
         alone = _plan(alike[:1], version, config, language)
@@ -188,9 +190,9 @@ def _context(plan: Mapping[str, Any]) -> int:
     return int((plan.get("settings") or {}).get("max_model_len") or 0)
 
 
-def _plan(hosts: Sequence[FoundHost], version: str, config: Mapping[str, Any], language: str) -> dict[str, Any]:
+def _plan(hosts: Sequence[FoundHost], version: str, config: Mapping[str, object], language: str) -> dict[str, object]:
     nodes = [{"host": host.name, "gpus": [dict(gpu) for gpu in host.gpus]} for host in hosts]
-    planned: dict[str, Any] = plan_deployment(dict(config), nodes, {RELEASE: version}, language)
+    planned: dict[str, object] = plan_deployment(dict(config), nodes, {RELEASE: version}, language)
     return planned
 
 
@@ -270,7 +272,7 @@ def fleet_table(hosts: Sequence[FoundHost], language: str) -> list[str]:
 
 # -- the files of an inventory -----------------------------------------------------------------------------------------
 def inventory_files(
-    hosts: Sequence[FoundHost], proposal: Proposal, model: str, settings: Mapping[str, Any], day: str, language: str
+    hosts: Sequence[FoundHost], proposal: Proposal, model: str, settings: Mapping[str, object], day: str, language: str
 ) -> dict[str, str]:
     """The texts of an inventory by path. ``settings`` are what reaches the hosts (``ansible_user`` and the like) and the site's mirrors, as given."""
     files = {
@@ -289,12 +291,12 @@ def inventory_files(
     return files
 
 
-def _comment(code: str, language: str, indent: str = "", **values: Any) -> str:
+def _comment(code: str, language: str, indent: str = "", **values: object) -> str:
     text = message(code, language, **values)
     return "".join(f"{indent}# {line}\n" for line in text.splitlines())
 
 
-def _scalar(value: Any) -> str:
+def _scalar(value: object) -> str:
     """A value as YAML has it on one line."""
     return json.dumps(value, ensure_ascii=False)
 
@@ -328,7 +330,7 @@ def _hosts_file(hosts: Sequence[FoundHost], proposal: Proposal, day: str, langua
     return "".join(lines)
 
 
-def _all_file(hosts: Sequence[FoundHost], proposal: Proposal, settings: Mapping[str, Any], language: str) -> str:
+def _all_file(hosts: Sequence[FoundHost], proposal: Proposal, settings: Mapping[str, object], language: str) -> str:
     used = [host for host in hosts if any(host.name in one.hosts for one in proposal.deployments)]
     online = all(host.reached for host in used)
     lines = [_comment("discover_file_reach", language), "---\n".join(["", ""])]
@@ -350,11 +352,11 @@ def _all_file(hosts: Sequence[FoundHost], proposal: Proposal, settings: Mapping[
     return "".join(lines)
 
 
-def _is_copy(found: Mapping[str, Any], model: str) -> bool:
+def _is_copy(found: Mapping[str, object], model: str) -> bool:
     """Whether a folder with weights is that of a model, by its name, and whole. In the cache of a hub's client there are links that lead out of the folder."""
     name = str(found["name"]).rpartition("/")[2].rpartition("--")[2]
     wanted = model.rstrip("/").rpartition("/")[2]
-    is_folder = found.get("whole", True) and found["format"] != "gguf" and "/snapshots/" not in str(found["path"])
+    is_folder = bool(found.get("whole", True)) and found["format"] != "gguf" and "/snapshots/" not in str(found["path"])
     return is_folder and name.lower() == wanted.lower()
 
 
@@ -369,7 +371,7 @@ def _deployment_file(one: Proposed, hosts: Sequence[FoundHost], model: str, same
     elif length and requests:
         said = {"length": f"{int(length):,}", "requests": f"{int(requests):,}"}
         lines.append(_comment("discover_file_plan", language, **said))
-    paths = [{m["path"] for m in host.models if _is_copy(m, model)} for host in hosts if host.name in one.hosts]
+    paths = [{str(m["path"]) for m in host.models if _is_copy(m, model)} for host in hosts if host.name in one.hosts]
     shared = sorted(set.intersection(*paths)) if paths else []
     if shared:
         lines.append(_comment("discover_file_weights", language))

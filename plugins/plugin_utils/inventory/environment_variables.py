@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
@@ -84,7 +83,7 @@ def environment_problems(inventory: Inventory) -> Problems:
 
 
 def _told(
-    inventory: Inventory, name: str, code: str, find: Callable[[Mapping[Any, Any]], Iterable[str]], **values: str
+    inventory: Inventory, name: str, code: str, find: Callable[[Mapping[object, object]], Iterable[str]], **values: str
 ) -> Problems:
     found: dict[tuple[str, str], list[str]] = {}
     for host in inventory.checked_hosts:
@@ -95,27 +94,27 @@ def _told(
         yield inventory.problem(code, value=value, where=where, name=name, hosts=inventory.names(hosts), **values)
 
 
-def _said(inventory: Inventory, host: str, name: str) -> Mapping[Any, Any]:
+def _said(inventory: Inventory, host: str, name: str) -> Mapping[object, object]:
     """Without values that are not known yet; the names are."""
     said = inventory.hosts[host].get(name)
     return said if isinstance(said, Mapping) else {}
 
 
-def _without_name(said: Mapping[Any, Any]) -> list[str]:
+def _without_name(said: Mapping[object, object]) -> list[str]:
     return [str(key) for key in said if not _NAME.fullmatch(str(key))]
 
 
-def _without_text(said: Mapping[Any, Any]) -> list[str]:
+def _without_text(said: Mapping[object, object]) -> list[str]:
     return [str(key) for key, value in said.items() if value is None or isinstance(value, (Mapping, list, tuple))]
 
 
-_FAULTS: dict[str, Callable[[Mapping[Any, Any]], Iterable[str]]] = {
+_FAULTS: dict[str, Callable[[Mapping[object, object]], Iterable[str]]] = {
     "environment_name": _without_name,
     "environment_value": _without_text,
 }
 
 
-def _owned(said: Iterable[Any], pattern: str) -> list[str]:
+def _owned(said: Iterable[object], pattern: str) -> list[str]:
     beginning = pattern.removesuffix("*")
     return [str(key) for key in said if (str(key).startswith(beginning) if pattern.endswith("*") else key == pattern)]
 

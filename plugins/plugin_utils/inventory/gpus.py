@@ -21,7 +21,7 @@ _CAPABILITY = re.compile(r"\d{1,2}\.\d")
 _LEAST_MEMORY_MIB = 1024
 
 
-def as_gpus(value: Any) -> Any:
+def as_gpus(value: object) -> object:
     """The GPUs of a host as a list, of which the inventory may write one line (``2 x Tesla V100-PCIE-16GB``). What cannot be read stays as it is."""
     try:
         return declared_gpus(value) if isinstance(value, str) and not is_unresolved(value) else value
@@ -49,7 +49,7 @@ def gpu_problems(inventory: Inventory) -> Problems:
             yield from _too_few(inventory, deployment, {host: declared[host] for host in members})
 
 
-def _declaration_fault(value: Any, lang: str) -> str:
+def _declaration_fault(value: object, lang: str) -> str:
     """What is malformed about a declaration of GPUs, in words."""
     if isinstance(value, str):
         try:
@@ -65,7 +65,7 @@ def _declaration_fault(value: Any, lang: str) -> str:
     return ""
 
 
-def _gpu_fault(gpu: Any) -> tuple[str, dict[str, Any]]:
+def _gpu_fault(gpu: object) -> tuple[str, dict[str, object]]:
     if not isinstance(gpu, Mapping):
         return "gpus_entry_not_a_mapping", {}
     for key in _KEYS:

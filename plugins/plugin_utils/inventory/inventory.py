@@ -100,16 +100,16 @@ class Inventory:
             return message("where_group", self.lang, group="all")
         return message("where_inventory", self.lang)
 
-    def text(self, value: Any, name: str = "") -> str:
+    def text(self, value: object, name: str = "") -> str:
         """A value as it may be printed; ``name`` says whether it is a secret."""
         return value.text if isinstance(value, Unresolved) else shown(without_secrets(value, name), self.lang)
 
-    def odd(self, value: Any, name: str) -> str:
+    def odd(self, value: object, name: str) -> str:
         """The same of what nobody expects there: a name that nobody knows, a value of another type."""
         return f"<{name}>" if may_be_secret(name) and not isinstance(value, Unresolved) else self.text(value, name)
 
-    def names(self, items: Sequence[Any]) -> str:
+    def names(self, items: Sequence[object]) -> str:
         return names(items, self.lang)
 
-    def problem(self, code: str, value: str = "", where: str = "", **values: Any) -> dict[str, str]:
+    def problem(self, code: str, value: str = "", where: str = "", **values: object) -> dict[str, str]:
         return problem(code, self.lang, value=value, where=where, **values)

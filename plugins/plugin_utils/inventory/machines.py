@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import devices
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_variables, needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import machines, names, names_of_all
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import VENV
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import VARIABLE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import (
     SERVICE_GROUPS,
@@ -64,7 +64,7 @@ def machine_of(inventory: Inventory, host: str) -> tuple[str, str] | None:
     return str(inventory.get(host, "ansible_host") or host), str(inventory.get(host, "ansible_port") or 22)
 
 
-def machine_names(inventory: Inventory) -> dict[str, dict[str, Any]]:
+def machine_names(inventory: Inventory) -> dict[str, Names]:
     """What things are called on each host, and the models that a machine with several deployments needs."""
     found = names_of_all(
         inventory.deployments, lambda host: machine_of(inventory, host), lambda host: inventory.engine(host).name
@@ -169,9 +169,9 @@ def _gpu_problems(inventory: Inventory, sharing: Sequence[str]) -> Problems:
         yield from devices.clash_problems(claims, _places(claims), inventory.lang)
 
 
-def _places(claims: Sequence[devices.Claim]) -> dict[str, list[Any]]:
+def _places(claims: Sequence[devices.Claim]) -> dict[str, list[object]]:
     """What stands for the GPUs of each claim where it is not known which there are: a number takes what nobody else has."""
-    own: dict[str, list[Any]] = {
+    own: dict[str, list[object]] = {
         claim.host: [*dict.fromkeys(claim.named)] if claim.named else [("count", claim.host)]
         for claim in claims
         if not claim.all

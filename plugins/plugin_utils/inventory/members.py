@@ -11,12 +11,14 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, Final, NotRequired, TypedDict
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 
 # The key of the memory in network.json, and in a deployment of the settled inventory.
-ABSENT = "absent"
+ABSENT: Final = "absent"
 # Why a host does not take part: it was left out (llm_on_remaining), or removed (playbooks/remove_nodes.yml).
 LEFT_OUT, REMOVED = "left_out", "removed"
 WHY = (LEFT_OUT, REMOVED)
@@ -32,6 +34,17 @@ class Absent(TypedDict):
     turn: int
     hosts: dict[str, dict[str, str]]
     former: dict[str, dict[str, str]]
+
+
+class DeploymentHosts(TypedDict):
+    """A deployment: its hosts that take part in the order of the inventory, and the one of them that clients ask."""
+
+    hosts: list[str]
+    head: str
+    # Without hosts that do not take part there is no memory.
+    absent: NotRequired[Absent]
+    # Those that this run takes out, and that answer.
+    leaving: NotRequired[list[str]]
 
 
 @dataclass(frozen=True)
@@ -57,14 +70,14 @@ class Settled:
     problems: list[dict[str, str]] = field(default_factory=list)
 
 
-def memory(deployment: str, states: Mapping[str, Mapping[str, Any]], members: Sequence[str]) -> Absent:
+def memory(deployment: str, states: Mapping[str, Mapping[str, object]], members: Sequence[str]) -> Absent:
     """What the members remember that answered: of the latest turn. A memory that nobody of ours wrote counts as none."""
     found = [said for host in members if (said := _read(deployment, (states.get(host) or {}).get(ABSENT)))]
     nothing = Absent(deployment=deployment, turn=0, hosts={}, former={})
     return max(found, key=lambda each: each["turn"], default=nothing)
 
 
-def _read(deployment: str, said: Any) -> Absent | None:
+def _read(deployment: str, said: object) -> Absent | None:
     if not isinstance(said, Mapping) or not isinstance(said.get("turn"), int) or said.get("deployment") != deployment:
         return None
     hosts, former = said.get("hosts"), said.get("former")
@@ -73,7 +86,7 @@ def _read(deployment: str, said: Any) -> Absent | None:
     return Absent(deployment=deployment, turn=said["turn"], hosts=_entries(hosts), former=_entries(former))
 
 
-def _entries(said: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def _entries(said: Mapping[str, object]) -> dict[str, dict[str, str]]:
     return {
         str(host): {str(key): str(value) for key, value in entry.items()}
         for host, entry in said.items()
@@ -83,7 +96,7 @@ def _entries(said: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 def settle(
     inventory: Mapping[str, Any],
-    states: Mapping[str, Mapping[str, Any]],
+    states: Mapping[str, Mapping[str, object]],
     silent: Mapping[str, str],
     request: Request,
     known: Sequence[str],
@@ -96,15 +109,16 @@ def settle(
     answer, ``known`` the hosts of all deployments of the inventory. A host that does not answer and takes part is refused; so is a deployment
     of which nobody is left, unless all of it is removed. ``now`` is the time as it is remembered (UTC).
     """
-    deployments: dict[str, dict[str, Any]] = {}
+    deployments: dict[str, DeploymentHosts] = {}
+    before: Mapping[str, DeploymentHosts] = inventory["deployments"]
     out: list[str] = []
     served_by: dict[str, str] = {}
     asked_out = {*request.left_out, *request.removed}
     problems: list[dict[str, str]] = []
-    for name, entry in inventory["deployments"].items():
+    for name, entry in before.items():
         members = list(entry["hosts"])
         if not any(host in states or host in silent for host in members):
-            deployments[name] = dict(entry)
+            deployments[name] = entry
             continue
         absent = _absent(name, members, states, request, known, now)
         left = [host for host in members if host not in absent["hosts"]]
@@ -117,10 +131,13 @@ def settle(
             if any(host in request.left_out for host in members):
                 problems.append(_nobody_left(name, members, language))
             continue
-        mine = {**({ABSENT: absent} if absent["turn"] else {}), **({"leaving": leaving} if leaving else {})}
-        deployments[name] = {**entry, "hosts": left, "head": _head(entry, left), **mine}
+        deployments[name] = {**entry, "hosts": left, "head": _head(entry, left)}
+        if absent["turn"]:
+            deployments[name][ABSENT] = absent
+        if leaving:
+            deployments[name]["leaving"] = leaving
     # Hosts of services, or of none of our groups, that are removed.
-    members_of_all = [host for entry in inventory["deployments"].values() for host in entry["hosts"]]
+    members_of_all = [host for entry in before.values() for host in entry["hosts"]]
     out += [host for host in request.removed if host not in members_of_all]
     hosts = [host for host in inventory["hosts"] if host not in out]
     lost = {host: said for host, said in silent.items() if host not in out}
@@ -129,7 +146,7 @@ def settle(
     former = {
         host: {"deployment": name, **said}
         for name, entry in deployments.items()
-        for host, said in (entry.get(ABSENT) or {}).get("former", {}).items()
+        for host, said in (entry[ABSENT]["former"] if ABSENT in entry else {}).items()
     }
     settled = {
         **inventory,
@@ -144,15 +161,15 @@ def settle(
     return Settled(settled, problems)
 
 
-def _head(entry: Mapping[str, Any], left: Sequence[str]) -> str:
+def _head(entry: DeploymentHosts, left: Sequence[str]) -> str:
     """The head of those that take part: the one of the inventory, else the first; empty where nobody does."""
-    return str(entry["head"]) if entry["head"] in left else (*left, "")[0]
+    return entry["head"] if entry["head"] in left else (*left, "")[0]
 
 
 def _absent(
     deployment: str,
     members: Sequence[str],
-    states: Mapping[str, Mapping[str, Any]],
+    states: Mapping[str, Mapping[str, object]],
     request: Request,
     known: Sequence[str],
     now: str,
@@ -167,15 +184,15 @@ def _absent(
         if said.get("why") != REMOVED and host not in (*known, *request.forgotten):
             former[host] = {"since": said.get("since", now), "address": ""}
     for host in members:
-        for other, addresses in ((states.get(host) or {}).get("members") or {}).items():
+        for other, addresses in mapping((states.get(host) or {}).get("members")).items():
             gone = other not in known and other not in request.forgotten and other not in before["hosts"]
             if gone and other not in former:
-                former[other] = {"since": now, "address": str((list(addresses) or [""])[0])}
+                former[other] = {"since": now, "address": next(iter(texts(addresses)), "")}
     changed = hosts != before["hosts"] or former != before["former"]
     return Absent(deployment=deployment, turn=before["turn"] + changed, hosts=hosts, former=former)
 
 
-def with_memory(inventory: Mapping[str, Any], states: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def with_memory(inventory: Mapping[str, Any], states: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
     """The inventory as the hosts remember it, for a look that asks for nothing and refuses nothing."""
     members = [host for entry in inventory["deployments"].values() for host in entry["hosts"]]
     if not members:
@@ -185,9 +202,9 @@ def with_memory(inventory: Mapping[str, Any], states: Mapping[str, Mapping[str, 
     return {**found, "silent": [host for host in members if host not in states]}
 
 
-def _former_of(states: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _former_of(states: Mapping[str, Mapping[str, object]]) -> list[str]:
     """Everybody whom a state names as a member: a look makes nobody a former host."""
-    return [str(host) for state in states.values() for host in state.get("members") or ()]
+    return [host for state in states.values() for host in mapping(state.get("members"))]
 
 
 def _nobody_left(name: str, members: Sequence[str], language: str) -> dict[str, str]:
@@ -195,7 +212,7 @@ def _nobody_left(name: str, members: Sequence[str], language: str) -> dict[str, 
     return problem("members_nobody_left", language, value=names(members, language), where=where, deployment=name)
 
 
-def _lost(lost: Mapping[str, str], deployments: Mapping[str, Mapping[str, Any]], language: str) -> dict[str, str]:
+def _lost(lost: Mapping[str, str], deployments: Mapping[str, DeploymentHosts], language: str) -> dict[str, str]:
     host = next(iter(lost))
     concerned = [name for name, entry in deployments.items() if not set(lost).isdisjoint(entry["hosts"])]
     said = "; ".join(f"{each}: {why}" for each, why in lost.items())
@@ -204,19 +221,21 @@ def _lost(lost: Mapping[str, str], deployments: Mapping[str, Mapping[str, Any]],
     return problem("members_silent", language, value=said, where=where, **values)
 
 
-def requested(asked: Mapping[str, Any], known_names: Mapping[str, Mapping[str, Any]]) -> Request:
+def requested(asked: Mapping[str, object], known_names: Mapping[str, Names]) -> Request:
     """What the variables of a run ask for; a machine with several names is meant with all of them."""
 
     def machines(hosts: Sequence[str]) -> list[str]:
         return list(
-            dict.fromkeys(name for host in hosts for name in (known_names.get(host) or {}).get("sharing") or [host])
+            dict.fromkeys(
+                name for host in hosts for name in (known_names[host]["sharing"] if host in known_names else [host])
+            )
         )
 
-    return Request(*(machines(asked.get(key) or ()) for key in (LEFT_OUT, REMOVED, "back", "forgotten")))
+    return Request(*(machines(texts(asked.get(key))) for key in (LEFT_OUT, REMOVED, "back", "forgotten")))
 
 
 def change_lines(
-    plans: Mapping[str, Mapping[str, Any]], inventory: Mapping[str, Any], request: Request, language: str
+    plans: Mapping[str, Mapping[str, object]], inventory: Mapping[str, Any], request: Request, language: str
 ) -> list[str]:
     """What a run is about to do to hosts that leave or come, and to their deployments. ``inventory`` is the settled one, ``plans`` those of the decision."""
     silent, lines = inventory.get("silent") or (), []
@@ -227,7 +246,7 @@ def change_lines(
     for name, entry in inventory["deployments"].items():
         if concerned.isdisjoint([*entry["hosts"], *(entry.get(ABSENT) or {}).get("hosts", ())]) or name not in plans:
             continue
-        settings = plans[name].get("settings") or {}
+        settings = mapping(plans[name].get("settings"))
         sizes = {short: settings.get(f"{short}_parallel_size", 1) for short in ("tensor", "pipeline")}
         values = {"deployment": name, "hosts": names(entry["hosts"], language), **sizes}
         lines.append(message("member_plan", language, context=settings.get("max_model_len", "-"), **values))
@@ -254,7 +273,7 @@ def _absentee(code: str, deployment: str, host: str, said: Mapping[str, str], an
     return {"code": code, "deployment": deployment, "host": host, "since": since, "address": address, "answer": answer}
 
 
-def absent_lines(inventory: Mapping[str, Any], language: str) -> list[str]:
+def absent_lines(inventory: Mapping[str, object], language: str) -> list[str]:
     """What every run says of them."""
     return [absent_line(each, language) for each in absentees(inventory)]
 
@@ -264,9 +283,11 @@ def absent_line(each: Mapping[str, str], language: str) -> str:
     return message(each["code"], language, **{**values, "answer": message(each["answer"], language)})
 
 
-def seen_members(before: Any, inventory: Mapping[str, Any], addresses: Mapping[str, str], now: str) -> dict[str, Any]:
+def seen_members(
+    before: object, inventory: Mapping[str, Any], addresses: Mapping[str, str], now: str
+) -> dict[str, dict[str, str]]:
     """What the controller keeps of this: by host its deployment, its address and when a run saw it last. Hosts that have left the inventory stay."""
-    kept = _entries(before) if isinstance(before, Mapping) else {}
+    kept = _entries(mapping(before))
     for name, entry in inventory["deployments"].items():
         kept |= {
             host: {"deployment": name, "address": addresses.get(host) or host, "since": now} for host in entry["hosts"]
@@ -274,9 +295,9 @@ def seen_members(before: Any, inventory: Mapping[str, Any], addresses: Mapping[s
     return kept
 
 
-def with_seen(settled: Mapping[str, Any], before: Any, known: Sequence[str], request: Request) -> dict[str, Any]:
+def with_seen(settled: Mapping[str, Any], before: object, known: Sequence[str], request: Request) -> dict[str, Any]:
     """The settled inventory whose ``former`` has the hosts that only the controller remembers, as those of a whole deployment that is gone."""
-    kept = _entries(before) if isinstance(before, Mapping) else {}
+    kept = _entries(mapping(before))
     gone = {host: said for host, said in kept.items() if host not in known and host not in request.forgotten}
     return {**settled, "former": {**gone, **(settled.get("former") or {})}}
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import (
     KEY_NAME,
@@ -96,7 +95,7 @@ def _models(inventory: Inventory) -> Problems:
             )
 
 
-def _served(inventory: Inventory, host: str) -> Any:
+def _served(inventory: Inventory, host: str) -> object:
     if inventory.is_open(host, inventory.variable(host, "served_model_name")):
         return None
     said = inventory.setting(host, "served_model_name") or inventory.setting(host, "model")

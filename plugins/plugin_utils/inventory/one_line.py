@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, name_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import ROOT_GROUP
@@ -29,7 +28,7 @@ class OneLine:
 
     deployment: str
     # What the line sets for each host, by the host's name: its GPUs, the model, the release where none is named.
-    variables: Mapping[str, Mapping[str, Any]]
+    variables: Mapping[str, Mapping[str, object]]
 
     @property
     def hosts(self) -> list[str]:
@@ -56,7 +55,7 @@ def host_names(count: int) -> list[str]:
     return [f"gpu{number:0{digits}}" for number in range(1, count + 1)]
 
 
-def release_for(gpus: Sequence[Mapping[str, Any]]) -> str:
+def release_for(gpus: Sequence[Mapping[str, object]]) -> str:
     """The recommended release of the default engine for the oldest of these GPUs.
 
     Raises InputError where no release serves it.
@@ -65,7 +64,7 @@ def release_for(gpus: Sequence[Mapping[str, Any]]) -> str:
     return str(recommended_release(dict(oldest))[RELEASE])
 
 
-def one_line(variables: Mapping[str, Any], has_inventory: bool) -> OneLine | None:
+def one_line(variables: Mapping[str, object], has_inventory: bool) -> OneLine | None:
     """What ``llm_fleet`` of the command line means; None without it, or beside an inventory with deployments.
 
     ``variables`` are those of the controller. Raises InputError for a fleet that cannot be read.
@@ -74,7 +73,7 @@ def one_line(variables: Mapping[str, Any], has_inventory: bool) -> OneLine | Non
     if not fleet or has_inventory:
         return None
     hosts = read_fleet(fleet)
-    said: dict[str, Any] = {variable_of(variables, "model"): str(model)} if model else {}
+    said: dict[str, object] = {variable_of(variables, "model"): str(model)} if model else {}
     version = variable_of(variables, "version")
     # Which release of another engine serves a GPU best, nobody knows.
     if not variables.get(version) and name_of(variables) == DEFAULT:

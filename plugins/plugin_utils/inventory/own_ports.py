@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.machines import ports_on
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import has_type
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import clashes
 
@@ -37,5 +36,5 @@ def own_port_problems(inventory: Inventory) -> Problems:
 
 
 def _number(inventory: Inventory, host: str, name: str) -> int:
-    value: Any = inventory.hosts[host].get(name, 22) if name == SSHD else inventory.get(host, name)
-    return int(value) if has_type("int", value) else 0
+    value = inventory.hosts[host].get(name, 22) if name == SSHD else inventory.get(host, name)
+    return whole(value) if has_type("int", value) else 0

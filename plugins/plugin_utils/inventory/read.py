@@ -20,6 +20,7 @@ from ansible.template import Templar
 from ansible.vars.manager import VariableManager
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import GPUS, as_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import COMMAND_LINE
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.spelling import prefix_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import Unresolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
@@ -52,7 +53,7 @@ def _is_encrypted_file(path: str) -> bool:
         return False
 
 
-def _is_secret(value: Any) -> bool:
+def _is_secret(value: object) -> bool:
     """Whether a value was encrypted, alone or with the file that holds it: then it must never be printed."""
     if type(value).__name__ in ("EncryptedString", "AnsibleVaultEncryptedUnicode"):
         return True
@@ -64,7 +65,7 @@ def _is_secret(value: Any) -> bool:
     return tag is not None and bool(tag.path) and _is_encrypted_file(str(tag.path))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A copy of a value without anything of Ansible's in it, and without secrets."""
     if _is_secret(value):
         return SECRET
@@ -81,14 +82,14 @@ def _plain(value: Any) -> Any:
     return str(value)  # dates and the like, which YAML makes of some unquoted texts
 
 
-def _unevaluated(value: Any) -> Any:
+def _unevaluated(value: object) -> object:
     try:
         return _plain(value)
     except Exception as error:  # whatever a vault or a plugin's value does when it is looked at
         return Unresolved(short(error))
 
 
-def _place(name: str, raw: Mapping[str, Any]) -> str:
+def _place(name: str, raw: Mapping[str, object]) -> str:
     """The file and line that set a variable, where Ansible tells."""
     if Origin is None:
         return ""
@@ -120,7 +121,7 @@ class Variables:
         self.manager = VariableManager(loader=loader, inventory=self.parsed)
         # (name, reason) -> the hosts on which the name could not be evaluated, and nothing explains why
         self.doubtful: dict[tuple[str, str], list[str]] = {}
-        self._raw: dict[str, dict[str, Any]] = {}
+        self._raw: dict[str, dict[str, object]] = {}
 
     def groups(self) -> dict[str, dict[str, list[str]]]:
         """Per group all its hosts and its direct children. Groups made at run time (add_host) have no children."""
@@ -133,7 +134,7 @@ class Variables:
             entry["children"] = [child.name for child in group.child_groups]
         return found
 
-    def of(self, host: str) -> dict[str, Any]:
+    def of(self, host: str) -> dict[str, object]:
         """The variables that are known or say which machine a host is, evaluated.
 
         A secret is ``SECRET``, what cannot be evaluated yet another ``Unresolved``.
@@ -144,7 +145,7 @@ class Variables:
         found = {name: self._evaluate(host, name, raw[name], templar) for name in mine}
         return {**found, GPUS: as_gpus(found[GPUS])} if GPUS in found else found
 
-    def others(self, host: str) -> dict[str, Any]:
+    def others(self, host: str) -> dict[str, object]:
         """What else a host has, not evaluated: for whoever looks for misspelled names."""
         raw = self._raw_of(host)
         return {name: _unevaluated(raw[name]) for name in self._names(host) if not self._is_ours(name)}
@@ -169,7 +170,7 @@ class Variables:
     def _names(self, host: str) -> list[str]:
         """What people have set: neither Ansible's own variables nor facts of an earlier run, from a cache."""
         raw = self._raw_of(host)
-        facts = raw.get("ansible_facts") or {}
+        facts = mapping(raw.get("ansible_facts"))
         return [
             name
             for name in raw
@@ -177,12 +178,12 @@ class Variables:
             and (self._is_ours(name) or prefix_of(name) or not name.startswith("ansible_"))
         ]
 
-    def _raw_of(self, host: str) -> dict[str, Any]:
+    def _raw_of(self, host: str) -> dict[str, object]:
         if host not in self._raw:
             self._raw[host] = self._set_for(host)
         return self._raw[host]
 
-    def _set_for(self, host: str) -> dict[str, Any]:
+    def _set_for(self, host: str) -> dict[str, object]:
         """What inventory and command line set for a host, not yet evaluated."""
         entry = self.parsed.get_host(host)
         if entry is not None:
@@ -193,7 +194,7 @@ class Variables:
         except (AttributeError, KeyError, TypeError):
             return {}
 
-    def _evaluate(self, host: str, name: str, raw: Any, templar: Any) -> Any:
+    def _evaluate(self, host: str, name: str, raw: object, templar: Templar) -> object:
         if self.known.get(name, {}).get("no_log") or _is_secret(raw):
             return SECRET
         try:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
@@ -34,8 +33,8 @@ def receiver_problems(inventory: Inventory) -> Problems:
     yield from said
 
 
-def _faults(receivers: list[Mapping[str, Any]]) -> list[tuple[str, str, dict[str, Any]]]:
-    found: list[tuple[str, str, dict[str, Any]]] = []
+def _faults(receivers: list[Mapping[str, object]]) -> list[tuple[str, str, dict[str, object]]]:
+    found: list[tuple[str, str, dict[str, object]]] = []
     names = [str(receiver.get("name")) for receiver in receivers]
     for name in dict.fromkeys(names):
         if names.count(name) > 1:

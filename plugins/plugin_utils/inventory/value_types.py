@@ -103,7 +103,7 @@ def _of_engine(name: str) -> tuple[Engine | None, str]:
     return (engine(found), name.removeprefix(found + "_")) if found else (None, "")
 
 
-def _setting_faults(mine: Engine, setting: str, value: Any, text: str) -> Faults:
+def _setting_faults(mine: Engine, setting: str, value: object, text: str) -> Faults:
     """Texts of an engine's settings, by their forms."""
     name = f"{mine.name}_{setting}"
     if setting == "version" and value != "" and mine.release_form and not re.fullmatch(mine.release_form, str(value)):
@@ -127,7 +127,7 @@ def _text_faults(inventory: Inventory, name: str, value: str) -> Faults:
         yield Fault("text_malformed", inventory.text(value, name), {"name": name, "example": example})
 
 
-def _mapping_faults(inventory: Inventory, name: str, value: Any) -> Faults:
+def _mapping_faults(inventory: Inventory, name: str, value: object) -> Faults:
     """A mapping of anything: its keys and texts are each on one line, too."""
     for key, item in value.items() if isinstance(value, Mapping) else ():
         if has_controls(name, str(key)) or (isinstance(item, str) and has_controls(name, item)):
@@ -175,7 +175,7 @@ def _key_faults(inventory: Inventory, name: str, value: Mapping[Any, Any], optio
             yield Fault("missing_key", inventory.text(value), {"name": name, "key": key, "keys": keys})
 
 
-def _engine_option_faults(inventory: Inventory, mine: Engine, value: Mapping[Any, Any]) -> Faults:
+def _engine_option_faults(inventory: Inventory, mine: Engine, value: Mapping[object, object]) -> Faults:
     rules = mine.option_rules
     for key in sorted(str(item) for item in value):
         plain = key.lstrip("-").replace("-", "_")
@@ -193,7 +193,7 @@ def _engine_option_faults(inventory: Inventory, mine: Engine, value: Mapping[Any
             yield Fault("option_spelling", text, {"key": key, "suggestion": plain})
 
 
-def _extra_argument_faults(inventory: Inventory, mine: Engine, words: Sequence[Any]) -> Faults:
+def _extra_argument_faults(inventory: Inventory, mine: Engine, words: Sequence[object]) -> Faults:
     """Words for the engine's command line that the collection does not know. What it knows has its place, and what holds a secret is no argument."""
     rules = mine.option_rules
     known = rules.of_the_plan | rules.known | rules.never_ready

@@ -8,7 +8,6 @@ import dataclasses
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 _TRUE = frozenset(("y", "yes", "on", "1", "true", "t"))
 _FALSE = frozenset(("n", "no", "off", "0", "false", "f"))
@@ -22,7 +21,7 @@ class Unresolved:
     text: str = "***"
 
 
-def is_unresolved(value: Any) -> bool:
+def is_unresolved(value: object) -> bool:
     """Whether a value, or anything in it, is not known yet."""
     if isinstance(value, Unresolved):
         return True
@@ -35,19 +34,19 @@ def is_unresolved(value: Any) -> bool:
     return False
 
 
-def is_true(value: Any) -> bool:
+def is_true(value: object) -> bool:
     """What Ansible's ``bool`` filter makes of a value."""
     if isinstance(value, str):
         return value.strip().lower() in _TRUE
     return value is True or (not isinstance(value, bool) and value == 1)
 
 
-def mappings(value: Any) -> list[Mapping[str, Any]]:
+def mappings(value: object) -> list[Mapping[str, object]]:
     """The mappings in a list; nothing if it is no list."""
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, (list, tuple)) else []
 
 
-def cidr_fault(value: Any) -> tuple[bool, str]:
+def cidr_fault(value: object) -> tuple[bool, str]:
     """Whether a value is no network in CIDR form, and one that is near."""
     text = str(value).strip()
     suggestion = "10.10.0.0/24"
@@ -62,7 +61,7 @@ def cidr_fault(value: Any) -> tuple[bool, str]:
     return False, ""
 
 
-def is_network(value: Any) -> bool:
+def is_network(value: object) -> bool:
     """Whether a value is an address or a network, of either version of IP."""
     try:
         ipaddress.ip_network(str(value).strip(), strict=False)
@@ -71,7 +70,7 @@ def is_network(value: Any) -> bool:
     return True
 
 
-def is_loopback(value: Any) -> bool:
+def is_loopback(value: object) -> bool:
     """Whether a value is a name or an address under which a host reaches only itself."""
     text = str(value).strip().lower()
     try:
@@ -80,11 +79,11 @@ def is_loopback(value: Any) -> bool:
         return text in ("localhost", "localhost.localdomain")
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return not isinstance(value, (bool, Mapping, list, tuple))
 
 
-def _is_whole_number(value: Any) -> bool:
+def _is_whole_number(value: object) -> bool:
     if isinstance(value, str):
         return bool(re.fullmatch(r"\s*[-+]?\d{1,18}\s*", value))
     if isinstance(value, float):
@@ -92,7 +91,7 @@ def _is_whole_number(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     if isinstance(value, str):
         try:
             float(value)
@@ -102,13 +101,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_switch(value: Any) -> bool:
+def _is_switch(value: object) -> bool:
     if isinstance(value, str):
         return value.strip().lower() in _TRUE | _FALSE
     return isinstance(value, bool) or value in (0, 1)
 
 
-_READABLE: dict[str, Callable[[Any], bool]] = {
+_READABLE: dict[str, Callable[[object], bool]] = {
     "str": _is_text,
     "path": _is_text,
     "int": _is_whole_number,
@@ -119,6 +118,6 @@ _READABLE: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def has_type(kind: str, value: Any) -> bool:
+def has_type(kind: str, value: object) -> bool:
     """Whether a value can be read as a type of the argument specs. What Ansible converts anyway is fine."""
     return kind not in _READABLE or _READABLE[kind](value)

@@ -40,7 +40,7 @@ def variable_problems(inventory: Inventory) -> Problems:
         )
 
 
-def _faults(inventory: Inventory, name: str, value: Any) -> Iterable[Fault]:
+def _faults(inventory: Inventory, name: str, value: object) -> Iterable[Fault]:
     if name in _JUDGED_ELSEWHERE or inventory.known[name].get("no_log") or value is None or is_unresolved(value):
         return ()
     return value_faults(inventory, name, value, inventory.known[name])

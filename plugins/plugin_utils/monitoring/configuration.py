@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import jobs
@@ -24,13 +23,13 @@ ANSWERS, ANSWERS_TLS = "http_answers", "https_answers"
 MODULES = {"api": ANSWERS, "gateway": ANSWERS_TLS}
 
 
-def scrape_configs(folder: str, interval_seconds: int) -> list[dict[str, Any]]:
+def scrape_configs(folder: str, interval_seconds: int) -> list[dict[str, object]]:
     """How each job is asked, and how often. ``folder`` holds targets/JOB.json on the host."""
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     busy = (*engine_names(), "ray")
     for job in jobs():
         seconds = min(interval_seconds, QUICK_SECONDS) if job in MODULES else interval_seconds
-        entry: dict[str, Any] = {
+        entry: dict[str, object] = {
             "job_name": job,
             "scrape_interval": f"{seconds}s",
             # The pages of engines and of Ray are long, and come late where there is much to do.
@@ -54,7 +53,7 @@ def scrape_configs(folder: str, interval_seconds: int) -> list[dict[str, Any]]:
     return found
 
 
-def prometheus(folder: str, interval_seconds: int, alertmanager: str, own: str) -> dict[str, Any]:
+def prometheus(folder: str, interval_seconds: int, alertmanager: str, own: str) -> dict[str, object]:
     """prometheus.yml. ``alertmanager`` and ``own`` are HOST:PORT, ``interval_seconds`` is how often everything is asked."""
     watching = [
         {"job_name": "prometheus", "static_configs": [{"targets": [own]}]},
@@ -68,9 +67,9 @@ def prometheus(folder: str, interval_seconds: int, alertmanager: str, own: str) 
     }
 
 
-def blackbox() -> dict[str, Any]:
+def blackbox() -> dict[str, object]:
     """blackbox.yml: a server that answers well in time over IPv4 or IPv6. One that somebody drains says 404 (playbooks/drain.yml)."""
-    ways: dict[str, dict[str, Any]] = {
+    ways: dict[str, dict[str, object]] = {
         ANSWERS: {"valid_status_codes": [200, 404]},
         ANSWERS_TLS: {"valid_status_codes": [200], "tls_config": {"insecure_skip_verify": True}},
     }
@@ -81,7 +80,7 @@ def blackbox() -> dict[str, Any]:
     }
 
 
-def alertmanager(receivers: Sequence[Mapping[str, Any]], folder: str) -> dict[str, Any]:
+def alertmanager(receivers: Sequence[Mapping[str, object]], folder: str) -> dict[str, object]:
     """alertmanager.yml: every receiver gets every alert, those of a deployment together.
 
     A receiver is ``{name, kind, url}`` with the kind webhook, wecom, dingtalk or feishu, or ``{name, kind: email, to, from, smarthost,
@@ -112,7 +111,7 @@ def alertmanager(receivers: Sequence[Mapping[str, Any]], folder: str) -> dict[st
     }
 
 
-def _receiver(entry: Mapping[str, Any], folder: str) -> dict[str, Any]:
+def _receiver(entry: Mapping[str, object], folder: str) -> dict[str, object]:
     if entry["kind"] != "email":
         return {"webhook_configs": [{"url": f"http://{LOOPBACK}:{RELAY_PORT}/{entry['name']}", "send_resolved": True}]}
     mail = {name: entry[name] for name in ("to", "from", "smarthost") if entry.get(name)}
@@ -121,7 +120,7 @@ def _receiver(entry: Mapping[str, Any], folder: str) -> dict[str, Any]:
     return {"email_configs": [{**mail, "send_resolved": True}]}
 
 
-def relay(receivers: Sequence[Mapping[str, Any]], words: Mapping[str, str]) -> dict[str, Any]:
+def relay(receivers: Sequence[Mapping[str, object]], words: Mapping[str, str]) -> dict[str, object]:
     """relay.json: the kind of each receiver that roles/monitoring/files/llm-alert-relay.py tells, and what it calls the states of an alert."""
     return {
         "receivers": {entry["name"]: entry["kind"] for entry in receivers if entry["kind"] != "email"},

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping
-from typing import Any
+from typing import NotRequired, TypedDict
 from urllib.parse import quote
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -31,9 +30,29 @@ STYLE = (
 )
 
 
-def pages() -> list[dict[str, Any]]:
+class Panel(TypedDict):
+    """A panel of panels.yml. Its texts are in the catalogue: panel_TITLE, panel_without_WITHOUT."""
+
+    title: str
+    expr: str
+    # Labels that tell the rows apart, the first before the others.
+    labels: list[str]
+    # bytes, ratio or seconds
+    unit: NotRequired[str]
+    # Why it may have no data.
+    without: NotRequired[str]
+
+
+class Page(TypedDict):
+    """A page of panels, by its name: page_PAGE of the catalogue is its title."""
+
+    page: str
+    panels: list[Panel]
+
+
+def pages() -> list[Page]:
     """The pages with their panels."""
-    found: list[dict[str, Any]] = table("panels.yml")
+    found: list[Page] = table("panels.yml")
     return found
 
 
@@ -42,12 +61,12 @@ def consoles(lang: str = "en") -> dict[str, str]:
     return {f"{page['page']}.html": _page(page, lang) for page in pages()}
 
 
-def nothing(panel: Mapping[str, Any], lang: str) -> str:
+def nothing(panel: Panel, lang: str) -> str:
     """Why a panel may have no data."""
     return message("panel_without_" + panel["without"] if "without" in panel else "panel_without_data", lang)
 
 
-def _page(page: Mapping[str, Any], lang: str) -> str:
+def _page(page: Page, lang: str) -> str:
     title = message("page_" + page["page"], lang)
     links = "".join(
         f'<a href="{other["page"]}.html">{html.escape(message("page_" + other["page"], lang))}</a>' for other in pages()
@@ -60,7 +79,7 @@ def _page(page: Mapping[str, Any], lang: str) -> str:
     )
 
 
-def _section(panel: Mapping[str, Any], lang: str) -> str:
+def _section(panel: Panel, lang: str) -> str:
     expr = panel["expr"]
     cells = "".join(f"<td>{{{{ .Labels.{label} }}}}</td>" for label in panel["labels"])
     value = f"<td>{SHOWN[panel.get('unit', '')]}</td>"

@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import nothing, pages
+from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import Page, Panel, nothing, pages
 
 # Grafana's names for the units of the table.
 UNITS = {"bytes": "bytes", "ratio": "percentunit", "seconds": "s", "": "short"}
@@ -18,12 +17,12 @@ SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH, HEIGHT, COLUMNS = 12, 8, 2
 
 
-def dashboards(lang: str = "en") -> dict[str, dict[str, Any]]:
+def dashboards(lang: str = "en") -> dict[str, dict[str, object]]:
     """The dashboards by file name, each as the data of its JSON."""
     return {f"{page['page']}.json": _dashboard(page, lang) for page in pages()}
 
 
-def _dashboard(page: Mapping[str, Any], lang: str) -> dict[str, Any]:
+def _dashboard(page: Page, lang: str) -> dict[str, object]:
     return {
         "uid": f"llm-{page['page']}",
         "title": message("page_" + page["page"], lang),
@@ -47,7 +46,7 @@ def _dashboard(page: Mapping[str, Any], lang: str) -> dict[str, Any]:
     }
 
 
-def _variable(name: str, kind: str, more: Mapping[str, Any]) -> dict[str, Any]:
+def _variable(name: str, kind: str, more: Mapping[str, object]) -> dict[str, object]:
     return {
         "name": name,
         "type": kind,
@@ -63,7 +62,7 @@ def _variable(name: str, kind: str, more: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _panel(index: int, panel: Mapping[str, Any], lang: str) -> dict[str, Any]:
+def _panel(index: int, panel: Panel, lang: str) -> dict[str, object]:
     row, column = divmod(index, COLUMNS)
     legend = " ".join("{{" + label + "}}" for label in panel["labels"])
     return {

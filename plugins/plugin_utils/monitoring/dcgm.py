@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.decide import held_images
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import device_files
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import facts_of, mapping, text, whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import table
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import address_of, endpoint
@@ -23,20 +24,30 @@ COUNTERS = "/etc/llm-dcgm/counters.csv"
 INTERVAL_SECONDS = 10
 
 
+class Release(TypedDict):
+    """From which release of DCGM's exporter on which driver (its first number) and which compute capability are needed at least."""
+
+    release: str
+    driver: int
+    capability: str
+
+
 def gpu_exporter(
-    host: str, variables: Mapping[str, Any], bundled: Collection[str] | None, lang: str = "en"
-) -> dict[str, Any]:
+    host: str, variables: Mapping[str, object], bundled: Collection[str] | None, lang: str = "en"
+) -> dict[str, object]:
     """``exporter``, ``why`` for people, ``fits`` (whether DCGM's would run) and, where it does, ``listen`` and ``container``.
 
     ``variables`` hold what the host was found to have, or the GPUs that the inventory declares; what is not known refuses nothing. ``bundled``
     are the images of the bundle, None where images come from elsewhere.
     """
-    facts = variables.get("ansible_facts") or {}
+    facts = facts_of(variables)
     image, wish = (
         str(variables.get("monitoring_dcgm_image") or ""),
         str(variables.get("monitoring_gpu_exporter") or AUTO),
     )
-    gpus = facts["llm_gpus_found"] if "llm_gpus_found" in facts else variables.get("llm_gpus") or None
+    gpus = (
+        mappings(facts["llm_gpus_found"]) if "llm_gpus_found" in facts else mappings(variables.get("llm_gpus")) or None
+    )
     code, more = _against(image, facts, gpus, bundled)
     if wish == TEXTFILE:
         code, more = "gpu_exporter_asked", {}
@@ -44,7 +55,7 @@ def gpu_exporter(
     why = message(code or "gpu_exporter_dcgm", lang, host=host, image=image, **more)
     if not fits:
         return {"exporter": TEXTFILE, "why": why, "fits": fits, "demanded": wish == DCGM}
-    at = endpoint(address_of(host, variables), int(variables.get("monitoring_dcgm_port") or PORT))
+    at = endpoint(address_of(host, variables), whole(variables.get("monitoring_dcgm_port") or PORT))
     return {
         "exporter": DCGM,
         "why": why,
@@ -56,7 +67,10 @@ def gpu_exporter(
 
 
 def _against(
-    image: str, facts: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]] | None, bundled: Collection[str] | None
+    image: str,
+    facts: Mapping[str, object],
+    gpus: Sequence[Mapping[str, object]] | None,
+    bundled: Collection[str] | None,
 ) -> tuple[str, dict[str, str]]:
     """What speaks against DCGM's exporter: the code of a message with its values."""
     if not image:
@@ -68,20 +82,20 @@ def _against(
         return "gpu_exporter_no_gpu", {}
     for gpu in gpus or ():
         capability, name = str(gpu.get("compute_capability") or ""), str(gpu.get("name") or "")
-        if capability and _number(capability) < _number(_least(name, str(needs["capability"]))):
-            return "gpu_exporter_old_gpu", {"gpu": name, "capability": capability, "least": str(needs["capability"])}
-    driver = str(((facts.get("llm_gpu") or {}).get("driver") or {}).get("loaded") or "")
-    if driver and _number(driver)[0] < int(needs["driver"]):
+        if capability and _number(capability) < _number(_least(name, needs["capability"])):
+            return "gpu_exporter_old_gpu", {"gpu": name, "capability": capability, "least": needs["capability"]}
+    driver = text(mapping(mapping(facts.get("llm_gpu")).get("driver")).get("loaded"))
+    if driver and _number(driver)[0] < needs["driver"]:
         return "gpu_exporter_old_driver", {"driver": driver, "least": str(needs["driver"])}
     return "", {}
 
 
 def gpu_exporters(
     hosts: Sequence[str],
-    variables: Mapping[str, Mapping[str, Any]],
-    records: Callable[[str], Sequence[Mapping[str, Any]]],
+    variables: Mapping[str, Mapping[str, object]],
+    records: Callable[[str], Sequence[Mapping[str, object]]],
     lang: str = "en",
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, dict[str, object]]:
     """The same by host. ``records`` are those of the bundle in a folder."""
     found = {}
     for host in hosts:
@@ -98,9 +112,9 @@ def _least(name: str, capability: str) -> str:
     return str(kepler["capability"]) if str(kepler["name"]) in name else capability
 
 
-def release_of(image: str) -> Mapping[str, Any]:
+def release_of(image: str) -> Release:
     """What the release of an image needs, by its tag."""
-    releases: Sequence[Mapping[str, Any]] = table("dcgm.yml")["releases"]
+    releases: Sequence[Release] = table("dcgm.yml")["releases"]
     found = re.search(r":(\d+(?:\.\d+)*)-", image)
     said = _number(found.group(1)) if found else ()
     return next((one for one in releases if said >= _number(one["release"])), releases[-1]) if said else releases[0]
@@ -115,7 +129,7 @@ def counters() -> str:
     return "".join(f"{name}, {kind}, {name}\n" for name, kind in table("dcgm.yml")["counters"].items())
 
 
-def _container(image: str, listen: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _container(image: str, listen: str, facts: Mapping[str, object]) -> dict[str, object]:
     return {
         "counters": counters(),
         "container": {
@@ -133,25 +147,25 @@ def _container(image: str, listen: str, facts: Mapping[str, Any]) -> dict[str, A
                 "NVIDIA_VISIBLE_DEVICES": "all",
                 "NVIDIA_DRIVER_CAPABILITIES": "utility,compute",
             },
-            "devices": device_files(facts.get("llm_gpu") or {}, facts.get("llm_gpus_found") or ()),
+            "devices": device_files(mapping(facts.get("llm_gpu")), mappings(facts.get("llm_gpus_found"))),
             "volumes": [f"{COUNTERS}:{COUNTERS}:ro"],
             "capabilities": [],
         },
     }
 
 
-def exporters(found: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def exporters(found: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
     """Where DCGM's exporters listen, by host."""
     return {host: str(one["listen"]) for host, one in found.items() if one["exporter"] == DCGM}
 
 
-def refusal(host: str, found: Mapping[str, Any], lang: str = "en") -> dict[str, str]:
+def refusal(host: str, found: Mapping[str, object], lang: str = "en") -> dict[str, str]:
     """Why the exporter that is demanded for a host cannot run there."""
     values = {"value": DCGM, "where": f"monitoring_gpu_exporter ({host})", "host": host, "why": str(found["why"])}
     return problem("gpu_exporter_refused", lang, **values)
 
 
-def groups(found: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+def groups(found: Mapping[str, Mapping[str, object]]) -> dict[str, list[str]]:
     """The hosts by what is said of their exporter."""
     said: dict[str, list[str]] = {}
     for host, one in found.items():

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, number, whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import table
 
 GIB = 1024**3
@@ -16,17 +17,17 @@ SIDES = {"planned": "prediction", "measured": "truth"}
 PARTS = ("weights", "activation", "non_torch", "cudagraph", "kv_cache")
 
 
-def plan_metrics(observation: Mapping[str, Any], deployment: str = "") -> str:
+def plan_metrics(observation: Mapping[str, object], deployment: str = "") -> str:
     """Both sides of an observation (tasks/observe.yml of the engine's role) in Prometheus's text format: tokens, and bytes by rank and part. Ranks are
     counted as the source names them. What a side does not say is left out; nothing at all of an empty observation. ``deployment`` is a label where
     the host has several."""
     found, label = "", f'deployment="{deployment}"' if deployment else ""
     for side, source in SIDES.items():
-        said = observation.get(source) or {}
+        said = mapping(observation.get(source))
         tokens = said.get("kv_cache_tokens")
         found += _metric(
             f"llm_{side}_kv_cache_tokens",
-            [] if tokens is None else [f"{{{label}}} {int(tokens)}" if label else f" {int(tokens)}"],
+            [] if tokens is None else [f"{{{label}}} {whole(tokens)}" if label else f" {whole(tokens)}"],
         )
         found += _metric(f"llm_{side}_rank_bytes", list(_ranks(said, label)))
     return found
@@ -53,10 +54,10 @@ def together(*pages: str) -> str:
     return "".join(f"{line}\n" for lines in found.values() for line in lines)
 
 
-def _ranks(said: Mapping[str, Any], label: str) -> Iterator[str]:
-    for index, rank in enumerate(said.get("ranks") or ()):
+def _ranks(said: Mapping[str, object], label: str) -> Iterator[str]:
+    for index, rank in enumerate(mappings(said.get("ranks"))):
         for part in PARTS:
             gib = rank.get(f"{part}_gib")
             if gib is not None:
                 more = f"{label}," if label else ""
-                yield f'{{{more}rank="{index}",part="{part}"}} {round(float(gib) * GIB)}'
+                yield f'{{{more}rank="{index}",part="{part}"}} {round(number(gib) * GIB)}'

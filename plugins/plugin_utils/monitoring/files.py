@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import yaml
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring import configuration
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import consoles
@@ -24,13 +27,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.vector import NOWHERE, vector
 
 
-def files(asked: Targets, settings: Mapping[str, Any], lang: str = "en") -> list[dict[str, str]]:
+def files(asked: Targets, settings: Mapping[str, object], lang: str = "en") -> list[dict[str, str]]:
     """Each file with ``path``, ``content`` and ``check``, the kind of file; a file comes before the one that names it.
 
     ``asked`` are the targets; ``settings`` are the variables of the role on the host that watches. In the mode rules_only there is no configuration of programs
     but ``scrape_configs.yml``, for a Prometheus that is there already.
     """
-    folder, interval = str(settings["monitoring_dir"]), int(settings["monitoring_interval_seconds"])
+    folder, interval = str(settings["monitoring_dir"]), whole(settings["monitoring_interval_seconds"])
     limits = {
         "first_token_seconds": settings["monitoring_first_token_seconds"],
         "backup_days": settings["monitoring_backup_days"],
@@ -51,19 +54,20 @@ def files(asked: Targets, settings: Mapping[str, Any], lang: str = "en") -> list
         ]
     alertmanager = endpoint(str(settings["monitoring_listen_address"]), 9093)
     words = {state: message("alert_is_" + state, lang) for state in ("firing", "resolved")}
-    routes = configuration.alertmanager(settings["monitoring_receivers"], folder)
+    receivers = mappings(settings["monitoring_receivers"])
+    routes = configuration.alertmanager(receivers, folder)
     return [
         *found,
         _file("blackbox.yml", _yaml(configuration.blackbox()), "blackbox"),
-        _file("relay.json", _json(configuration.relay(settings["monitoring_receivers"], words)), "relay"),
+        _file("relay.json", _json(configuration.relay(receivers, words)), "relay"),
         _file("alertmanager.yml", _yaml(routes), "alertmanager"),
         _file("prometheus.yml", _yaml(configuration.prometheus(folder, interval, alertmanager, own)), "prometheus"),
     ]
 
 
 def exporters_and_collectors(
-    deployments: Mapping[str, Mapping[str, Any]],
-    variables: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
+    variables: Mapping[str, Mapping[str, object]],
     collectors: Sequence[str],
     resolve: Callable[[str], Sequence[str]],
 ) -> dict[str, Any]:
@@ -75,7 +79,7 @@ def exporters_and_collectors(
     return {"exporters": listening, "collectors": list(dict.fromkeys(map(str, known)))}
 
 
-def shipping(host: str, deployment: str, settings: Mapping[str, Any]) -> str:
+def shipping(host: str, deployment: str, settings: Mapping[str, object]) -> str:
     """The file for Vector of one host; empty where logs go nowhere else."""
     if str(settings.get("monitoring_logs_kind") or NOWHERE) == NOWHERE:
         return ""
@@ -86,10 +90,10 @@ def _file(path: str, content: str, check: str) -> dict[str, str]:
     return {"path": path, "content": content, "check": check}
 
 
-def _json(content: Any) -> str:
+def _json(content: object) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def _yaml(content: Any) -> str:
+def _yaml(content: object) -> str:
     # Ansible's texts know where they come from, and YAML's writer takes nothing but plain ones.
     return str(yaml.safe_dump(json.loads(_json(content)), allow_unicode=True, sort_keys=False, width=200))

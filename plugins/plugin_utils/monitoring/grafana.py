@@ -19,7 +19,7 @@ SECRET = "/run/secrets/grafana_admin_password"
 SOURCE = "llm"
 
 
-def provisioning(folder: str, prometheus: str, interval_seconds: int) -> dict[str, Any]:
+def provisioning(folder: str, prometheus: str, interval_seconds: int) -> dict[str, object]:
     """By path below ``folder`` the data source and the provider of dashboards. ``prometheus`` is HOST:PORT."""
     return {
         "grafana/datasources/llm.yml": {
@@ -53,7 +53,7 @@ def provisioning(folder: str, prometheus: str, interval_seconds: int) -> dict[st
     }
 
 
-def grafana(settings: Mapping[str, Any]) -> dict[str, Any]:
+def grafana(settings: Mapping[str, object]) -> dict[str, Any]:
     """The container; empty where no image is named. It asks nothing of the internet, and nobody comes in without a login."""
     image = str(settings.get("monitoring_grafana_image") or "")
     if not image or settings["monitoring_mode"] != "full":

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import address_of, endpoint
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import is_address
@@ -20,21 +21,21 @@ NEEDED = (
 )
 
 
-def senders(hosts: Sequence[str], variables: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def senders(hosts: Sequence[str], variables: Mapping[str, Mapping[str, object]]) -> list[str]:
     """The hosts whose journal is collected."""
     return [host for host in hosts if is_true(variables[host].get(CENTRAL, ""))]
 
 
 def central(
     sending: Sequence[str],
-    variables: Mapping[str, Mapping[str, Any]],
+    variables: Mapping[str, Mapping[str, object]],
     collectors: Sequence[str],
-    certificate: Callable[[str, Sequence[str]], Mapping[str, Any]],
+    certificate: Callable[[str, Sequence[str]], Mapping[str, object]],
 ) -> dict[str, Any]:
     """``server``, ``listen`` and ``url``, and ``hosts``: by host that sends the files of its certificate on the controller (``certificate``, ``key``,
     ``root``) and their ``sha256``. ``certificate`` makes one for a host and its names."""
     server = collectors[0]
-    address, port = address_of(server, variables[server]), int(variables[server]["monitoring_journal_central_port"])
+    address, port = address_of(server, variables[server]), whole(variables[server]["monitoring_journal_central_port"])
     kept = ("certificate", "key", "root", "sha256")
     made = {host: certificate(host, [host, *([address] if host == server else [])]) for host in sending}
     return {

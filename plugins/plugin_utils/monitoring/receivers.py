@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 from urllib.parse import urlsplit
 
 PORTS = {"http": 80, "https": 443, "smtp": 25}
 
 
-def endpoints(receivers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def endpoints(receivers: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
     """``name``, ``host`` and ``port`` of each; nothing else of an address, which may be a secret."""
     found = []
     for receiver in receivers:

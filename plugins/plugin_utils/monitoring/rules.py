@@ -31,9 +31,9 @@ def table(name: str) -> Any:
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
-def engine_metrics() -> dict[str, dict[str, Any]]:
+def engine_metrics() -> dict[str, dict[str, object]]:
     """What engines call what is of use, by our name of it. Each server has the names of its own engine."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for name in engine_names():
         for ours, metric in engine(name).metrics().items():
             found.setdefault(ours, {**metric, "names": []})["names"] += metric["names"]
@@ -70,7 +70,7 @@ def alert_name(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("_"))
 
 
-def alert_rules(settings: Mapping[str, Any], lang: str = "en") -> list[dict[str, Any]]:
+def alert_rules(settings: Mapping[str, object], lang: str = "en") -> list[dict[str, object]]:
     """The alerts. ``settings``: first_token_seconds, backup_days, and runbook_url, the address of the page whose sections they link to."""
     rules = []
     for alert in table("alerts.yml"):
@@ -93,7 +93,7 @@ def alert_rules(settings: Mapping[str, Any], lang: str = "en") -> list[dict[str,
     return rules
 
 
-def rules_file(settings: Mapping[str, Any], lang: str = "en") -> dict[str, Any]:
+def rules_file(settings: Mapping[str, object], lang: str = "en") -> dict[str, object]:
     """The content of a file of rules, as plain data."""
     return {
         "groups": [

@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_names, engine_of, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.virtual import ANY
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import in_url
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
 
-Targets = dict[str, list[dict[str, Any]]]
+Targets = dict[str, list[dict[str, object]]]
 
 
 EXPORTER_PORT = 9100
@@ -30,19 +31,19 @@ def endpoint(address: str, port: int) -> str:
     return f"{in_url(address)}:{port}"
 
 
-def address_of(host: str, variables: Mapping[str, Any]) -> str:
+def address_of(host: str, variables: Mapping[str, object]) -> str:
     """Where the collector reaches a host."""
     return str(variables.get("monitoring_address") or variables.get("ansible_host") or host)
 
 
-def exporter_of(host: str, variables: Mapping[str, Any]) -> str:
+def exporter_of(host: str, variables: Mapping[str, object]) -> str:
     """Where a host's node_exporter listens, and is asked."""
-    return endpoint(address_of(host, variables), int(variables.get("monitoring_exporter_port") or EXPORTER_PORT))
+    return endpoint(address_of(host, variables), whole(variables.get("monitoring_exporter_port") or EXPORTER_PORT))
 
 
 def targets(
-    deployments: Mapping[str, Mapping[str, Any]],
-    variables: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
+    variables: Mapping[str, Mapping[str, object]],
     collectors: Sequence[str] = (),
     executors: Mapping[str, str] | None = None,
     gateways: Sequence[str] = (),
@@ -82,11 +83,13 @@ def targets(
             ]
     for host in gateways:
         said = str(variables[host].get("gateway_address") or ANY)
-        at = endpoint(address_of(host, variables[host]) if said == ANY else said, variables[host]["gateway_https_port"])
+        at = endpoint(
+            address_of(host, variables[host]) if said == ANY else said, whole(variables[host]["gateway_https_port"])
+        )
         found["gateway"].append(_target(f"https://{at}/health", host, ""))
     return found
 
 
-def _target(at: str, host: str, deployment: str, **more: str) -> dict[str, Any]:
+def _target(at: str, host: str, deployment: str, **more: str) -> dict[str, object]:
     labels = {"host": host, "deployment": deployment, **more}
     return {"targets": [at], "labels": {name: value for name, value in labels.items() if value}}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 LOKI, NOWHERE = "loki", "none"
 # Vector reads it from its environment: the password is in no file of ours.
@@ -18,7 +17,7 @@ PASSWORD = "${LLM_LOGS_PASSWORD}"
 CONTAINERS = "llm-"
 
 
-def vector(host: str, deployment: str, said: Mapping[str, Any]) -> dict[str, Any]:
+def vector(host: str, deployment: str, said: Mapping[str, object]) -> dict[str, object]:
     """``said``: monitoring_logs_kind, _url, _username and _ca_file."""
     return {
         "sources": {
@@ -41,9 +40,9 @@ def _names(host: str, deployment: str) -> str:
     )
 
 
-def _sink(said: Mapping[str, Any]) -> dict[str, Any]:
+def _sink(said: Mapping[str, object]) -> dict[str, object]:
     kind, url = str(said["monitoring_logs_kind"]), str(said["monitoring_logs_url"])
-    found: dict[str, Any] = {"type": kind, "inputs": ["named"]}
+    found: dict[str, object] = {"type": kind, "inputs": ["named"]}
     if kind == LOKI:
         found |= {
             "endpoint": url,

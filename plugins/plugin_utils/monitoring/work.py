@@ -16,8 +16,8 @@ EXPORTERS, WATCHER = "monitoring_exporters", "monitoring"
 def asked(
     decided: Mapping[str, Any],
     collectors: Iterable[str],
-    said: Mapping[str, Any],
-    settings: Mapping[str, Any],
+    said: Mapping[str, object],
+    settings: Mapping[str, object],
     rules: Sequence[str],
 ) -> dict[str, dict[str, str]]:
     """By host and record the digest of what is asked for there.
@@ -41,7 +41,7 @@ def asked(
 
 def sections(
     wanted: Mapping[str, Mapping[str, str]],
-    records: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    records: Mapping[str, Mapping[str, Mapping[str, object]]],
     collection: str,
     walk: bool,
     whole: bool,
@@ -52,7 +52,7 @@ def sections(
     With ``walk`` everything is run. A run that is not about all hosts of the deployments (``whole``) leaves the hosts that watch alone: it does
     not know all targets. ``twice`` are hosts whose machine is in this run under another name: its exporters are set up there.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for host, digests in wanted.items():
         every = {CODE: collection, **digests}
         work = {name: role_differs(name, every, records.get(host) or {}) for name in digests}

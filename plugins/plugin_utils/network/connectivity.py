@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import rdma_lacking, rdma_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections import Candidate, Interface
 
 # One direction of a pair that carries so many times less than the other is worth a word.
 _RATES_DIFFER = 5
@@ -16,12 +17,87 @@ _SURE_FAILURES = ("other_service",)
 _OTHER = "other:"
 
 
+class Failure(TypedDict):
+    """A port that one host does not reach on another, and why."""
+
+    port: int
+    reason: str
+
+
+class Reached(TypedDict):
+    """What a host saw of another one: None for what could not be measured; ``failed`` has each port by its variable, and ``dynamic``."""
+
+    milliseconds: float | None
+    mbps: float | None
+    failed: dict[str, Failure]
+    # Why a longer transfer broke off.
+    stream: NotRequired[str]
+
+
+class Path(TypedDict):
+    """The same with the largest packet that arrived; None if no datagram did."""
+
+    milliseconds: float | None
+    mbps: float | None
+    mtu: int | None
+    failed: dict[str, Failure]
+    stream: str
+
+
+class Taken(TypedDict):
+    """A port of the deployment that another program has."""
+
+    address: str
+    port: int
+    variable: str
+    program: str
+    pid: int | None
+
+
+class Results(TypedDict, total=False):
+    """What ``network_connectivity`` returned on a host, by network and other host."""
+
+    taken: list[Taken]
+    reached: dict[str, dict[str, Reached]]
+    heard: dict[str, dict[str, int]]
+
+
+class Checked(TypedDict):
+    """One candidate: whether it carries the cluster, and what is wrong with it."""
+
+    network: str
+    works: bool
+    interfaces: dict[str, Interface]
+    problems: list[dict[str, str]]
+    warnings: list[str]
+    paths: dict[str, dict[str, Path]]
+
+
+class Connectivity(TypedDict):
+    """Which network carries the cluster, empty for none, with the interfaces of its hosts; all that were tried; and why none does, also as one text."""
+
+    network: str
+    interfaces: dict[str, Interface]
+    networks: list[Checked]
+    notes: list[str]
+    problems: list[dict[str, str]]
+    message: str
+
+
+class Arguments(TypedDict):
+    """The arguments of ``network_connectivity``."""
+
+    addresses: dict[str, str]
+    mtus: dict[str, int]
+    peers: list[dict[str, object]]
+
+
 class _Network:
     """One candidate: what is wrong with it."""
 
-    def __init__(self, candidate: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]], lang: str) -> None:
-        self.network = str(candidate["network"])
-        self.interfaces: Mapping[str, Mapping[str, Any]] = candidate["interfaces"]
+    def __init__(self, candidate: Candidate, results: Mapping[str, Results], lang: str) -> None:
+        self.network = candidate["network"]
+        self.interfaces = candidate["interfaces"]
         self.results = results
         self.lang = lang
         self.hosts = [host for host in self.interfaces if host in results]
@@ -33,14 +109,10 @@ class _Network:
         }
         self.check()
 
-    def path(self, sender: str, receiver: str) -> dict[str, Any]:
+    def path(self, sender: str, receiver: str) -> Path:
         reached = self.results[sender].get("reached", {}).get(self.network, {}).get(receiver)
         heard = self.results[receiver].get("heard", {}).get(self.network, {})
-        reached = reached or {
-            "milliseconds": None,
-            "mbps": None,
-            "failed": {"dynamic": {"port": 0, "reason": "nothing"}},
-        }
+        reached = reached or Reached(milliseconds=None, mbps=None, failed={"dynamic": {"port": 0, "reason": "nothing"}})
         return {
             "milliseconds": reached["milliseconds"],
             "mbps": reached["mbps"],
@@ -50,11 +122,11 @@ class _Network:
             "stream": reached.get("stream") or "",
         }
 
-    def add(self, code: str, value: str, where: str = "", **values: Any) -> None:
+    def add(self, code: str, value: str, where: str = "", **values: object) -> None:
         where = where or message("where_hosts_network", self.lang)
         self.problems.append(problem(code, self.lang, value=value, where=where, network=self.network, **values))
 
-    def warn(self, code: str, **values: Any) -> None:
+    def warn(self, code: str, **values: object) -> None:
         self.warnings.append(message(code, self.lang, network=self.network, **values))
 
     def pairs(self) -> Iterable[tuple[str, str]]:
@@ -93,9 +165,9 @@ class _Network:
         self.check_rates()
 
     @staticmethod
-    def answered(path: Mapping[str, Any]) -> bool:
+    def answered(path: Path) -> bool:
         """Something was there, though not who was expected."""
-        reason = path["failed"].get("dynamic", {}).get("reason", "")
+        reason = path["failed"]["dynamic"]["reason"] if "dynamic" in path["failed"] else ""
         return reason in _SURE_FAILURES or reason.startswith(_OTHER)
 
     def check_ports(self) -> None:
@@ -116,7 +188,7 @@ class _Network:
                     variable=entry["variable"],
                 )
 
-    def check_identity(self, sender: str, receiver: str, path: Mapping[str, Any]) -> None:
+    def check_identity(self, sender: str, receiver: str, path: Path) -> None:
         reasons = {entry["reason"]: entry["port"] for entry in path["failed"].values()}
         for reason in reasons:
             if reason.startswith(_OTHER):
@@ -166,7 +238,7 @@ class _Network:
                     )
 
     def mtu(self, host: str) -> int:
-        return int(self.interfaces[host].get("mtu") or 0)
+        return self.interfaces[host].get("mtu") or 0
 
     def check_mtu(self) -> None:
         sizes = {host: self.mtu(host) for host in self.hosts if self.mtu(host)}
@@ -193,11 +265,11 @@ class _Network:
                 values = {"slow": slow, "fast": fast, "low": rate(min(there, back)), "high": rate(max(there, back))}
                 self.warn("connectivity_rates_differ", **values)
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> Checked:
         return {
             "network": self.network,
             "works": not self.problems,
-            "interfaces": {host: dict(entry) for host, entry in self.interfaces.items()},
+            "interfaces": self.interfaces,
             "problems": self.problems,
             "warnings": self.warnings,
             "paths": self.paths,
@@ -211,19 +283,19 @@ def rate(mbps: float | None) -> str:
     return "{0:.1f} Gbit/s".format(mbps / 1000) if mbps >= 1000 else "{0:.0f} Mbit/s".format(mbps)
 
 
-def _with_link(host: str, hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _with_link(host: str, interface: Interface, hosts: Mapping[str, Mapping[str, object]]) -> Interface:
     """The interface of a host with the speed of what carries its data."""
-    used, interface = rdma_of(host, hosts), hosts[host]["interface"]
+    used = rdma_of(host, hosts)
     return {**interface, "speed_mbps": (used.mbps if used else 0) or interface["speed_mbps"]}
 
 
 def check_connectivity(
-    candidates: Sequence[Mapping[str, Any]],
-    results: Mapping[str, Mapping[str, Any]],
+    candidates: Sequence[Candidate],
+    results: Mapping[str, Results],
     previous: str = "",
     lang: str = "en",
-    rdma: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    rdma: Mapping[str, object] | None = None,
+) -> Connectivity:
     """Which of the candidates carries the cluster, and what is wrong with those before it.
 
     ``candidates`` are those of ``agree_interfaces``, best first; ``results`` holds per host what ``network_connectivity`` returned in its
@@ -246,7 +318,7 @@ def check_connectivity(
             notes.append(
                 message("connectivity_passed_over", lang, network=entry["network"], reason=entry["problems"][0]["what"])
             )
-    hosts = {
+    hosts: dict[str, dict[str, object]] = {
         host: {"interface": entry, "rdma": (rdma or {}).get(host)}
         for host, entry in (chosen["interfaces"] if chosen else {}).items()
     }
@@ -258,7 +330,9 @@ def check_connectivity(
     header = message("connectivity_header", lang, networks=names([entry["network"] for entry in networks], lang))
     return {
         "network": chosen["network"] if chosen else "",
-        "interfaces": {host: _with_link(host, hosts) for host in hosts},
+        "interfaces": {
+            host: _with_link(host, one, hosts) for host, one in (chosen["interfaces"] if chosen else {}).items()
+        },
         "networks": networks,
         "notes": notes + (chosen["warnings"] if chosen else []),
         "problems": problems,
@@ -267,23 +341,24 @@ def check_connectivity(
 
 
 def connectivity_arguments(
-    candidates: Sequence[Mapping[str, Any]], host: str, listening: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
+    candidates: Sequence[Candidate], host: str, listening: Mapping[str, Mapping[str, object]]
+) -> Arguments:
     """What ``network_connectivity`` gets on one host: its own addresses and MTUs by network, and its peers, as they listen."""
 
-    def own(name: str, key: str) -> dict[str, Any]:
-        return {
-            str(entry["network"]): entry["interfaces"][name][key] for entry in candidates if name in entry["interfaces"]
-        }
+    def addresses(name: str) -> dict[str, str]:
+        return {one["network"]: one["interfaces"][name]["address"] for one in candidates if name in one["interfaces"]}
+
+    def mtus(name: str) -> dict[str, int]:
+        return {one["network"]: one["interfaces"][name]["mtu"] for one in candidates if name in one["interfaces"]}
 
     return {
-        "addresses": own(host, "address"),
-        "mtus": own(host, "mtu"),
+        "addresses": addresses(host),
+        "mtus": mtus(host),
         "peers": [
             {
                 "host": name,
-                "addresses": own(name, "address"),
-                "mtus": own(name, "mtu"),
+                "addresses": addresses(name),
+                "mtus": mtus(name),
                 "port": found["port"],
                 "held": found["held"],
             }

@@ -9,11 +9,14 @@ import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import fact, facts_of, mapping, text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import (
+    Connectivity,
+    Results,
     check_connectivity,
     connectivity_arguments,
 )
@@ -30,8 +33,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.memory import memory_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import ITSELF, deployment_ports
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections import (
+    Candidate,
     Check,
     Commands,
+    Memory,
     NetworkSection,
     NetworkState,
     Rules,
@@ -57,7 +62,7 @@ class Network:
     hosts: Sequence[str]
     members: Sequence[str]
     executor: str
-    variables: Mapping[str, Mapping[str, Any]]
+    variables: Mapping[str, Mapping[str, object]]
     services: Mapping[str, Sequence[str]]
     resolve: Callable[[str], Sequence[str]]
     turns: int = 1
@@ -65,12 +70,12 @@ class Network:
     # By host the hosts of the other deployments on its machine.
     beside: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # What the hosts remember of those that do not take part; nothing where there never were any.
-    absent: Mapping[str, Any] = field(default_factory=dict)
+    absent: Mapping[str, object] = field(default_factory=dict)
 
-    def facts(self, host: str) -> Mapping[str, Any]:
-        return self.variables[host].get("ansible_facts") or {}
+    def facts(self, host: str) -> Mapping[str, object]:
+        return facts_of(self.variables[host])
 
-    def state(self, host: str) -> Mapping[str, Any]:
+    def state(self, host: str) -> Memory:
         """What the last run decided on this host: the network, who its members were, and the rules in other people's firewalls."""
         return memory_of(self.facts(host))
 
@@ -85,20 +90,17 @@ class Network:
         return [host for host in self.hosts if self.variables[host].get("llm_interface")]
 
     @functools.cached_property
-    def candidates(self) -> list[dict[str, Any]]:
+    def candidates(self) -> list[Candidate]:
         """The networks that would do, best first."""
-        wanted = {host: self.variables[host].get("llm_cluster_interface") for host in self.known}
+        wanted = {host: text(self.variables[host].get("llm_cluster_interface")) for host in self.known}
         hosts = {host: {"interfaces": interfaces_from_facts(self.facts(host))} for host in self.known}
         asked = self.variables[self.members[0]].get("llm_cluster_network")
-        found: list[dict[str, Any]] = agree_interfaces(hosts, asked or None, wanted, self.lang)["candidates"]
-        return found
+        return agree_interfaces(hosts, asked or None, wanted, self.lang)["candidates"]
 
     @functools.cached_property
     def previous(self) -> str:
         """The network in use, from whichever host remembers it."""
-        return next(
-            (str(self.state(host)["network"]) for host in self.by_memory if self.state(host).get("network")), ""
-        )
+        return next((self.state(host)["network"] for host in self.by_memory if self.state(host).get("network")), "")
 
     @functools.cached_property
     def remembered(self) -> dict[str, list[str]]:
@@ -109,24 +111,23 @@ class Network:
         return found
 
     @functools.cached_property
-    def connectivity(self) -> dict[str, Any] | None:
+    def connectivity(self) -> Connectivity | None:
         """What the connectivity check of this run showed; None before it. A host alone has nobody to connect to."""
-        found = {host: self.variables[host].get("llm_connectivity") or {} for host in self.members}
+        found = {host: mapping(self.variables[host].get("llm_connectivity")) for host in self.members}
         if len(found) > 1 and not all("heard" in each for each in found.values()):
             return None
-        results: dict[str, dict[str, Any]] = {
-            host: {key: each.get(key) or empty for key, empty in (("taken", []), ("reached", {}), ("heard", {}))}
-            for host, each in found.items()
+        results = {
+            host: cast(Results, {key: said for key, said in each.items() if said}) for host, each in found.items()
         }
-        rdma = {host: self.facts(host).get("llm_rdma_found") or [] for host in self.known}
+        rdma = {host: self.facts(host).get("llm_rdma_found") for host in self.known}
         connectivity = check_connectivity(self.candidates, results, self.previous, self.lang, rdma)
         if any(self.variables[host].get("llm_firewall_unchanged") for host in self.members):
             # A check leaves firewalls as they are, and one of them has to be opened before the hosts can reach each other.
-            connectivity = {**connectivity, "problems": []}
+            connectivity["problems"] = []
         return connectivity
 
     @functools.cached_property
-    def interfaces(self) -> dict[str, dict[str, Any]]:
+    def interfaces(self) -> dict[str, dict[str, object]]:
         """The interface of each host: that of the verified network, else the one that preflight found."""
         connectivity = self.connectivity
         if connectivity and connectivity["network"]:
@@ -134,21 +135,22 @@ class Network:
                 host: {**entry, "network": connectivity["network"]}
                 for host, entry in connectivity["interfaces"].items()
             }
-        return {host: dict(self.variables[host]["llm_interface"]) for host in self.known}
+        return {host: dict(mapping(self.variables[host]["llm_interface"])) for host in self.known}
 
     def section(self, host: str) -> NetworkSection:
         """What the role network reads."""
-        state, firewall = self.state(host), self.facts(host).get("llm_firewall") or {}
+        state, firewall = self.state(host), fact(self.variables[host], "llm_firewall")
         network = self.connectivity["network"] if self.connectivity else state.get("network") or ""
         rules = self.rules(host)
         backend = self.backend(host)
         enabled = is_true(self.variables[host]["llm_firewall_enabled"])
         runs = {
-            "ufw": bool((firewall.get("ufw") or {}).get("enabled")),
-            "firewalld": bool((firewall.get("firewalld") or {}).get("running")),
+            "ufw": bool(mapping(firewall.get("ufw")).get("enabled")),
+            "firewalld": bool(mapping(firewall.get("firewalld")).get("running")),
         }
+        before = {"ufw": state.get("ufw") or [], "firewalld": state.get("firewalld") or []}
         commands = {
-            program: self.commands(program, rules if enabled else {}, state.get(program) or [], there)
+            program: self.commands(program, rules if enabled else None, before[program], there)
             for program, there in runs.items()
         }
         table = enabled and backend == NFTABLES
@@ -169,7 +171,7 @@ class Network:
             "enabled": enabled,
             "backend": backend,
             "table": table,
-            "rules": cast(Rules, {**rules, "dynamic": rules["dynamic"] if dynamic else None}),
+            "rules": {**rules, "dynamic": rules["dynamic"] if dynamic else None},
             "ufw": commands["ufw"],
             "firewalld": commands["firewalld"],
             "is_new": bool(network) and network != (state.get("network") or ""),
@@ -178,19 +180,18 @@ class Network:
         }
 
     @staticmethod
-    def commands(program: str, rules: Mapping[str, Any], previous: Sequence[Mapping[str, str]], runs: bool) -> Commands:
+    def commands(program: str, rules: Rules | None, previous: Sequence[Mapping[str, str]], runs: bool) -> Commands:
         """What to remove and to add. A firewall that is not in use keeps what it has."""
         if not runs:
             return {"runs": False, "remove": [], "add": [dict(one) for one in previous]}
-        changes = firewall_commands(program, rules, previous)
-        return {"runs": True, "remove": changes["remove"], "add": changes["add"]}
+        return firewall_commands(program, rules, previous)
 
     def backend(self, host: str) -> str:
-        return backend_of(self.facts(host).get("llm_firewall") or {})
+        return backend_of(fact(self.variables[host], "llm_firewall"))
 
-    def rules(self, host: str) -> dict[str, Any]:
-        firewall = self.facts(host).get("llm_firewall") or {}
-        firewalld = firewall.get("firewalld") or {}
+    def rules(self, host: str) -> Rules:
+        firewall = fact(self.variables[host], "llm_firewall")
+        firewalld = mapping(firewall.get("firewalld"))
         zones = {}
         if firewalld.get("running"):
             zones = firewalld_zones(str(firewalld["default_zone"]), str(firewalld["zones"]))
@@ -205,7 +206,7 @@ class Network:
                 remembered=self.remembered,
                 open_ports=self.state(host).get("open_ports") or (),
                 zones=zones,
-                policy=str(firewall["ufw"].get("default_input") or "") if self.backend(host) == "ufw" else "",
+                policy=text(mapping(firewall["ufw"]).get("default_input")) if self.backend(host) == "ufw" else "",
                 beside=self.beside.get(host) or (),
                 resolve=self.resolve,
             ),
@@ -218,9 +219,7 @@ class Network:
             return ""
         first = self.members[0]
         return (
-            str(self.connectivity["message"])
-            if host == first
-            else message("connectivity_elsewhere", self.lang, host=first)
+            self.connectivity["message"] if host == first else message("connectivity_elsewhere", self.lang, host=first)
         )
 
     def check(self, host: str, token: str) -> Check:
@@ -239,16 +238,16 @@ class Network:
             ],
         }
 
-    def sections(self) -> dict[str, dict[str, Any]]:
+    def sections(self) -> dict[str, NetworkSection]:
         token = secrets.token_hex(16)
         return {host: {**self.section(host), "check": self.check(host, token)} for host in self.members}
 
 
-def backend_of(firewall: Mapping[str, Any]) -> str:
+def backend_of(firewall: Mapping[str, object]) -> str:
     """Which program's rules count on a host, by what was found there."""
-    if (firewall.get("firewalld") or {}).get("running"):
+    if mapping(firewall.get("firewalld")).get("running"):
         return "firewalld"
-    return "ufw" if (firewall.get("ufw") or {}).get("enabled") else NFTABLES
+    return "ufw" if mapping(firewall.get("ufw")).get("enabled") else NFTABLES
 
 
 def turns(hosts: int, forks: int) -> int:

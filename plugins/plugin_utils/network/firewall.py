@@ -11,8 +11,15 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import (
+    facts_of,
+    items,
+    mapping,
+    texts,
+    whole,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import (
     interfaces_from_facts,
@@ -29,34 +36,41 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import
     deployment_ports,
     merged,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections import (
+    Addresses,
+    Candidate,
+    Commands,
+    Dynamic,
+    Rules,
+    Source,
+)
 
 _SSH = 22
 
 
-def _literal(text: Any) -> str:
+def _literal(text: object) -> str:
     try:
         return str(ipaddress.ip_address(str(text)))
     except ValueError:
         return ""
 
 
-def addresses_of(variables: Mapping[str, Any]) -> list[str]:
+def addresses_of(variables: Mapping[str, object]) -> list[str]:
     """Every address that a host was found to have, without the one that gateways share: that moves, and nothing is sent from it."""
-    facts = variables.get("ansible_facts") or {}
-    found = {str(item.ip) for item in outer_addresses(interfaces_from_facts(facts))}
+    found = {str(item.ip) for item in outer_addresses(interfaces_from_facts(facts_of(variables)))}
     return sorted(found - {str(variables.get("gateway_virtual_address") or "")})
 
 
-def _addresses_said(name: str, variables: Mapping[str, Any], resolve: Callable[[str], Sequence[str]]) -> list[str]:
+def _addresses_said(name: str, variables: Mapping[str, object], resolve: Callable[[str], Sequence[str]]) -> list[str]:
     """Where a host comes from that this run does not look at, as the inventory says it."""
     said = str(variables.get("ansible_host") or name)
     found = [text for text in ([_literal(said)] if _literal(said) else resolve(said)) if _literal(text)]
     return sorted({text for text in found if not ipaddress.ip_address(text).is_loopback})
 
 
-def _networks(texts: Iterable[Any]) -> list[str]:
+def _networks(texts: Iterable[str]) -> list[str]:
     """Networks and addresses, without those that lie in another: sets of nftables take no overlaps."""
-    found = [ipaddress.ip_network(str(text).strip(), strict=False) for text in texts]
+    found = [ipaddress.ip_network(text.strip(), strict=False) for text in texts]
     result: list[str] = []
     for version in (4, 6):
         same: list[Any] = [network for network in found if network.version == version]
@@ -70,13 +84,24 @@ def _host_suffix(text: str) -> str:
     return "/128" if ":" in text else "/32"
 
 
-def _by_version(sources: Iterable[str]) -> dict[str, list[str]]:
+def _by_version(sources: Iterable[str]) -> Addresses:
     sources = list(sources)
     return {"v4": [item for item in sources if ":" not in item], "v6": [item for item in sources if ":" in item]}
 
 
-def _ranges(ports: Iterable[Any]) -> list[str]:
+def _ranges(ports: Iterable[Port]) -> list[str]:
     return [str(first) if first == last else "{0}-{1}".format(first, last) for first, last in merged(ports)]
+
+
+class Zone(TypedDict):
+    """A zone of firewalld."""
+
+    target: str
+    interfaces: list[str]
+    sources: list[str]
+    # Those that are open, as 8000/tcp or 1025-65535/tcp.
+    ports: list[str]
+    default: bool
 
 
 @dataclass(frozen=True)
@@ -85,12 +110,12 @@ class Surroundings:
 
     executor: str = ""
     # The networks that would carry the deployment.
-    candidates: Sequence[Mapping[str, Any]] = ()
+    candidates: Sequence[Candidate] = ()
     # Of earlier runs: the addresses of members, for those that do not answer now, and the ports of other people's programs.
     remembered: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    open_ports: Iterable[Any] = ()
+    open_ports: Iterable[int] = ()
     # The zones of firewalld, and what becomes of a packet that no rule of ufw is about.
-    zones: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    zones: Mapping[str, Zone] = field(default_factory=dict)
     policy: str = ""
     # The hosts of other deployments on the same machine: what the kernel hands out to them stays open to them.
     beside: Sequence[str] = ()
@@ -102,22 +127,17 @@ def firewall_rules(
     host: str,
     members: Sequence[str],
     others: Mapping[str, Sequence[str]],
-    hostvars: Mapping[str, Mapping[str, Any]],
+    hostvars: Mapping[str, Mapping[str, object]],
     around: Surroundings,
     lang: str = "en",
-) -> dict[str, Any]:
+) -> Rules:
     """The rules of one host.
 
     ``members`` are the hosts of its deployment; ``others`` names hosts that come as ``clients`` (gateways), ``collectors`` (monitoring) or ``fleet`` (all
     hosts that send their journal).
-
-    Returns ``members``, ``clients``, ``collectors`` and ``fleet``, each ``{v4, v6, ports}`` with ports as nftables writes them, ``closed``, the
-    ports of them all and those that only the host itself may use, ``dynamic`` (the interface and range where gloo and NCCL listen,
-    and what stays open there), ``ssh``, ``zones`` and ``notes`` for people; where the rules cannot be known, ``unknown``, hosts
-    without an address, and ``clashes``, pairs with one port.
     """
     mine = hostvars[host]
-    facts = mine.get("ansible_facts") or {}
+    facts = facts_of(mine)
     # All that it may come with: a network that was asked for may well be that of a tunnel or a bridge. One that does not answer now
     # comes back with what it had.
     seen = {
@@ -125,16 +145,15 @@ def firewall_rules(
     }
     known = {name: sorted(seen[name] or filter(_literal, around.remembered.get(name) or ())) for name in members}
     inside = [address for name in members for address in known[name]]
-    sources = mine.get("llm_firewall_api_sources")
-    if sources is None and others.get(CLIENTS):
-        # Clients come to the gateway, which asks them for their own keys.
-        sources = []
-    if sources is None:
+    said = mine.get("llm_firewall_api_sources")
+    # With a gateway clients come to that, which asks them for their own keys.
+    sources = texts(said)
+    if said is None and not others.get(CLIENTS):
         # Clients of the networks that the deployment's hosts are in, and nobody from further away.
         sources = [
             str(item.network)
             for name in members
-            for item in outer_addresses(interfaces_from_facts(hostvars[name].get("ansible_facts") or {}))
+            for item in outer_addresses(interfaces_from_facts(facts_of(hostvars[name])))
         ]
     more = {
         kind: {
@@ -153,15 +172,20 @@ def firewall_rules(
         FLEET: [*inside, *outside.get(COLLECTORS, ()), *outside.get(FLEET, ())],
         ITSELF: [],
     }
-    rules: dict[str, Any] = {
+    by_kind: dict[str, Source] = {
         kind: {
             **_by_version(_networks(who)),
             "ports": _ranges(port for port in ports if port.reached_by == kind),
         }
         for kind, who in allowed.items()
     }
-    logins = sorted(int(port) for port in facts.get("llm_ssh_ports") or ())
-    rules.update(
+    logins = sorted(map(whole, items(facts.get("llm_ssh_ports"))))
+    rules = Rules(
+        members=by_kind[MEMBERS],
+        clients=by_kind[CLIENTS],
+        collectors=by_kind[COLLECTORS],
+        fleet=by_kind[FLEET],
+        itself=by_kind[ITSELF],
         closed=_ranges(ports),
         ssh=_ssh(logins, mine, ports),
         dynamic=_dynamic(
@@ -171,41 +195,44 @@ def firewall_rules(
         known=known,
         unknown=sorted(name for name in members if not known[name]),
         clashes=[list(pair) for pair in clashes(ports, [("sshd", port) for port in logins])],
+        notes=[],
     )
     rules["notes"] = _notes(host, rules, more, around.zones, around.policy, lang)
     return rules
 
 
-def _agreed(name: str, variables: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]) -> list[str]:
+def _agreed(name: str, variables: Mapping[str, object], candidates: Sequence[Candidate]) -> list[str]:
     """The addresses under which others will look for a host, whatever kind of interface they are on."""
     entries = [variables.get("llm_interface"), *(one["interfaces"].get(name) for one in candidates)]
-    return [str(entry["address"]) for entry in entries if entry and entry.get("address")]
+    return [str(entry["address"]) for entry in map(mapping, entries) if entry.get("address")]
 
 
-def _ssh(logins: Iterable[int], mine: Mapping[str, Any], ports: Sequence[Port]) -> list[int]:
+def _ssh(logins: Iterable[int], mine: Mapping[str, object], ports: Sequence[Port]) -> list[int]:
     """Where logins come in. What the inventory says may be the port of a router that translates: it opens none of ours."""
-    said = {_SSH, int(mine.get("ansible_port") or _SSH)}
+    said = {_SSH, whole(mine.get("ansible_port") or _SSH)}
     return sorted({*logins, *(at for at in said if not any(port.first <= at <= port.last for port in ports))})
 
 
-def _dynamic(facts: Mapping[str, Any], open_ports: Iterable[Any], beside: Sequence[str]) -> dict[str, Any] | None:
+def _dynamic(facts: Mapping[str, object], open_ports: Iterable[int], beside: Sequence[str]) -> Dynamic | None:
     """The ports that the kernel hands out. Most of what gets one listens on every address, and who adds a route reaches each of them."""
-    found = facts.get("llm_dynamic_ports")
+    found = mapping(facts.get("llm_dynamic_ports"))
     if not found:
         return None
-    first, last = int(found["first"]), int(found["last"])
+    first, last = whole(found["first"]), whole(found["last"])
     # What was open once stays so: a program that is restarted just now is not shut out.
-    others = {int(port) for ports in (facts.get("llm_foreign_ports"), open_ports) for port in ports or ()}
+    others = {whole(port) for port in (*items(facts.get("llm_foreign_ports")), *open_ports)}
     kept = sorted(port for port in others if first <= port <= last)
-    more = {"beside": _by_version(_networks(beside))} if beside else {}
-    return {"ports": "{0}-{1}".format(first, last), "open": kept, **more}
+    dynamic = Dynamic(ports="{0}-{1}".format(first, last), open=kept)
+    if beside:
+        dynamic["beside"] = _by_version(_networks(beside))
+    return dynamic
 
 
 def _zones(
     host: str,
-    facts: Mapping[str, Any],
-    candidates: Sequence[Mapping[str, Any]],
-    zones: Mapping[str, Mapping[str, Any]],
+    facts: Mapping[str, object],
+    candidates: Sequence[Candidate],
+    zones: Mapping[str, Zone],
 ) -> list[str]:
     """The zones of firewalld that traffic from elsewhere comes in through: the default one for interfaces that are in none.
 
@@ -224,9 +251,9 @@ def _zones(
 
 def _notes(
     host: str,
-    rules: Mapping[str, Any],
+    rules: Rules,
     others: Mapping[str, Mapping[str, Sequence[str]]],
-    zones: Mapping[str, Mapping[str, Any]],
+    zones: Mapping[str, Zone],
     policy: str,
     lang: str,
 ) -> list[str]:
@@ -252,7 +279,7 @@ def _notes(
     ]
 
 
-def _opened(ports: Iterable[str], rules: Mapping[str, Any]) -> list[str]:
+def _opened(ports: Iterable[str], rules: Rules) -> list[str]:
     """What of a zone's ports lets everybody in to the deployment: a port of its own, or a range of those that the kernel hands out.
 
     A single port of that range is some program's.
@@ -273,57 +300,54 @@ def _range(text: str) -> tuple[int, int]:
     return int(bounds[0]), int(bounds[-1])
 
 
-def firewalld_zones(default: str, text: str) -> dict[str, dict[str, Any]]:
+def firewalld_zones(default: str, text: str) -> dict[str, Zone]:
     """Target, interfaces, sources and TCP ports of each zone, from ``firewall-cmd --list-all-zones``, and which is the default."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Zone] = {}
     for block in re.split(r"^(?=\S)", text, flags=re.M):
         values = dict(re.findall(r"^  ([\w-]+):[ \t]*(.*)$", block, re.M))
         if "target" in values:
             name = block.split()[0]
-            found[name] = {
-                "target": values.get("target", ""),
-                "interfaces": values.get("interfaces", "").split(),
-                "sources": values.get("sources", "").split(),
-                "ports": [port for port in values.get("ports", "").split() if port.endswith("/tcp")],
-                "default": name == default.strip(),
-            }
+            found[name] = Zone(
+                target=values.get("target", ""),
+                interfaces=values.get("interfaces", "").split(),
+                sources=values.get("sources", "").split(),
+                ports=[port for port in values.get("ports", "").split() if port.endswith("/tcp")],
+                default=name == default.strip(),
+            )
     return found
 
 
-def ufw_rules(rules: Mapping[str, Any]) -> list[dict[str, str]]:
+def _allowed(rules: Rules) -> list[tuple[str, list[str]]]:
+    """Who is let in, and to which ports. Members to any: gloo and NCCL choose theirs when they start."""
+    others = [rules["clients"], rules["collectors"], rules["fleet"]]
+    members = [(address, [""]) for address in rules["members"]["v4"] + rules["members"]["v6"]]
+    return members + [(address, source["ports"]) for source in others for address in source["v4"] + source["v6"]]
+
+
+def ufw_rules(rules: Rules) -> list[dict[str, str]]:
     """Rules of ufw, in order: the first that fits decides."""
-    found = []
-    for kind in (MEMBERS, CLIENTS, COLLECTORS, FLEET):
-        for source in rules[kind]["v4"] + rules[kind]["v6"]:
-            # Members on any port: gloo and NCCL choose theirs when they start.
-            for ports in [""] if kind == MEMBERS else rules[kind]["ports"]:
-                found.append({"rule": "allow", "from": source, "ports": ports})
+    found = [{"rule": "allow", "from": source, "ports": ports} for source, every in _allowed(rules) for ports in every]
     return found + [{"rule": "deny", "from": "any", "ports": ports} for ports in rules["closed"]]
 
 
-def firewalld_rules(rules: Mapping[str, Any]) -> list[dict[str, str]]:
+def firewalld_rules(rules: Rules) -> list[dict[str, str]]:
     """Rich rules of firewalld. Its zones refuse whatever no rule lets in."""
     found = []
-    for kind in (MEMBERS, CLIENTS, COLLECTORS, FLEET):
-        for source in rules[kind]["v4"] + rules[kind]["v6"]:
-            head = 'rule family="{0}" source address="{1}"'.format("ipv6" if ":" in source else "ipv4", source)
-            for ports in [""] if kind == MEMBERS else rules[kind]["ports"]:
-                middle = ' port port="{0}" protocol="tcp"'.format(ports) if ports else ""
-                found.append(head + middle + " accept")
+    for source, every in _allowed(rules):
+        head = 'rule family="{0}" source address="{1}"'.format("ipv6" if ":" in source else "ipv4", source)
+        for ports in every:
+            middle = ' port port="{0}" protocol="tcp"'.format(ports) if ports else ""
+            found.append(head + middle + " accept")
     return [{"zone": zone, "rule": rule} for zone in rules["zones"] for rule in found]
 
 
-COMMANDS: Mapping[str, Any] = {"ufw": ufw_rules, "firewalld": firewalld_rules}
+COMMANDS: Mapping[str, Callable[[Rules], list[dict[str, str]]]] = {"ufw": ufw_rules, "firewalld": firewalld_rules}
 
 
-def firewall_commands(
-    program: str, rules: Mapping[str, Any], previous: Sequence[Mapping[str, str]]
-) -> dict[str, list[Any]]:
+def firewall_commands(program: str, rules: Rules | None, previous: Sequence[Mapping[str, str]]) -> Commands:
     """What to remove, and then what to add in this order, so that after ``previous`` the rules hold; no rules: take back all."""
     wanted = COMMANDS[program](rules) if rules else []
     # What is added comes last. Behind a rule that denies it would mean nothing, so that goes first and comes back after it.
     late = any(rule not in previous for rule in wanted if rule["rule"] != "deny")
-    return {
-        "remove": [rule for rule in previous if rule not in wanted or (late and rule["rule"] == "deny")],
-        "add": wanted,
-    }
+    gone = [dict(rule) for rule in previous if rule not in wanted or (late and rule["rule"] == "deny")]
+    return {"runs": True, "remove": gone, "add": wanted}

@@ -12,10 +12,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import cidr_fault
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections import Candidate
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
@@ -38,7 +39,7 @@ class _Candidate(NamedTuple):
     rdma: bool
 
 
-def _number(value: Any) -> int:
+def _number(value: object) -> int:
     """A speed or MTU; unknown ones (None, -1, the kernel's 4294967295) count as slowest."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or value >= 4294967295:
         return 0
@@ -54,7 +55,7 @@ def _is_inner(entry: Mapping[str, Any]) -> bool:
     return kind in _INNER_KINDS and not (kind == "bridge" and leads_out)
 
 
-def is_outer(entry: Mapping[str, Any]) -> bool:
+def is_outer(entry: Mapping[str, object]) -> bool:
     """Whether an interface leads to other hosts."""
     return not _is_inner(entry)
 
@@ -71,7 +72,7 @@ def _addresses(entry: Mapping[str, Any]) -> list[_Interface]:
     return sorted(found, key=lambda item: item.version)
 
 
-def _candidates(interfaces: Iterable[Mapping[str, Any]]) -> list[_Candidate]:
+def _candidates(interfaces: Iterable[Mapping[str, object]]) -> list[_Candidate]:
     """Every address of a host that is up, IPv4 first, then the fastest interface."""
     found = [
         _Candidate(
@@ -96,7 +97,7 @@ def _is_loopback(item: _Candidate) -> bool:
     return bool(re.fullmatch(r"lo\d*", item.interface)) and not item.address.ip.is_loopback
 
 
-def outer_addresses(interfaces: Iterable[Mapping[str, Any]]) -> list[_Interface]:
+def outer_addresses(interfaces: Iterable[Mapping[str, object]]) -> list[_Interface]:
     """Every address under which a host is known to others, of whatever is up."""
     return [item.address for item in _candidates(interfaces) if not item.inner]
 
@@ -128,11 +129,28 @@ def _shared(hosts: Mapping[str, Sequence[_Candidate]]) -> list[_Network]:
     return sorted(common or (), key=rank)
 
 
+class Picked(TypedDict):
+    """The interface of a host and its address."""
+
+    interface: str
+    address: str
+
+
+class Agreed(TypedDict):
+    """The networks that would do, best first, and what of the best of them each host uses; a network without a text where none does."""
+
+    candidates: list[Candidate]
+    network: str
+    interfaces: dict[str, Picked]
+    # Each with the ``hosts`` that it is about.
+    problems: list[dict[str, object]]
+
+
 class _Agreement:
     def __init__(
         self,
-        hosts: Mapping[str, Sequence[Mapping[str, Any]]],
-        network: Any,
+        hosts: Mapping[str, Sequence[Mapping[str, object]]],
+        network: object,
         wanted: Mapping[str, str | None],
         lang: str,
     ) -> None:
@@ -141,10 +159,10 @@ class _Agreement:
         self.network_text = network
         self.wanted = {host: str(wanted[host]) for host in hosts if wanted.get(host)}
         self.all = {host: _candidates(interfaces) for host, interfaces in hosts.items()}
-        self.problems: list[dict[str, Any]] = []
+        self.problems: list[dict[str, object]] = []
         self.candidates: list[tuple[_Network, dict[str, _Candidate]]] = []
 
-    def add(self, code: str, value: str = "", where: str = "", **values: Any) -> None:
+    def add(self, code: str, value: str = "", where: str = "", **values: object) -> None:
         hosts = [values["host"]] if "host" in values else list(self.interfaces)
         self.problems.append({**problem(code, self.lang, value=value, where=where, **values), "hosts": hosts})
 
@@ -218,7 +236,7 @@ class _Agreement:
                 )
         return picked
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Agreed:
         network: _Network | None = None
         picked: dict[str, _Candidate] = {}
         chosen = self.choices()
@@ -305,7 +323,7 @@ class _Agreement:
                 network=network,
             )
 
-    def result(self, network: _Network | None, picked: Mapping[str, _Candidate]) -> dict[str, Any]:
+    def result(self, network: _Network | None, picked: Mapping[str, _Candidate]) -> Agreed:
         candidates = self.candidates or ([(network, dict(picked))] if network is not None and picked else [])
         return {
             "candidates": [
@@ -334,10 +352,10 @@ class _Agreement:
 
 def agree_interfaces(
     hosts: Mapping[str, Any],
-    network: Any = None,
+    network: object = None,
     wanted: Mapping[str, str | None] | None = None,
     lang: str = "en",
-) -> dict[str, Any]:
+) -> Agreed:
     """The interface and address that each host uses to reach the others.
 
     ``hosts`` holds per host ``{interfaces: [..]}`` or that list itself; an interface is as ``gather`` describes it, of which
@@ -352,7 +370,7 @@ def agree_interfaces(
     return _Agreement(lists, network, wanted or {}, lang).run()
 
 
-def _prefix_length(entry: Mapping[str, Any]) -> str:
+def _prefix_length(entry: Mapping[str, object]) -> str:
     return str(entry.get("prefix") or entry.get("netmask") or "32")
 
 

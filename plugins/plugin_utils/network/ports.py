@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, name_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # Who connects
@@ -78,7 +79,7 @@ def ports_of(engine: str) -> list[Port]:
     return [api, *(port for port in PORTS if port.watched)]
 
 
-def deployment_ports(variables: Mapping[str, Any], executor: str = "", watched: bool = False) -> list[Port]:
+def deployment_ports(variables: Mapping[str, object], executor: str = "", watched: bool = False) -> list[Port]:
     """The ports as a deployment's variables set them, for one executor (``ray``, ``mp``) or for any.
 
     ``watched``: whether there is a host that collects metrics, so that the exporters are ours."""
@@ -89,14 +90,14 @@ def deployment_ports(variables: Mapping[str, Any], executor: str = "", watched: 
         said = variables.get(port.asked_by) or ""
         if port.asked_by and not (said if port.asked_by.endswith("_image") else is_true(said)):
             continue
-        first = int(variables.get(port.variable) or port.first)
-        last = int(variables.get(port.last_variable) or port.last) if port.last_variable else first
+        first = whole(variables.get(port.variable) or port.first)
+        last = whole(variables.get(port.last_variable) or port.last) if port.last_variable else first
         reached_by = CLIENTS if port.name == "dashboard" and _dashboard_is_open(variables) else port.reached_by
         found.append(port._replace(first=first, last=last, reached_by=reached_by))
     return found
 
 
-def _dashboard_is_open(variables: Mapping[str, Any]) -> bool:
+def _dashboard_is_open(variables: Mapping[str, object]) -> bool:
     """Whether somebody wants Ray's dashboard to be seen from elsewhere."""
     enabled = is_true(variables.get("ray_dashboard_enabled", ""))
     host = str(variables.get("ray_dashboard_host") or "localhost")

@@ -4,14 +4,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 
-class Source(TypedDict):
-    """Who may connect, by kind of address, and to which ports, as nftables writes them."""
+class Addresses(TypedDict):
+    """Networks and addresses, by kind."""
 
     v4: list[str]
     v6: list[str]
+
+
+class Source(Addresses):
+    """Who may connect, and to which ports, as nftables writes them."""
+
     ports: list[str]
 
 
@@ -20,7 +25,7 @@ class Dynamic(TypedDict):
 
     ports: str
     open: list[int]
-    beside: NotRequired[dict[str, list[str]]]
+    beside: NotRequired[Addresses]
 
 
 class Rules(TypedDict):
@@ -59,7 +64,43 @@ class NetworkState(TypedDict):
     firewalld: list[dict[str, str]]
     open_ports: list[int]
     # Hosts that do not take part in the deployment (plugin_utils/inventory/members.py).
-    absent: NotRequired[dict[str, Any]]
+    absent: NotRequired[dict[str, object]]
+
+
+class Memory(TypedDict, total=False):
+    """What a host remembers of it. One that a run has never seen remembers nothing."""
+
+    network: str
+    members: dict[str, list[str]]
+    ufw: list[dict[str, str]]
+    firewalld: list[dict[str, str]]
+    open_ports: list[int]
+    absent: dict[str, object]
+
+
+class Interface(TypedDict):
+    """An interface of a host with its address in a network. 0 is for what no driver says."""
+
+    interface: str
+    address: str
+    mtu: int
+    speed_mbps: int
+    rdma: bool
+
+
+class Candidate(TypedDict):
+    """A network on which every host of a deployment has an address."""
+
+    network: str
+    interfaces: dict[str, Interface]
+
+
+class CheckedPort(TypedDict):
+    """A port, or a range of ports, that the hosts of a deployment have to reach."""
+
+    variable: str
+    first: int
+    last: int
 
 
 class Check(TypedDict):
@@ -68,9 +109,9 @@ class Check(TypedDict):
     members: list[str]
     # Tells this run's listeners from whatever else may answer.
     token: str
-    candidates: list[dict[str, Any]]
+    candidates: list[Candidate]
     addresses: dict[str, str]
-    ports: list[dict[str, Any]]
+    ports: list[CheckedPort]
     lifetime_seconds: int
 
 

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import PCIE_LANE_MBPS, normal_bus_id
 from ansible_collections.baremetal.llm.plugins.module_utils._xid import BAD
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 FAIL, WARN, PASS = "fail", "warn", "pass"
@@ -60,7 +62,7 @@ _HOT_LEFT_CELSIUS = 3
 _HEAT = ("hw_thermal_slowdown", "sw_thermal_slowdown")
 _POWER = ("hw_power_brake_slowdown", "hw_slowdown")
 
-Values = dict[str, Any]
+Values = dict[str, object]
 
 
 class Card(NamedTuple):
@@ -70,12 +72,12 @@ class Card(NamedTuple):
     before: Mapping[str, Any]
     load: Mapping[str, Any]
     after: Mapping[str, Any]
-    burn: Mapping[str, Any]
+    burn: Mapping[str, object]
     # The figures of this time, of last time, and the medians of the host's other cards of the same name.
     figures: Mapping[str, float]
     last: Mapping[str, Any]
     others: Mapping[str, float]
-    xids: Sequence[Mapping[str, Any]]
+    xids: Sequence[Mapping[str, object]]
     dcgm: Sequence[Mapping[str, Any]]
     nvlink_errors: int
     slower: float
@@ -287,14 +289,14 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def judge(facts: Mapping[str, Any], last: Mapping[str, Any], slower_percent: int = 10) -> list[dict[str, Any]]:
+def judge(facts: Mapping[str, object], last: Mapping[str, object], slower_percent: int = 10) -> list[dict[str, object]]:
     """Each card of a host: ``{index, uuid, name, bus_id, verdict, findings, figures}``, findings as ``{code, severity, remedy, values}``.
 
     ``facts`` is what ``examine`` of module_utils/_accept.py returns and ``last`` what ``to_record`` returned last time; both may hold anything.
     """
-    listed = {str(gpu.get("bus_id")): gpu for gpu in _rows(facts, "gpus")}
-    on_bus = {str(gpu.get("bus_id")): gpu for gpu in _rows(facts, "on_bus")}
-    burnt = {str(one.get("uuid")): one for one in _rows(facts, "burn")}
+    listed = {str(gpu.get("bus_id")): gpu for gpu in mappings(facts.get("gpus"))}
+    on_bus = {str(gpu.get("bus_id")): gpu for gpu in mappings(facts.get("on_bus"))}
+    burnt = {str(one.get("uuid")): one for one in mappings(facts.get("burn"))}
     known = {bus_id: {**on_bus.get(bus_id, {}), **listed.get(bus_id, {})} for bus_id in {**on_bus, **listed}}
     figures = {bus_id: _figures(burnt.get(str(gpu.get("uuid")), {})) for bus_id, gpu in known.items()}
     judged = []
@@ -307,13 +309,13 @@ def judge(facts: Mapping[str, Any], last: Mapping[str, Any], slower_percent: int
         ]
         card = Card(
             name=name,
-            **{phase: found if isinstance(found, Mapping) else {} for phase, found in when.items()},
+            **{phase: mapping(found) for phase, found in when.items()},
             burn=burnt.get(uuid, {}),
             figures=figures[bus_id],
-            last=_mapping(_inner(last, "gpus", uuid)),
+            last=mapping(_inner(last, "gpus", uuid)),
             others=_medians(others),
-            xids=[one for one in _rows(facts, "xids") if _is_bus(str(one.get("bus_id")), bus_id)],
-            dcgm=[one for one in _rows(facts, "dcgm") if one.get("gpu") in (None, index)],
+            xids=[one for one in mappings(facts.get("xids")) if _is_bus(str(one.get("bus_id")), bus_id)],
+            dcgm=[one for one in mappings(facts.get("dcgm")) if one.get("gpu") in (None, index)],
             nvlink_errors=_grown(facts, index),
             slower=slower_percent / 100,
             is_measured=burnt.get(uuid, {}).get("backend") == "cuda",
@@ -381,28 +383,19 @@ def _shown(figure: str, value: float) -> str:
     return f"{value / divisor:.4g} {unit}"
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     return (
         float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e30 else None
     )
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _rows(facts: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    found = facts.get(name)
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
-
-
-def _inner(value: Any, *path: Any) -> Any:
+def _inner(value: object, *path: object) -> object:
     for key in path:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
 
 
-def _figures(burn: Mapping[str, Any]) -> dict[str, float]:
+def _figures(burn: Mapping[str, object]) -> dict[str, float]:
     found = {name: _number(burn.get(name)) for name in FIGURES}
     return {name: value for name, value in found.items() if value is not None and value > 0}
 
@@ -420,9 +413,9 @@ def _is_bus(said: str, bus_id: str) -> bool:
     return normal_bus_id(said if "." in said else said + ".0") == bus_id
 
 
-def _grown(facts: Mapping[str, Any], index: Any) -> int:
+def _grown(facts: Mapping[str, object], index: Any) -> int:
     counts = []
     for when in ("nvlink_before", "nvlink_after"):
-        found = _mapping(facts.get(when))
+        found = mapping(facts.get(when))
         counts.append(_number(found.get(str(index), found.get(index))) or 0)
     return int(counts[1] - counts[0])

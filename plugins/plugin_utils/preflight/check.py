@@ -12,7 +12,9 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import Agreed
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.capacity import disk_findings, memory_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.clock import clock_findings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.driver import (
@@ -75,7 +77,7 @@ DEPLOYMENT_RULES = (parallelism_findings, same_driver_findings, image_findings)
 LATER_HOST_RULES = (name_findings, disk_findings, memory_findings, port_findings, process_findings, crash_findings)
 
 
-def _deployment_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, Any]) -> Findings:
+def _deployment_findings(hosts: Hosts, deployment: Deployment, agreed: Agreed) -> Findings:
     for host in deployment.seen:
         for rule in HOST_RULES:
             yield from rule(hosts, deployment, host)
@@ -88,10 +90,10 @@ def _deployment_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str,
 
 
 def check_hosts(
-    deployments: Mapping[str, Mapping[str, Any]],
-    facts: Mapping[str, Mapping[str, Any]],
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
-    limits: Mapping[str, Any] | None = None,
+    deployments: Mapping[str, DeploymentHosts],
+    facts: Mapping[str, Mapping[str, object]],
+    settings: Mapping[str, Mapping[str, object]] | None = None,
+    limits: Mapping[str, object] | None = None,
     lang: str = "en",
 ) -> dict[str, Any]:
     """All that is wrong with the hosts, and what they use.
@@ -106,7 +108,7 @@ def check_hosts(
     checked without it.
     """
 
-    def found(kept: Mapping[str, Mapping[str, Any]], garbage: Sequence[str] = ()) -> dict[str, Any]:
+    def found(kept: Mapping[str, Mapping[str, object]], garbage: Sequence[str] = ()) -> dict[str, Any]:
         return _found(deployments, kept, Hosts(kept, settings or {}, limits or {}, lang), garbage)
 
     try:
@@ -120,7 +122,9 @@ def check_hosts(
     return found({host: {} if host in wrong else mine for host, mine in facts.items()}, wrong)
 
 
-def _fails(check: Callable[[Mapping[str, Mapping[str, Any]]], object], facts: Mapping[str, Mapping[str, Any]]) -> bool:
+def _fails(
+    check: Callable[[Mapping[str, Mapping[str, object]]], object], facts: Mapping[str, Mapping[str, object]]
+) -> bool:
     try:
         check(facts)
     except _GARBAGE:
@@ -129,8 +133,8 @@ def _fails(check: Callable[[Mapping[str, Mapping[str, Any]]], object], facts: Ma
 
 
 def _found(
-    deployments: Mapping[str, Mapping[str, Any]],
-    facts: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
+    facts: Mapping[str, Mapping[str, object]],
     known: Hosts,
     garbage: Sequence[str],
 ) -> dict[str, Any]:
@@ -149,7 +153,7 @@ def _found(
         {**hosts.finding("facts_garbage", [host], host=host), "severity": ERROR} for host in garbage
     ]
     findings += [finding for rule in RULES for finding in rule(hosts, everybody)]
-    used: dict[str, dict[str, Any]] = {}
+    used: dict[str, dict[str, object]] = {}
     for deployment in looked_at:
         agreed = agreement(hosts, deployment)
         findings += _deployment_findings(hosts, deployment, agreed)
@@ -165,5 +169,5 @@ def _found(
         "message": text(errors, "preflight_header", lang),
         "warning": text(warnings, "preflight_warnings", lang),
         "hosts": used,
-        "report": report(findings, {host: entry["deployment"] for host, entry in used.items()}),
+        "report": report(findings, {host: of_host[host].name for host in used}),
     }

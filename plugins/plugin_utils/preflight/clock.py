@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.hosts import Hosts, amount
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities import ERROR, WARNING, Findings
 
@@ -47,12 +48,12 @@ def clocks_apart(clocks: Mapping[str, Mapping[str, float]], limit_seconds: float
     return middle, apart
 
 
-def controller_off(clock: Mapping[str, float] | None, limit: float = CONTROLLER_SECONDS) -> float:
+def controller_off(clock: Mapping[str, object] | None, limit: float = CONTROLLER_SECONDS) -> float:
     """How many seconds a host is ahead of the controller at least; 0 where certificates that are made on the controller are good on the host."""
     if not clock:
         return 0
-    off = clock["offset_seconds"]
-    least = abs(off) - clock["uncertainty_seconds"]
+    off = number(clock["offset_seconds"])
+    least = abs(off) - number(clock["uncertainty_seconds"])
     return (least if off > 0 else -least) if least > limit else 0
 
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import DOCKER_ROOT
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 
 # What the engine needs below its data root to load an archive: it unpacks the archive there before it registers the layers.
 _LOAD_FACTOR = 2
@@ -24,7 +25,7 @@ _PREPARE_KINDS = ("docker", "driver", "nvidia_container_toolkit", "os_packages")
 _OF_AN_ENGINE = ("docker", "image", "nvidia_container_toolkit")
 
 
-def _marks(images: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+def _marks(images: Sequence[Mapping[str, object]]) -> list[list[str]]:
     """For each image the paths of which one exists where it is loaded; nothing if an image cannot be recognised."""
     digests = [str(image.get("id") or "").replace("sha256:", "") for image in images]
     if not all(digests):
@@ -33,26 +34,26 @@ def _marks(images: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def disk_needs(
-    records: Sequence[Mapping[str, Any]],
+    records: Sequence[Mapping[str, object]],
     models: Collection[str] = (),
     host_dir: str = "/opt/llm",
-    environment: Mapping[str, Any] | None = None,
+    environment: Mapping[str, object] | None = None,
     engine: bool = True,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """What the records of a manifest put on a host that needs these models, as ``measure_disks`` takes it. ``engine`` says whether it needs one.
 
     ``environment`` is the Python environment that the host makes of wheels: its ``name``, the ``bytes`` that it will have, and the ``mark``
     that is there when it was made.
     """
-    needs: list[dict[str, Any]] = []
+    needs: list[dict[str, object]] = []
     for record in records:
-        kind, size = record["kind"], int(record["size"])
-        name = posixpath.basename(record["path"])
+        kind, size = str(record["kind"]), whole(record["size"])
+        name = posixpath.basename(str(record["path"]))
         marks: list[list[str]] = []
         if kind in _OF_AN_ENGINE and not engine:
             continue
         if kind == "image":
-            marks = _marks(record.get("images") or [])
+            marks = _marks(mappings(record.get("images")))
             factor = _LOAD_FACTOR_COMPRESSED if name.endswith(_COMPRESSED) else _LOAD_FACTOR
             needs.append({"directory": DOCKER_ROOT, "name": "", "bytes": size * factor, "marks": marks})
         elif kind == "model":
@@ -65,6 +66,6 @@ def disk_needs(
             continue
         needs.append({"directory": host_dir, "name": name, "bytes": size, "marks": marks})
     if environment:
-        marks = [[environment["mark"]]]
-        needs.append({"directory": host_dir, "name": "", "bytes": environment["bytes"], "marks": marks})
+        marks = [[str(environment["mark"])]]
+        needs.append({"directory": host_dir, "name": "", "bytes": whole(environment["bytes"]), "marks": marks})
     return [need for need in needs if need["bytes"]]

@@ -53,7 +53,7 @@ def declaration_findings(hosts: Hosts, deployment: Deployment, host: str) -> Fin
                 )
 
 
-def _cards(hosts: Hosts, gpus: Sequence[Mapping[str, Any]]) -> str:
+def _cards(hosts: Hosts, gpus: Sequence[Mapping[str, object]]) -> str:
     counts: dict[str, int] = {}
     for gpu in gpus:
         name = str(gpu.get("name") or message("gpu_unknown", hosts.lang))
@@ -77,7 +77,7 @@ def _difference(found: Mapping[str, Any], declared: Mapping[str, Any]) -> str:
     return ""
 
 
-def _plain_name(name: Any) -> str:
+def _plain_name(name: object) -> str:
     """Drivers before R470 say Tesla or nothing where newer ones say NVIDIA."""
     return re.sub(r"^(nvidia|tesla)\s+", "", " ".join(str(name).lower().split()))
 

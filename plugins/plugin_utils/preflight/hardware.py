@@ -168,7 +168,7 @@ def _redirects(picture: Picture) -> Said:
 
 
 # -- the cards ---------------------------------------------------------------------------------------------------------
-def _indices(picture: Picture, holds: Mapping[str, Any]) -> str:
+def _indices(picture: Picture, holds: Mapping[str, object]) -> str:
     return picture.hosts.names([f"{index}: {text}" for index, text in holds.items()])
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import colliding
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import PACKAGES, REPOSITORY
@@ -115,7 +114,7 @@ def _ftype(picture: Picture) -> Said:
         yield {"value": "Supports d_type: false", "mount": str(picture.engine.get("data_root"))}
 
 
-def _networks(texts: Iterable[Any]) -> list[ipaddress.IPv4Network]:
+def _networks(texts: Iterable[object]) -> list[ipaddress.IPv4Network]:
     found = []
     for text in texts:
         try:

@@ -67,7 +67,7 @@ class Hosts:
         chosen = self.get(host, "own_gpus")
         return self.gpus(host) if chosen is None else list(chosen)
 
-    def declared_gpus(self, host: str) -> list[Mapping[str, Any]] | None:
+    def declared_gpus(self, host: str) -> list[Mapping[str, object]] | None:
         value = self.get(host, "gpus")
         return list(value) if isinstance(value, (list, tuple)) else None
 
@@ -75,7 +75,7 @@ class Hosts:
         """How many GPUs each host has, or declares where it was not looked at; None where neither is known."""
         counts: dict[str, int | None] = {}
         for host in members:
-            known: Sequence[Any] | None = self.declared_gpus(host)
+            known: Sequence[object] | None = self.declared_gpus(host)
             if self.facts.get(host) or self.get(host, "own_gpus") is not None:
                 known = self.own_gpus(host)
             counts[host] = None if known is None else len(known)
@@ -88,11 +88,11 @@ class Hosts:
             whole_number(self.get(head, "pipeline_parallel_size")),
         )
 
-    def names(self, items: Sequence[Any], limit: int | None = None) -> str:
+    def names(self, items: Sequence[object], limit: int | None = None) -> str:
         return names(items, self.lang) if limit is None else names(items, self.lang, limit)
 
     def finding(
-        self, code: str, hosts: Iterable[str], value: str = "", where: str = "", severity: str = "", **values: Any
+        self, code: str, hosts: Iterable[str], value: str = "", where: str = "", severity: str = "", **values: object
     ) -> Finding:
         where = where or message("where_nowhere", self.lang)
         return self.graded(problem(code, self.lang, value=value, where=where, **values), hosts, severity)

@@ -5,11 +5,15 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import rdma_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.interfaces import (
+    Agreed,
+    Picked,
     agree_interfaces,
     interfaces_from_facts,
     is_outer,
@@ -21,8 +25,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities
 RDMA_DRIVERS = ("mlx4_core", "mlx4_en", "mlx5_core")
 
 
-def agreement(hosts: Hosts, deployment: Deployment) -> dict[str, Any]:
-    """The interfaces that the hosts agree on, as ``agree_interfaces`` returns them."""
+def agreement(hosts: Hosts, deployment: Deployment) -> Agreed:
+    """The interfaces that the hosts agree on."""
     return agree_interfaces(
         {host: interfaces_from_facts(hosts.facts[host]) for host in deployment.seen},
         network=hosts.first(deployment.seen, "network"),
@@ -31,11 +35,11 @@ def agreement(hosts: Hosts, deployment: Deployment) -> dict[str, Any]:
     )
 
 
-def interface_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, Any]) -> Findings:
+def interface_findings(hosts: Hosts, deployment: Deployment, agreed: Agreed) -> Findings:
     for entry in agreed["problems"]:
         if entry["code"] in ("interface_missing", "interface_unusable"):
             entry = {**entry, "value": f"llm_cluster_interface: {entry['value']}"}
-        yield hosts.graded(entry, entry["hosts"])
+        yield hosts.graded(entry, texts(entry["hosts"]))
     yield from _mtu_findings(hosts, deployment, agreed["interfaces"])
     if len(deployment.members) > 1:
         yield from _subnet_findings(hosts, deployment, agreed)
@@ -43,7 +47,7 @@ def interface_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, A
         yield from _storage_findings(hosts, deployment, agreed)
 
 
-def _subnet_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, Any]) -> Findings:
+def _subnet_findings(hosts: Hosts, deployment: Deployment, agreed: Agreed) -> Findings:
     """Linux answers for every address of a host by any card: with two in one subnet nobody knows which one carries what."""
     for host in deployment.seen:
         mine = agreed["interfaces"].get(host)
@@ -61,19 +65,19 @@ def _subnet_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, Any
             yield hosts.finding("cards_share_subnet", [host], hosts.names(cards), where, host=host, network=network)
 
 
-def _same_network(address: str, network: Any) -> bool:
+def _same_network(address: str, network: object) -> bool:
     try:
         return bool(ipaddress.ip_interface(address).network == network)
     except ValueError:
         return False
 
 
-def _rdma_findings(hosts: Hosts, deployment: Deployment, interfaces: dict[str, Any]) -> Findings:
+def _rdma_findings(hosts: Hosts, deployment: Deployment, interfaces: Mapping[str, Picked]) -> Findings:
     """Cards that can do RDMA, and do not: sockets take their place without a word."""
     idle: dict[str, str] = {}
     for host in deployment.seen:
         for entry in interfaces_from_facts(hosts.facts[host]):
-            used = entry["name"] == (interfaces.get(host) or {}).get("interface")
+            used = host in interfaces and entry["name"] == interfaces[host]["interface"]
             if used and entry.get("driver") in RDMA_DRIVERS and entry.get("rdma") == []:
                 idle[host] = f"{host}: {entry['name']} ({entry['driver']})"
     if idle:
@@ -81,23 +85,24 @@ def _rdma_findings(hosts: Hosts, deployment: Deployment, interfaces: dict[str, A
         yield hosts.finding("rdma_unused", list(idle), "; ".join(idle.values()), where, names=hosts.names(list(idle)))
 
 
-def _used_by_nccl(hosts: Hosts, deployment: Deployment, interfaces: dict[str, Any]) -> dict[str, dict[str, str]]:
+def _used_by_nccl(hosts: Hosts, deployment: Deployment, interfaces: Mapping[str, Picked]) -> dict[str, dict[str, str]]:
     """By host each interface that NCCL will use, with its port of RDMA where there is one."""
-    known = {
+    known: dict[str, dict[str, object]] = {
         host: {"interface": interfaces[host], "rdma": hosts.facts[host].get("llm_rdma_found")}
         for host in deployment.seen
         if interfaces.get(host)
     }
     used: dict[str, dict[str, str]] = {}
-    for host, entry in known.items():
+    for host in known:
         rdma = rdma_of(host, known)
-        ports = {f"{port['device']}:{port['port']}": port.get("interface") for port in entry["rdma"] or ()}
+        found = hosts.facts[host].get("llm_rdma_found") or ()
+        ports = {f"{port['device']}:{port['port']}": port.get("interface") for port in found}
         used[host] = {str(ports[name]): name for name in (rdma.ports if rdma else ()) if ports.get(name)}
-        used[host].setdefault(str(entry["interface"]["interface"]), "")
+        used[host].setdefault(interfaces[host]["interface"], "")
     return used
 
 
-def _way_to(server: str, interfaces: list[dict[str, Any]]) -> str:
+def _way_to(server: str, interfaces: Sequence[Mapping[str, Any]]) -> str:
     """The interface whose subnet has a server; nothing where only a router leads there."""
     for entry in interfaces:
         for text in entry["addresses"]:
@@ -109,7 +114,7 @@ def _way_to(server: str, interfaces: list[dict[str, Any]]) -> str:
     return ""
 
 
-def _storage_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, Any]) -> Findings:
+def _storage_findings(hosts: Hosts, deployment: Deployment, agreed: Agreed) -> Findings:
     """Cards that carry the site's storage, and that NCCL will use as well.
 
     Shares by TCP over the cluster's own network are what most sites have: worth a word are RDMA of both kinds on one port, and ports of InfiniBand beside it.
@@ -119,7 +124,7 @@ def _storage_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, An
     ports: list[str] = []
     for host, mine in used.items():
         interfaces = interfaces_from_facts(hosts.facts[host])
-        own = str(agreed["interfaces"][host]["interface"])
+        own = agreed["interfaces"][host]["interface"]
         for entry in hosts.found(host, "host").get("storage") or ():
             way = _way_to(str(entry.get("server")), interfaces)
             if way in mine and (way != own or entry.get("rdma")):
@@ -134,7 +139,7 @@ def _storage_findings(hosts: Hosts, deployment: Deployment, agreed: dict[str, An
         yield hosts.finding("storage_shares_fabric", list(said), "; ".join(said.values()), where, remedy=allowed)
 
 
-def _mtu_findings(hosts: Hosts, deployment: Deployment, interfaces: dict[str, Any]) -> Findings:
+def _mtu_findings(hosts: Hosts, deployment: Deployment, interfaces: Mapping[str, Picked]) -> Findings:
     """TCP finds its way between hosts with different ones, only slower; something is set up wrongly all the same."""
     found: dict[int, list[str]] = {}
     for host in deployment.seen:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import deployment_ports
@@ -17,11 +16,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.severities
 _OURS = "llm-"
 
 
-def _is_ours(entry: Mapping[str, Any]) -> bool:
+def _is_ours(entry: Mapping[str, object]) -> bool:
     return str(entry.get("container") or "").startswith(_OURS)
 
 
-def _process(entry: Mapping[str, Any], lang: str) -> str:
+def _process(entry: Mapping[str, object], lang: str) -> str:
     if not entry.get("pid"):
         return message("process_unknown", lang)
     code = "process_container" if entry.get("container") else "process_text"
@@ -52,7 +51,7 @@ def port_findings(hosts: Hosts, deployment: Deployment, host: str) -> Findings:
                 )
 
 
-def _is_program(entry: Mapping[str, Any], program: str) -> bool:
+def _is_program(entry: Mapping[str, object], program: str) -> bool:
     """Whether a listener is the program of a distribution's package, which the collection takes over."""
     words = str(entry.get("command") or "").split()
     return bool(program and words and words[0] in (f"/usr/bin/{program}", f"/usr/sbin/{program}", program))

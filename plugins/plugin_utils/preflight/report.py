@@ -36,7 +36,7 @@ def report(findings: Sequence[Finding], deployment_of: Mapping[str, str]) -> dic
     }
 
 
-def _check(finding: Finding) -> dict[str, Any]:
+def _check(finding: Finding) -> dict[str, object]:
     same = {key: finding[key] for key in ("code", "severity", "what", "value", "limit", "where")}
     return {**same, "remedy": finding["allowed"]}
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import CHOSEN, own_gpus
@@ -24,11 +24,14 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime i
     is_made,
     is_venv,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import VARIABLE, engine_of, setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import is_online, manifest_folder
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import facts_of, mapping, whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, mappings
 
-Records = Sequence[Mapping[str, Any]]
+Records = Sequence[Mapping[str, object]]
 
 LIMITS = (
     "supported_systems",
@@ -61,15 +64,24 @@ SHARED = {
 FOUND = ("disks", "gpu", "host", "environment", "base_python")
 
 
+class Arguments(TypedDict):
+    """What ``check_hosts`` takes, beside the language."""
+
+    deployments: dict[str, DeploymentHosts]
+    facts: dict[str, dict[str, object]]
+    settings: dict[str, dict[str, object]]
+    limits: dict[str, object]
+
+
 def check_arguments(
-    deployments: Mapping[str, Mapping[str, Any]],
-    fleet: Mapping[str, Mapping[str, Any]],
+    deployments: Mapping[str, DeploymentHosts],
+    fleet: Mapping[str, Mapping[str, object]],
     selected: Sequence[str],
-    role: Mapping[str, Any],
+    role: Mapping[str, object],
     read_bundle: Callable[[str], Records],
-    names: Mapping[str, Mapping[str, Any]] | None = None,
+    names: Mapping[str, Names] | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
-) -> dict[str, Any]:
+) -> Arguments:
     """The arguments of ``check_hosts`` for the deployments with a host in this run.
 
     ``fleet`` holds the variables of every host, ``selected`` names the hosts of the run and ``role`` holds the variables of the
@@ -80,7 +92,7 @@ def check_arguments(
     hosts = [host for entry in concerned.values() for host in entry["hosts"]]
     facts = {host: _gathered(fleet[host]) for host in hosts}
     reduced = {host for entry in concerned.values() if is_reduced(entry) for host in entry["hosts"]}
-    settings: dict[str, dict[str, Any]] = {}
+    settings: dict[str, dict[str, object]] = {}
     chosen, _problems = own_gpus(hosts, fleet, names or {}, gpus_of_machine)
     for host in hosts:
         variables = fleet[host]
@@ -102,7 +114,9 @@ def check_arguments(
     return {"deployments": concerned, "facts": facts, "settings": settings, "limits": limits}
 
 
-def services_on(host: str, variables: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+def services_on(
+    host: str, variables: Mapping[str, object], groups: Mapping[str, Sequence[str]]
+) -> list[dict[str, object]]:
     """The ports that services of the collection will have on a host, besides its deployment."""
     wanted = [(variable, port, program) for group, variable, port, program in SERVICES if host in groups.get(group, ())]
     if groups.get("llm_monitoring") and is_true(variables.get("monitoring_exporter_enabled", True)):
@@ -115,19 +129,19 @@ def services_on(host: str, variables: Mapping[str, Any], groups: Mapping[str, Se
     return found
 
 
-def bundle_of(variables: Mapping[str, Any], role: Mapping[str, Any]) -> str:
+def bundle_of(variables: Mapping[str, object], role: Mapping[str, object]) -> str:
     """The folder whose manifest says what a host gets; empty where none is needed."""
     needed = is_true(variables["llm_offline"]) or is_online(variables)
     return manifest_folder(variables) if needed and is_true(role["preflight_bundle_required"]) else ""
 
 
-def _gathered(variables: Mapping[str, Any]) -> dict[str, Any]:
+def _gathered(variables: Mapping[str, object]) -> dict[str, object]:
     """The facts of a host; nothing if it did not answer."""
-    facts = variables.get("ansible_facts") or {}
+    facts = facts_of(variables)
     return dict(facts) if "llm_gpu" in facts else {}
 
 
-def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
+def _wanted(variables: Mapping[str, object], records: Records) -> dict[str, object]:
     """What a host is asked for, and what the bundle holds for it."""
     options = setting(variables, "options") or {}
     port = re.compile(rf"(?:{'|'.join(engine_of(variables).roles)})_(.*_)?port")
@@ -148,33 +162,33 @@ def _wanted(variables: Mapping[str, Any], records: Records) -> dict[str, Any]:
         "host_dir": variables.get("llm_host_dir"),
         "offline": is_true(variables["llm_offline"]),
         "ports": {name: variables[name] for name in variables if name == VARIABLE or port.fullmatch(name)},
-        "model_bytes": sum(record["size"] for record in records if _is_of_model(record, variables)),
+        "model_bytes": sum(whole(record["size"]) for record in records if _is_of_model(record, variables)),
         "drivers": [record["version"] for record in records if record["kind"] == "driver" and "version" in record],
         "image": _image(variables, records),
     }
 
 
-def _is_of_model(record: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
+def _is_of_model(record: Mapping[str, object], variables: Mapping[str, object]) -> bool:
     return bool(record["kind"] == "model" and record.get("model") in needed_models(variables))
 
 
 def _made(
-    variables: Mapping[str, Any], role: Mapping[str, Any], read_bundle: Callable[[str], Records]
-) -> dict[str, Any]:
+    variables: Mapping[str, object], role: Mapping[str, object], read_bundle: Callable[[str], Records]
+) -> dict[str, object]:
     """Where the host makes an environment: on which Python, what the bundle holds wheels for, and whether they fit what was found.
 
     The wheels come from the bundle also where other things do not.
     """
     if not is_made(variables) or not is_true(role["preflight_bundle_required"]):
         return {}
-    found = _gathered(variables).get("llm_base_python") or {}
+    found = mapping(_gathered(variables).get("llm_base_python"))
     held = candidates(variables, read_bundle(str(variables["llm_bundle_dir"])))
     environments = [{"python": each.python, "glibc": each.glibc, "fits": each.fits(found)} for each in held]
     return {"base": setting(variables, BASE_PYTHON), "environments": environments}
 
 
-def _image(variables: Mapping[str, Any], records: Records) -> Mapping[str, Any]:
+def _image(variables: Mapping[str, object], records: Records) -> Mapping[str, object]:
     """The bundle's record of the image that the host will run."""
     reference = image_to_run(variables, records)
-    images = [image for record in records for image in record.get("images") or ()]
+    images = [image for record in records for image in mappings(record.get("images"))]
     return next((image for image in images if image.get("reference") == reference), {})
