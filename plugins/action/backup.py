@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,8 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "state": {"type": "str", "choices": [SAVED, RESTORED], "required": True},
@@ -54,7 +55,7 @@ class ActionModule(ActionBase):
             values = {"file": error.filename or path, "reason": error.strerror or error}
             refuse([problem("backup_not_written", lang, str(path), "llm_backup_file", **values)], lang)
 
-    def _save(self, vault: VaultLib, path: Path, task_vars: Any, lang: str) -> dict[str, Any]:
+    def _save(self, vault: VaultLib, path: Path, task_vars: Mapping[str, Any], lang: str) -> dict[str, object]:
         if path.exists():
             raise backup.BackupError("backup_there_already", file=path)
         fleet = Fleet(self._loader, task_vars)
@@ -75,7 +76,7 @@ class ActionModule(ActionBase):
         Display().display("\n" + message("backup_saved", lang, **values) + "\n")
         return {"changed": True, "files": len(found.files), "variables": {}}
 
-    def _restore(self, vault: VaultLib, path: Path, folder: Path, lang: str) -> dict[str, Any]:
+    def _restore(self, vault: VaultLib, path: Path, folder: Path, lang: str) -> dict[str, object]:
         try:
             data = vault.decrypt(path.read_bytes())
         except AnsibleVaultError:
@@ -84,7 +85,9 @@ class ActionModule(ActionBase):
             return {"changed": True, "files": 0, "variables": {}}
         about = backup.unpack(data, folder)
         now = {name: str(folder / backup.ELSEWHERE / name) for name in about["elsewhere"]}
-        lines = [message("backup_restored", lang, folder=folder, who=about.get("who") or "?", made=_time(about))]
+        lines = [
+            message("backup_restored", lang, folder=folder, who=about.get("who") or "?", made=_time(about.get("made")))
+        ]
         for name, before in about["elsewhere"].items():
             lines.append(message("backup_elsewhere", lang, name=name, before=before, now=now[name]))
         Display().display("\n" + "\n".join(lines) + "\n")
@@ -95,7 +98,7 @@ class ActionModule(ActionBase):
         }
 
 
-def _time(about: Any) -> str:
-    made = about.get("made")
-    is_time = isinstance(made, int) and 0 <= made < _LAST_TIME
-    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(made)) if is_time else "?"
+def _time(made: object) -> str:
+    if not isinstance(made, int) or not 0 <= made < _LAST_TIME:
+        return "?"
+    return time.strftime("%Y-%m-%d %H:%M", time.gmtime(made))

@@ -7,14 +7,14 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NotRequired
 
 from ansible import constants as C
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, human_bytes, inside, select
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record, Wanted, human_bytes, inside, select
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import PACKED, incoming_name
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
@@ -27,9 +27,17 @@ LARGE_BYTES = 64 << 20
 PACKED_BYTES = 1 << 20
 
 
-def batches(files: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+class Sent(Wanted):
+    """A file as it is called on the host, and where the bundle has it."""
+
+    source: str
+    # Where no bundle is, the file lies in a folder of its own.
+    local: NotRequired[str]
+
+
+def batches(files: list[Sent]) -> Iterator[list[Sent]]:
     """What is committed together: no more than one large file, or small ones that are not larger together."""
-    batch: list[dict[str, Any]] = []
+    batch: list[Sent] = []
     for file in files:
         batch.append(file)
         if sum(one["size"] for one in batch) >= LARGE_BYTES:
@@ -39,7 +47,7 @@ def batches(files: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
         yield batch
 
 
-def split(batch: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def split(batch: list[Sent]) -> tuple[list[Sent], list[Sent]]:
     """The files of a batch that travel in an archive, and those that travel alone. One small file needs no archive."""
     small = [file for file in batch if file["size"] < PACKED_BYTES]
     if len(small) < 2:
@@ -52,8 +60,8 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result: dict[str, object] = super().run(tmp, task_vars)
         arguments = {name: value for name, value in self._task.args.items() if name not in ("files", "phase", "packed")}
         _checked, options = self.validate_argument_spec(
             argument_spec={
@@ -79,16 +87,16 @@ class ActionModule(ActionBase):
         missing = [file for file in files if file["path"] in lacking]
         result.update(answer)
         result.pop("invocation", None)
+        host = str(task_vars.get("inventory_hostname", ""))
         if answer.get("rotten"):
-            host = task_vars.get("inventory_hostname", "")
             display.warning(message("bundle_rotten", lang, host=host, names=names(answer["rotten"], lang)))
         to_send = [file for file in missing if file["path"] not in taken]
         if not answer.get("failed") and not self._task.check_mode:
-            self._tell_of_taken([file for file in missing if file["path"] in taken], lang, task_vars)
-            wrong: list[Any] = []
+            self._tell_of_taken([file for file in missing if file["path"] in taken], lang, host)
+            wrong: list[object] = []
             for batch in batches(to_send):
                 packed, alone = split(batch)
-                self._send(options, alone, arriving, task_vars)
+                self._send(options, alone, arriving, host)
                 if packed:
                     self._send_packed(options, packed, arriving_packed)
                 answer = self._ask({**arguments, "packed": bool(packed)}, batch, "commit", task_vars)
@@ -110,16 +118,15 @@ class ActionModule(ActionBase):
         return result
 
     @staticmethod
-    def _on_host(record: Record, options: dict[str, Any]) -> dict[str, Any]:
+    def _on_host(record: Record, options: Mapping[str, Any]) -> Sent:
         path = "/".join(record["path"].split("/")[options["strip"] :])
-        # Where no bundle is, the file lies in a folder of its own.
-        local = {"local": record["local"]} if record.get("local") else {}
-        return {"path": path, "source": record["path"], "size": record["size"], "sha256": record["sha256"], **local}
+        file: Sent = {"path": path, "source": record["path"], "size": record["size"], "sha256": record["sha256"]}
+        if record.get("local"):
+            file["local"] = record["local"]
+        return file
 
-    def _ask(
-        self, arguments: dict[str, Any], files: list[dict[str, Any]], phase: str, task_vars: Any
-    ) -> dict[str, Any]:
-        answer: dict[str, Any] = self._execute_module(
+    def _ask(self, arguments: dict[str, object], files: list[Sent], phase: str, task_vars: object) -> dict[str, Any]:
+        answer = self._execute_module(
             module_name="baremetal.llm.bundle_copy",
             module_args={**arguments, "files": files, "phase": phase},
             task_vars=task_vars,
@@ -127,17 +134,13 @@ class ActionModule(ActionBase):
         return explained(answer, arguments.get("language"))
 
     @staticmethod
-    def _tell_of_taken(files: list[dict[str, Any]], lang: str, task_vars: Any) -> None:
+    def _tell_of_taken(files: list[Sent], lang: str, host: str) -> None:
         if files:
             size = human_bytes(sum(file["size"] for file in files))
-            host = task_vars.get("inventory_hostname", "")
             display.display(message("bundle_taken_over", lang, host=host, count=len(files), size=size))
 
-    def _send(
-        self, options: dict[str, Any], files: list[dict[str, Any]], arriving: dict[str, str], task_vars: Any
-    ) -> None:
+    def _send(self, options: Mapping[str, Any], files: list[Sent], arriving: dict[str, str], host: str) -> None:
         """Send each file to where the host wants it: names of the bundle never reach its file system unchecked."""
-        host = task_vars.get("inventory_hostname", "")
         for file in files:
             if file["size"] >= LARGE_BYTES:
                 size = human_bytes(file["size"])
@@ -146,7 +149,7 @@ class ActionModule(ActionBase):
                 )
             self._connection.put_file(self._source(options, file), arriving[file["path"]])
 
-    def _send_packed(self, options: dict[str, Any], files: list[dict[str, Any]], arriving: str) -> None:
+    def _send_packed(self, options: Mapping[str, Any], files: list[Sent], arriving: str) -> None:
         """Send small files in one archive."""
         with tempfile.TemporaryDirectory(dir=C.DEFAULT_LOCAL_TMP) as folder:
             packed = os.path.join(folder, PACKED)
@@ -159,10 +162,10 @@ class ActionModule(ActionBase):
             self._connection.put_file(packed, arriving)
 
     @staticmethod
-    def _source(options: dict[str, Any], file: dict[str, Any]) -> str:
+    def _source(options: Mapping[str, Any], file: Sent) -> str:
         """Where the bundle has a file."""
         bundle = options["bundle"]
-        source = os.path.realpath(file["local"]) if file.get("local") else inside(bundle, file["source"])
+        source = os.path.realpath(file["local"]) if "local" in file else inside(bundle, file["source"])
         if source is None or not os.path.isfile(source):
             raise AnsibleActionFail(
                 message("bundle_not_a_file", options["language"], path=file["source"], bundle=bundle)

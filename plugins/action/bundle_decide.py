@@ -29,8 +29,8 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "bundle": {"type": "path", "required": True},
@@ -60,7 +60,7 @@ class ActionModule(ActionBase):
         return {**result, "changed": False}
 
     @staticmethod
-    def _archive(options: Mapping[str, Any]) -> dict[str, Any]:
+    def _archive(options: Mapping[str, Any]) -> dict[str, object]:
         images, engine = options["images"], options["engine_images"]
         lacking = decide.missing_images(images, engine, options["language"])
         if lacking:
@@ -70,7 +70,9 @@ class ActionModule(ActionBase):
         return {"archive": archive, "archived": there}
 
     @staticmethod
-    def _compatibility_error(deployments: Any, hostvars: Any, options: Mapping[str, Any]) -> str:
+    def _compatibility_error(
+        deployments: Mapping[str, Any], hostvars: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> str:
         lang = options["language"]
         drivers = decide.drivers_of([{**one, **(one.get("fields") or {})} for one in options["artefacts"]])
         refused = decide.compatibility_error(deployments, hostvars, options["checked_images"] or [], drivers, lang)

@@ -27,8 +27,8 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "bundle": {"type": "path", "required": True},
@@ -49,7 +49,7 @@ class ActionModule(ActionBase):
             }
         )
         settings, check = self._settings(options, task_vars), bool(self._task.check_mode)
-        credentials = self._secret(task_vars, "bundle_registry_credentials") or {}
+        credentials = self._templar.template(task_vars.get("bundle_registry_credentials") or {})
         refused = ""
         try:
             if options["lists"]:
@@ -64,7 +64,7 @@ class ActionModule(ActionBase):
             found["diff"] = {"before": "", "after": "".join(f"{line}\n" for line in found["fetched"])}
         return {**result, **found}
 
-    def _settings(self, options: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Settings:
+    def _settings(self, options: Mapping[str, Any], task_vars: Mapping[str, object]) -> Settings:
         proxy = self._secret(task_vars, "bundle_proxy")
         if proxy:
             # The clients of the hubs read it there, in this process alone.
@@ -81,6 +81,6 @@ class ActionModule(ActionBase):
             **{name: options[name] for name in names},
         )
 
-    def _secret(self, task_vars: Mapping[str, Any], name: str) -> Any:
+    def _secret(self, task_vars: Mapping[str, object], name: str) -> str:
         """A variable that is no argument of the task, so that neither a log nor a diff can show it."""
-        return self._templar.template(task_vars.get(name) or "")
+        return str(self._templar.template(task_vars.get(name) or ""))

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Mapping
 
 from ansible.errors import AnsibleActionFail
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import hold
@@ -17,7 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 class ActionModule(SpeakingAction):
     """The module, then the signature."""
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         if result.get("failed") or self._task.check_mode:
             return result

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -53,12 +53,21 @@ def bundles_in_use(hostvars: Mapping[str, Mapping[str, Any]], groups: Mapping[st
     return list(dict.fromkeys(named))
 
 
+class Verified(TypedDict):
+    """How many files a bundle has, their bytes, those of them that were read, and by kind of fault which are wrong."""
+
+    files: int
+    bytes: int
+    read_bytes: int
+    faults: dict[str, list[str]]
+
+
 class ActionModule(ActionBase):
     """Everything happens here, on the controller."""
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
@@ -76,8 +85,9 @@ class ActionModule(ActionBase):
         for bundle in bundles:
             result["manifests"][bundle.folder] = self._trust(bundle, options["language"])
             found = self._verify(bundle.folder, options)
-            for name in ("files", "bytes", "read_bytes"):
-                result[name] += found[name]
+            result["files"] += found["files"]
+            result["bytes"] += found["bytes"]
+            result["read_bytes"] += found["read_bytes"]
             wrong = self._models(bundle.folder, options["language"]) if not found["faults"] else ""
             wrong = wrong or describe_faults(os.path.abspath(bundle.folder), found["faults"], options["language"])
             if wrong:
@@ -102,7 +112,7 @@ class ActionModule(ActionBase):
         """What is wrong with models whose files are as the manifest says: who made the bundle may have had no whole ones."""
         return "\n".join(reason(error, lang) for error in incomplete_models(bundle, load_records(bundle, lang)))
 
-    def _verify(self, bundle: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _verify(self, bundle: str, options: Mapping[str, Any]) -> Verified:
         lang = options["language"]
         records = load_records(bundle, lang)
         total = sum(record["size"] for record in records)

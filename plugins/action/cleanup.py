@@ -8,7 +8,6 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
@@ -22,6 +21,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action impo
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language, message, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.files import write_report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status import cleanup
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.cleanup import HostDocument
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.report import moment
 
 # What the tasks register that look and that remove.
@@ -36,8 +36,8 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "hosts": {"type": "list", "elements": "str", "required": True},
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
                 "output": {"type": "str", "choices": ["text", "json", "html"], "default": "text"},
             }
         )
-        fleet = Fleet(self._loader, task_vars)
+        fleet = Fleet(self._loader, task_vars or {})
         controller = fleet["localhost"]
         lang = language(controller["llm_language"])
         what = [name.strip() for each in options["what"] for name in str(each).split(",") if name.strip()] or list(OURS)
@@ -80,7 +80,7 @@ class ActionModule(ActionBase):
         return {**result, "failed_hosts": failed, "lines": lines}
 
     @staticmethod
-    def _documents(fleet: Fleet, hosts: Sequence[str], what: Sequence[str], done: bool) -> list[dict[str, Any]]:
+    def _documents(fleet: Fleet, hosts: Sequence[str], what: Sequence[str], done: bool) -> list[HostDocument]:
         """A document for each machine, under the first of its names."""
         lang = language(fleet["localhost"]["llm_language"])
         inventory = fleet["localhost"]["llm_inventory"]
@@ -102,6 +102,6 @@ class ActionModule(ActionBase):
         return found
 
 
-def _bundled(machine: Sequence[Mapping[str, Any]], lang: str) -> list[dict[str, Any]]:
+def _bundled(machine: Sequence[Mapping[str, object]], lang: str) -> list[dict[str, object]]:
     """What the bundle holds that a machine is served from; nothing where this controller has none."""
     return [record for variables in machine for record in known_records(manifest_folder(variables), lang)]

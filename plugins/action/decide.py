@@ -96,8 +96,8 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _requires_connection = False
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
         fleet = Fleet(self._loader, task_vars)
         controller = fleet["localhost"]
@@ -162,11 +162,11 @@ class ActionModule(ActionBase):
     def _work(
         self,
         fleet: Fleet,
-        task_vars: Any,
+        task_vars: Mapping[str, object],
         sections: dict[str, dict[str, Any]],
         agreements: list[tuple[Secret, Agreement]],
         code: str,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Adds to the section of each host what its roles are asked for, and says which stages have something to do where, and why."""
         options = role_options()
         hosts = [host for host in fleet.playing if host in sections]
@@ -235,7 +235,9 @@ class ActionModule(ActionBase):
                 Display().warning(said)
         return found
 
-    def _gateway_work(self, fleet: Fleet, task_vars: Any, sections: dict[str, dict[str, Any]], code: str) -> None:
+    def _gateway_work(
+        self, fleet: Fleet, task_vars: Mapping[str, object], sections: dict[str, dict[str, Any]], code: str
+    ) -> None:
         """Adds to the section of each gateway what its role is asked for, and why it has something to do there, if it has."""
         walk = is_true(fleet["localhost"]["llm_full_check"]) or not whole_run(task_vars)
         for host, section in sections.items():
@@ -260,7 +262,7 @@ class ActionModule(ActionBase):
             section["needed"] = walk or bool(section["work"])
 
     def _question(
-        self, fleet: Fleet, task_vars: Any, earlier: Mapping[str, Any], lang: str, reports: str
+        self, fleet: Fleet, task_vars: Mapping[str, Any], earlier: Mapping[str, Any], lang: str, reports: str
     ) -> DecisionInput:
         playing = [host for host in fleet.playing if host != "localhost"]
         deployments = fleet["localhost"]["llm_inventory"]["deployments"]
@@ -291,8 +293,8 @@ class ActionModule(ActionBase):
         def text(path: str) -> str:
             return Path(self._loader.path_dwim(os.path.expanduser(path))).read_text(encoding="utf-8")
 
-        def config(path: str) -> dict[str, Any]:
-            read: dict[str, Any] = read_json(text(path))
+        def config(path: str) -> dict[str, object]:
+            read: dict[str, object] = read_json(text(path))
             return read
 
         return Readers(
@@ -304,11 +306,11 @@ class ActionModule(ActionBase):
         )
 
     def _agreements(
-        self, fleet: Fleet, sections: Mapping[str, Mapping[str, Any]], question: DecisionInput
+        self, fleet: Fleet, sections: Mapping[str, Mapping[str, object]], question: DecisionInput
     ) -> list[tuple[Secret, Agreement]]:
         """What becomes of every secret that a host of this run needs; nothing is written."""
 
-        def folder(variables: Mapping[str, Any]) -> str:
+        def folder(variables: Mapping[str, object]) -> str:
             return str(self._loader.path_dwim(str(variables["llm_secrets_dir"])))
 
         rotate = str(fleet["localhost"]["llm_rotate_secrets"])

@@ -7,8 +7,8 @@ from __future__ import annotations
 import datetime
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
@@ -41,10 +41,10 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
-        fleet = Fleet(self._loader, task_vars)
+        fleet = Fleet(self._loader, task_vars or {})
         controller = fleet["localhost"]
         lang, inventory = language(controller["llm_language"]), controller["llm_inventory"]
         states, silent = {}, {}
@@ -81,7 +81,7 @@ class ActionModule(ActionBase):
         return {**result, "changed": False, "inventory": found}
 
 
-def _read(path: str) -> Any:
+def _read(path: str) -> object:
     """What an earlier run kept; None where there is nothing that can be read."""
     try:
         return read_json(Path(path).read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -22,10 +22,10 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(argument_spec={"file": {"type": "path", "default": ""}})
-        lang = language(Fleet(self._loader, task_vars)["localhost"]["llm_language"])
+        lang = language(Fleet(self._loader, task_vars or {})["localhost"]["llm_language"])
         try:
             text = saved_log(str(options["file"]))
         except InputError as error:

@@ -65,8 +65,8 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "hosts": {"type": "list", "elements": "str", "required": True},
@@ -74,7 +74,7 @@ class ActionModule(ActionBase):
                 "model": {"type": "str", "default": ""},
             }
         )
-        fleet = Fleet(self._loader, task_vars)
+        fleet = Fleet(self._loader, task_vars or {})
         lang = language(fleet["localhost"]["llm_language"])
         hosts, problems = self._found(fleet, options["hosts"], lang)
         self._print(fleet_table(hosts, lang) if hosts else [])
@@ -128,8 +128,8 @@ class ActionModule(ActionBase):
             self._print(engine_lines(model, cards, lang))
         return proposal, [] if proposal.deployments else refusals(proposal, model, lang)
 
-    def _config(self, path: str) -> Mapping[str, Any]:
-        read: Mapping[str, Any] = self._loader.load_from_file(path, trusted_as_template=False)
+    def _config(self, path: str) -> Mapping[str, object]:
+        read: Mapping[str, object] = self._loader.load_from_file(path, trusted_as_template=False)
         return read
 
     def _write(self, folder: Path, files: Mapping[str, str], lang: str) -> tuple[bool, list[str]]:

@@ -38,7 +38,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import 
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Looked, made_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.report import moment
-from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import check_series, former_hosts, kept_looks
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import (
+    Looks,
+    check_series,
+    former_hosts,
+    kept_looks,
+)
 
 FILE = "doctor.json"
 
@@ -50,8 +55,8 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result: dict[str, object] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "output": {"type": "str", "choices": ["text", "json"], "default": "text"},
@@ -86,7 +91,7 @@ class ActionModule(ActionBase):
         inventory = fleet["localhost"]["llm_inventory"]
         reserve = float(fleet["localhost"]["preflight_disk_reserve_gib"])
 
-        def made(hosts: Sequence[Looked]) -> tuple[dict[str, Any], list[Finding]]:
+        def made(hosts: Sequence[Looked]) -> tuple[Looks, list[Finding]]:
             looks, series = kept_looks(read_looks(folder), hosts, now), series_of(hosts)
             check_series(series)
             former = {

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible import constants as C
 from ansible.errors import AnsibleActionFail, AnsibleError
@@ -37,13 +37,38 @@ POLL_SECONDS = 4.0
 LOOKED, STARTED, MET, BROUGHT = "__fanout_looked", "__fanout_started", "__fanout_met", "__fanout_brought"
 
 
+class Member(TypedDict):
+    """A host that takes part: where it is reached, where its files lie, its Python, and the paths of what it lacks and has."""
+
+    address: str
+    dest: str
+    python: str
+    missing: list[str]
+    have: list[str]
+
+
+class Plan(TypedDict):
+    """What all phases of a run know."""
+
+    name: str
+    # Known to its hosts alone.
+    secret: str
+    # Seconds since 1970.
+    began: float
+    # 0 for as much as there is.
+    limit_mbps: int
+    # As plugin_utils/bundle/fanout.py puts them into sessions.
+    files: list[dict[str, Any]]
+    hosts: dict[str, Member]
+
+
 class ActionModule(ActionBase):
     """One phase after the other, each for all hosts."""
 
     TRANSFERS_FILES = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         phases = {
             "look": self._look,
             "describe": self._describe,
@@ -81,7 +106,7 @@ class ActionModule(ActionBase):
 
     # -- before anything moves
 
-    def _look(self) -> dict[str, Any]:
+    def _look(self) -> dict[str, object]:
         files = self._files()
         answer = self._ask(
             mode=self.options["mode"],
@@ -99,16 +124,16 @@ class ActionModule(ActionBase):
                 folder=self.options["dest"],
                 files=names(answer["missing"], self.lang),
             )
-        if not answer["unfit"] and not self._wheels(answer["python"]):
+        if not answer["unfit"] and not self._has_wheel(answer["python"]):
             answer["unfit"] = "fanout_no_wheel"
         return {**answer, "changed": False, "wanted": wanted, "dest": self.options["dest"]}
 
-    def _describe(self) -> dict[str, Any]:
+    def _describe(self) -> dict[str, object]:
         return self._ask(
             dest=self.options["dest"], files=[file for file in self._files() if file["size"] >= fanout.SMALLEST_BYTES]
         )
 
-    def _plan(self) -> dict[str, Any]:
+    def _plan(self) -> dict[str, object]:
         looked = {host: found for host in self._playing() if "missing" in (found := self._of(host, LOOKED))}
         files = [file for file in self._files() if file["size"] >= fanout.SMALLEST_BYTES]
         large = {file["path"] for file in files}
@@ -130,7 +155,7 @@ class ActionModule(ActionBase):
         progress = Progress(message("fanout_reading", self.lang), total, display.display, self.lang)
         files = fanout.in_sessions(described(file, self.options["bundle"] or "", progress.add) for file in files)
         paths = {file["path"] for file in files}
-        plan = {
+        plan: Plan = {
             "name": secrets.token_hex(6),
             "secret": secrets.token_hex(16),
             "began": time.time(),
@@ -164,7 +189,7 @@ class ActionModule(ActionBase):
 
     # -- the program on each host
 
-    def _start(self) -> dict[str, Any]:
+    def _start(self) -> dict[str, object]:
         plan = self._read_plan()
         mine = plan["hosts"][self.host]
         try:
@@ -198,7 +223,7 @@ class ActionModule(ActionBase):
             return {"changed": False, "of": plan["name"], "ports": []}
         return {"changed": True, "of": plan["name"], "ports": answer["ports"]}
 
-    def _meet(self) -> dict[str, Any]:
+    def _meet(self) -> dict[str, object]:
         plan = self._read_plan()
         started = self._started(plan)
         if self.host not in started:
@@ -213,7 +238,7 @@ class ActionModule(ActionBase):
             return {"changed": False, "of": plan["name"], "status": {}}
         return {**answer, "changed": False, "of": plan["name"]}
 
-    def _bring(self) -> dict[str, Any]:
+    def _bring(self) -> dict[str, object]:
         plan = self._read_plan()
         mine = plan["hosts"][self.host]
         met = {host: found["status"] for host in plan["hosts"] if (found := self._of(host, MET, plan)).get("status")}
@@ -246,8 +271,7 @@ class ActionModule(ActionBase):
             answer = self._ask(phase="report", run=plan["name"])
             if answer.get("failed"):
                 raise OSError(answer.get("msg", ""))
-            found: Mapping[str, Any] = answer["status"]
-            return found
+            return dict(answer["status"])
 
         def tell(status: Mapping[str, Any]) -> None:
             progress.add(max(min(int(status["received"]) + int(status["slices"]), progress.total) - progress.done, 0))
@@ -268,7 +292,7 @@ class ActionModule(ActionBase):
             "left": found["left"],
         }
 
-    def _end(self) -> dict[str, Any]:
+    def _end(self) -> dict[str, object]:
         plan = self._read_plan()
         mine = plan["hosts"][self.host]
         accused = any(mine["address"] in one["liars"] for one in self._brought(plan).values())
@@ -283,7 +307,7 @@ class ActionModule(ActionBase):
             "status": {name: value for name, value in (answer.get("status") or {}).items() if name != "files"},
         }
 
-    def _figures(self) -> dict[str, Any]:
+    def _figures(self) -> dict[str, object]:
         """What it took, and what people have to know of it. The folder on the controller goes."""
         plan = self._read_plan()
         try:
@@ -291,7 +315,7 @@ class ActionModule(ActionBase):
         finally:
             shutil.rmtree(self._folder(), ignore_errors=True)
 
-    def _summed_up(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+    def _summed_up(self, plan: Plan) -> dict[str, object]:
         brought = self._brought(plan)
         for host, one in brought.items():
             for path, arrived in one["wrong"].items():
@@ -340,9 +364,9 @@ class ActionModule(ActionBase):
                 found.append({"path": path, "size": record["size"], "sha256": record["sha256"], "source": there})
         return list({file["path"]: file for file in found}.values())
 
-    def _wheels(self, python: str) -> list[dict[str, Any]]:
+    def _has_wheel(self, python: str) -> bool:
         records = known_records(self.options["bundle"], self.lang) if self.options["bundle"] else []
-        return select(records, "python", {"fanout_python": python})
+        return bool(select(records, "python", {"fanout_python": python}))
 
     def _bring_wheel(self, python: str) -> str:
         """Where the host has the wheel of libtorrent for its Python, copied where it lacks it."""
@@ -393,31 +417,31 @@ class ActionModule(ActionBase):
     def _folder(self) -> str:
         return str(self.options["run"])
 
-    def _read_plan(self) -> dict[str, Any]:
+    def _read_plan(self) -> Plan:
         with open(os.path.join(self._folder(), PLAN), encoding="utf-8") as stream:
-            plan: dict[str, Any] = load_json(stream)
+            plan: Plan = load_json(stream)
         return plan
 
     def _playing(self) -> list[str]:
         return [str(host) for host in self.task_vars.get("ansible_play_hosts") or []]
 
-    def _of(self, host: str, name: str, plan: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    def _of(self, host: str, name: str, plan: Plan | None = None) -> Mapping[str, Any]:
         """What an earlier phase has returned for a host, of this plan and no earlier one if it is named."""
         found = self.task_vars["hostvars"][host].get(name)
         mine = isinstance(found, Mapping) and (plan is None or found.get("of") == plan["name"])
         return found if mine else {}
 
-    def _brought(self, plan: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    def _brought(self, plan: Plan) -> dict[str, Mapping[str, Any]]:
         return {
             host: found["status"] for host in plan["hosts"] if (found := self._of(host, BROUGHT, plan)).get("status")
         }
 
-    def _started(self, plan: Mapping[str, Any]) -> dict[str, Sequence[int]]:
+    def _started(self, plan: Plan) -> dict[str, Sequence[int]]:
         return {host: ports for host in plan["hosts"] if (ports := self._of(host, STARTED, plan).get("ports"))}
 
-    def _ask(self, **more: Any) -> dict[str, Any]:
+    def _ask(self, **more: object) -> dict[str, Any]:
         arguments = {"phase": self.options["phase"], "language": self.lang, **more}
-        answer: dict[str, Any] = self._execute_module(
+        answer = self._execute_module(
             module_name="baremetal.llm.fanout", module_args=arguments, task_vars=self.task_vars
         )
         answer.pop("invocation", None)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible.plugins.loader import lookup_loader
@@ -21,13 +21,13 @@ SOURCES = {
 class ActionModule(NormalAction):  # type: ignore[misc,unused-ignore]
     """The module, with the content of every file."""
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        files = [self._with_content(file, task_vars) for file in self._task.args.get("files") or []]
+    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+        files = [self._with_content(file, task_vars or {}) for file in self._task.args.get("files") or []]
         self._task.args = {**self._task.args, "files": files}
-        result: dict[str, Any] = super().run(tmp, task_vars)
+        result = super().run(tmp, task_vars)
         return explained(result, language((task_vars or {}).get("llm_language")))
 
-    def _with_content(self, file: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
+    def _with_content(self, file: dict[str, object], variables: Mapping[str, object]) -> dict[str, object]:
         """What names two sources, or none, the module refuses."""
         named = [option for option in SOURCES if option in file]
         if len(named) != 1 or "content" in file:

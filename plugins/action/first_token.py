@@ -24,8 +24,8 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "name": {"type": "str", "required": True},
@@ -66,13 +66,13 @@ class ActionModule(ActionBase):
                 return {**result, **answer, "changed": False, "stage": starting.what(), "waited_seconds": now - began}
             time.sleep(ASK_SECONDS)
 
-    def _command(self, argv: list[str], task_vars: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self._execute_module(
+    def _command(self, argv: list[str], task_vars: object) -> dict[str, object]:
+        found: dict[str, object] = self._execute_module(
             module_name="ansible.builtin.command", module_args={"argv": argv}, task_vars=task_vars
         )
         return found
 
-    def _log(self, argv: list[str], task_vars: Any) -> str:
+    def _log(self, argv: list[str], task_vars: object) -> str:
         """Without a container, what is printed says why; it is in no phase."""
         found = self._command(argv, task_vars)
         return f"{found.get('stdout', '')}\n{found.get('stderr', '')}"

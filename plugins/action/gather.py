@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Record
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import candidates
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import BASE_PYTHON, PYTHON, RUNTIME, VENV
@@ -36,7 +37,7 @@ class ActionModule(ActionBase):
 
     _supports_check_mode = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         if self._task.args.get("discover"):
             return {**result, **self.tolerant({**self._task.args, "needs": [], "challenge": None}, task_vars)}
@@ -82,13 +83,13 @@ class ActionModule(ActionBase):
             result["ansible_facts"]["llm_secrets"] = self.secrets(seals, challenge, task_vars)
         return result
 
-    def gathered(self, arguments: Mapping[str, Any], task_vars: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self._execute_module(
+    def gathered(self, arguments: Mapping[str, object], task_vars: object) -> dict[str, object]:
+        found: dict[str, object] = self._execute_module(
             module_name="baremetal.llm.gather", module_args=dict(arguments), task_vars=task_vars
         )
         return found
 
-    def tolerant(self, arguments: Mapping[str, Any], task_vars: Any) -> dict[str, Any]:
+    def tolerant(self, arguments: Mapping[str, object], task_vars: object) -> dict[str, object]:
         """The same of a host that need not answer: that is no failure, and ``said`` is why, for all hosts at once."""
         try:
             found = self.gathered(arguments, task_vars)
@@ -99,7 +100,7 @@ class ActionModule(ActionBase):
         # Where no module ran, as without sudo, the host's shell says why; Ansible says only that there was no answer.
         return {"changed": False, "said": str(found.get("module_stderr") or found.get("msg") or "")}
 
-    def secrets(self, seals: Mapping[str, str], challenge: str, task_vars: Any) -> dict[str, str]:
+    def secrets(self, seals: Mapping[str, str], challenge: str, task_vars: Mapping[str, Any]) -> dict[str, str]:
         """What the secrets of this host are to the controller, by file."""
         folder = self._loader.path_dwim(str(self._task.args["secrets_dir"]))
         deployments = task_vars["hostvars"]["localhost"]["llm_inventory"]["deployments"]
@@ -116,7 +117,7 @@ class ActionModule(ActionBase):
                 found[file] = standing(seals[file], challenge, own, others)
         return found
 
-    def needs(self, task_vars: Any) -> list[dict[str, Any]]:
+    def needs(self, task_vars: Mapping[str, Any]) -> list[dict[str, object]]:
         """What the bundle puts on the host's disks; nothing without a bundle."""
         options = self._task.args
         bundle = str(options.get("bundle") or "")
@@ -129,15 +130,15 @@ class ActionModule(ActionBase):
         environment = self.environment(records, host_dir, task_vars)
         return disk_needs(records, options.get("models") or [], host_dir, environment, mine.get("engine", True))
 
-    def engine(self, task_vars: Any) -> str:
+    def engine(self, task_vars: Mapping[str, Any]) -> str:
         """The name of the host's engine; the default where the inventory names one that there is not, which is refused elsewhere."""
         named = name_of({VARIABLE: self._templar.template(task_vars.get(VARIABLE))})
         return named if named in engine_names() else DEFAULT
 
-    def setting(self, task_vars: Any, name: str) -> Any:
+    def setting(self, task_vars: Mapping[str, Any], name: str) -> object:
         return self._templar.template(task_vars.get(f"{self.engine(task_vars)}_{name}"))
 
-    def of_environment(self, task_vars: Any) -> dict[str, str]:
+    def of_environment(self, task_vars: Mapping[str, Any]) -> dict[str, str]:
         """Which Python the host serves from, or makes its environment on, where it serves without containers."""
         if not self._task.args.get("python_environment") or self.setting(task_vars, RUNTIME) != VENV:
             return {"python": "", "package": "", "base_python": ""}
@@ -150,7 +151,9 @@ class ActionModule(ActionBase):
         )
         return {"python": python, "package": engine(self.engine(task_vars)).module, "base_python": base}
 
-    def environment(self, records: Any, host_dir: str, task_vars: Any) -> dict[str, Any] | None:
+    def environment(
+        self, records: Sequence[Record], host_dir: str, task_vars: Mapping[str, Any]
+    ) -> dict[str, object] | None:
         """The largest of the Python environments that may be the host's: which one is, its Python will tell."""
         base = self.of_environment(task_vars)["base_python"]
         if not base:

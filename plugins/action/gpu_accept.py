@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import SpeakingAction
 from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.acceptance import accept_text, judge, to_record
@@ -13,7 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.preflight.acceptance
 class ActionModule(SpeakingAction):
     """The module, with a verdict on each card."""
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         if result.get("failed") or "facts" not in result:
             return result

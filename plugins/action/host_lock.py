@@ -25,7 +25,7 @@ class ActionModule(SpeakingAction):
 
     _supports_check_mode = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
         seen = plain(((task_vars or {}).get("ansible_facts") or {}).get("llm_lock") or {})
         holder = seen.get("holder")
         takes_over = is_true(self._task.args.get("take_over"))

@@ -33,13 +33,14 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result: dict[str, object] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={"language": {"type": "str", "choices": ["en", "zh"], "default": "en"}}
         )
         fleet, host, lang = Fleet(self._loader, task_vars), task_vars["inventory_hostname"], options["language"]
-        result |= {"changed": False, "images": []}
+        read: list[object] = []
+        result |= {"changed": False, "images": read}
         if not is_online(fleet[host]) or self._task.check_mode:
             return result
         folder = os.path.expanduser(manifest_folder(fleet[host]))
@@ -64,7 +65,7 @@ class ActionModule(ActionBase):
             if answer.get("failed"):
                 return {**result, **answer}
             add_contents(folder, answer["images"])
-            result["images"] += answer["images"]
+            read += answer["images"]
         # Those that another run has read as well: it may have ended here.
         self._require(fleet, held_images(known_records(folder, lang)), lang)
         return result
@@ -73,7 +74,7 @@ class ActionModule(ActionBase):
     def _require(fleet: Fleet, images: list[dict[str, Any]], lang: str) -> None:
         deployments = fleet["localhost"]["llm_inventory"]["deployments"]
 
-        def compared(name: str) -> Mapping[str, Any]:
+        def compared(name: str) -> Mapping[str, object]:
             variables = fleet[name]
             keys = [VARIABLE, *_COMPARED_BY, *(variable_of(variables, key) for key in _COMPARED_SETTINGS)]
             said = {key: variables[key] for key in keys if key in variables}

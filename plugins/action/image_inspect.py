@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.image_report import report
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import SpeakingAction
@@ -13,7 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action impo
 class ActionModule(SpeakingAction):
     """The module, with a table of what it found."""
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         if "images" in result:
             result["text"] = report(

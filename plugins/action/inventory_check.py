@@ -31,7 +31,7 @@ preload()
 CONTROLLER = "localhost"
 
 
-def _language(said: Iterable[Any]) -> str:
+def _language(said: Iterable[object]) -> str:
     """The first that is one of ours, else that of whoever runs Ansible, as the default of llm_language says."""
     return own_language(next((item for item in said if item in LANGUAGES), ""))
 
@@ -44,9 +44,9 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
 
-    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
         task_vars = task_vars or {}
-        result: dict[str, Any] = super().run(tmp, task_vars)
+        result: dict[str, object] = super().run(tmp, task_vars)
         _checked, arguments = self.validate_argument_spec(
             argument_spec={"bundle_required": {"type": "bool", "default": True}}
         )
@@ -78,13 +78,11 @@ class ActionModule(ActionBase):
         result["problems"] = [entry["code"] for entry in found["problems"]]
         if found["problems"]:
             refuse(found["problems"], lang, result)
-        result["inventory"] = {name: found[name] for name in ("deployments", "hosts", "names")}
-        if named:
-            result["inventory"]["one_line"] = dict(named.variables)
-        return result
+        inventory = {name: found[name] for name in ("deployments", "hosts", "names")}
+        return {**result, "inventory": {**inventory, **({"one_line": dict(named.variables)} if named else {})}}
 
     @staticmethod
-    def _one_line(said: Mapping[str, Any], groups: Mapping[str, Any]) -> OneLine | None:
+    def _one_line(said: Mapping[str, object], groups: Mapping[str, object]) -> OneLine | None:
         found, refused = None, None
         try:
             found = one_line(said, ROOT_GROUP in groups)
@@ -95,7 +93,7 @@ class ActionModule(ActionBase):
         return found
 
     def _parsed(
-        self, task_vars: dict[str, Any], known: Mapping[str, Mapping[str, Any]]
+        self, task_vars: dict[str, object], known: Mapping[str, Mapping[str, object]]
     ) -> tuple[Variables, dict[str, dict[str, list[str]]]]:
         try:
             variables = Variables(self._loader, task_vars, known)

@@ -11,6 +11,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, select
+from ansible_collections.baremetal.llm.plugins.module_utils._model_files import OfHub
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.manifest import load_records
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.action import explained
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
@@ -20,12 +21,10 @@ display = Display()
 BATCH_FILES = 4
 BATCH_BYTES = 16 << 30
 
-Files = list[dict[str, Any]]
 
-
-def batches(files: Sequence[dict[str, Any]]) -> Iterator[Files]:
+def batches(files: Sequence[OfHub]) -> Iterator[list[OfHub]]:
     """Small files go along with large ones: only the bytes and the large ones are counted."""
-    batch: Files = []
+    batch: list[OfHub] = []
     for file in files:
         batch.append(file)
         large = [one for one in batch if one["size"] >= 1 << 20]
@@ -41,8 +40,8 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result: dict[str, object] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "bundle": {"type": "path"},
@@ -71,10 +70,17 @@ class ActionModule(ActionBase):
         return result
 
     def _bring(
-        self, options: Mapping[str, Any], task_vars: Any, files: Files, hub: str, result: dict[str, Any]
+        self,
+        options: Mapping[str, Any],
+        task_vars: Mapping[str, Any],
+        files: list[OfHub],
+        hub: str,
+        result: dict[str, object],
     ) -> None:
         host, lang = task_vars["inventory_hostname"], options["language"]
-        wrong: list[Any] = []
+        wrong: list[object] = []
+        from_hub: list[str] = []
+        result["from_hub"] = from_hub
         total, done = sum(file["size"] for file in files), 0
         for batch in batches(files):
             size = sum(file["size"] for file in batch)
@@ -82,7 +88,7 @@ class ActionModule(ActionBase):
             display.display(message("model_fetching", lang, host=host, model=options["model"], **said))
             answer = self._ask({**options, "phase": "fetch", **self._way(task_vars, hub)}, task_vars, files=batch)
             wrong += answer.pop("wrong", [])
-            result["from_hub"] += answer.pop("from_hub", [])
+            from_hub += answer.pop("from_hub", [])
             done += size
             if answer.get("failed"):
                 result |= {name: value for name, value in answer.items() if name != "invocation"}
@@ -91,16 +97,17 @@ class ActionModule(ActionBase):
             result |= {"failed": True, "msg": message("model_not_fetched", lang, model=options["model"], files=wrong)}
 
     @staticmethod
-    def _files(options: Mapping[str, Any]) -> tuple[Files, str]:
+    def _files(options: Mapping[str, Any]) -> tuple[list[OfHub], str]:
         """What the host shall have, below the folder of all models, and the hub that has it."""
         if options["given"] is not None:
-            return [{**file, "urls": []} for file in options["given"]], ""
+            given = options["given"]
+            return [OfHub(path=one["path"], size=one["size"], sha256=one["sha256"], urls=[]) for one in given], ""
         records = select(load_records(options["bundle"], options["language"]), "model", {"model": options["model"]})
         records = [record for record in records if record.get("urls")]
         if not records:
             said = {"bundle": options["bundle"], "kind": "model", "wanted": f"model {options['model']}"}
             raise AnsibleActionFail(message("copy_none_with", options["language"], **said))
-        files = [
+        files: list[OfHub] = [
             {
                 "path": record["path"].partition("/")[2],
                 "size": record["size"],
@@ -111,7 +118,7 @@ class ActionModule(ActionBase):
         ]
         return files, str(records[0].get("auth") or "")
 
-    def _way(self, task_vars: Mapping[str, Any], hub: str) -> dict[str, Any]:
+    def _way(self, task_vars: Mapping[str, object], hub: str) -> dict[str, object]:
         """How the hub is reached: variables, so that nothing can print them."""
         token = self._templar.template(task_vars.get(f"bundle_{hub}_token") or "") if hub else ""
         return {
@@ -119,9 +126,9 @@ class ActionModule(ActionBase):
             "proxy": self._templar.template(task_vars.get("bundle_proxy") or ""),
         }
 
-    def _ask(self, arguments: Mapping[str, Any], task_vars: Any, **more: Any) -> dict[str, Any]:
+    def _ask(self, arguments: Mapping[str, object], task_vars: object, **more: object) -> dict[str, Any]:
         said = {name: value for name, value in arguments.items() if name not in ("bundle", "given")}
-        answer: dict[str, Any] = self._execute_module(
+        answer = self._execute_module(
             module_name="baremetal.llm.model_fetch", module_args={**said, **more}, task_vars=task_vars
         )
         return explained(answer, arguments.get("language"))

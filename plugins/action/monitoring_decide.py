@@ -64,8 +64,8 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _requires_connection = False
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
         fleet = Fleet(self._loader, task_vars)
         controller = fleet["localhost"]
@@ -147,7 +147,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(render(refused, lang))
         return found
 
-    def _bundled(self, container: Mapping[str, Any], variables: Mapping[str, Any], lang: str) -> list[Any]:
+    def _bundled(self, container: Mapping[str, object], variables: Mapping[str, object], lang: str) -> list[object]:
         """The id of a container's image in the bundle: another one of the same name is another one."""
         if not container or not is_true(variables.get("llm_offline", True)):
             return []
@@ -164,7 +164,7 @@ class ActionModule(ActionBase):
 
     def _grafana(
         self, watching: Mapping[str, Any], fleet: Fleet, lang: str, on_host: str | None = None
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Grafana's container, and the file with its password on the controller, which is adopted from the host or made now if nobody set one."""
         made = grafana(watching)
         if not made:
@@ -220,7 +220,7 @@ class ActionModule(ActionBase):
                     found[host] = together(plan_metrics(observed, label), found.get(host, ""))
         return found
 
-    def _certificates(self, fleet: Fleet) -> Callable[[str, Sequence[str]], Mapping[str, Any]]:
+    def _certificates(self, fleet: Fleet) -> Callable[[str, Sequence[str]], Mapping[str, object]]:
         """What makes the certificates of journals on the controller, or finds those that were made."""
         store = self._store(fleet)
         if refused := store.authority_problems(JOURNAL):

@@ -18,15 +18,15 @@ RESULTS = ("port", "held", "taken", "reached", "heard")
 class ActionModule(ActionBase):
     """One of the three steps."""
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={"state": {"type": "str", "choices": ["listening", "connected", "stopped"], "required": True}}
         )
         host, state = task_vars["inventory_hostname"], options["state"]
         section = plain(task_vars["llm_decision"]["hosts"][host])
         check = section["network"]["check"]
-        arguments: dict[str, Any] = {"state": state, "name": section["names"]["suffix"]}
+        arguments: dict[str, object] = {"state": state, "name": section["names"]["suffix"]}
         if state != "stopped":
             arguments |= {"host": host, "token": check["token"], "addresses": check["addresses"]}
         if state == "listening":

@@ -29,8 +29,8 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _requires_connection = False
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
         fleet = Fleet(self._loader, task_vars)
         lang = language(fleet["localhost"]["llm_language"])
@@ -61,7 +61,7 @@ class ActionModule(ActionBase):
         return {**result, "changed": False, "images": images, "files": files}
 
     @staticmethod
-    def _by_folder(fleet: Fleet, deployments: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    def _by_folder(fleet: Fleet, deployments: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         """The deployments without a bundle, by the folder in which is written down what they get."""
         found: dict[str, dict[str, Any]] = {}
         for name, one in deployments.items():

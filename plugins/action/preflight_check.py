@@ -38,8 +38,8 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "path": {"type": "path", "required": True},
@@ -65,7 +65,7 @@ class ActionModule(ActionBase):
         return {**result, "lines": lines, "hosts": hosts, "left_out": left_out}
 
     def work(
-        self, task_vars: Mapping[str, Any], looked_at: Iterable[str], lang: str
+        self, task_vars: Mapping[str, object], looked_at: Iterable[str], lang: str
     ) -> tuple[dict[str, dict[str, str]], dict[str, str], dict[str, list[str]]]:
         """What the roles of each host of this run are asked for, the hosts where a stage has nothing to do, and the images of each host whose machine
         has several deployments: those of all of them."""
@@ -92,7 +92,7 @@ class ActionModule(ActionBase):
         aliases = alias_hosts(hosts, names)
         return asked, left_out(hosts, found, options_of_run, EARLY_STAGES, aliases, asked), images
 
-    def check(self, task_vars: Mapping[str, Any], lang: str) -> dict[str, Any]:
+    def check(self, task_vars: Mapping[str, object], lang: str) -> dict[str, Any]:
         """All that is wrong with the hosts of the deployments that this run is about."""
         fleet = Fleet(self._loader, task_vars)
         deployments = fleet["localhost"]["llm_inventory"]["deployments"]

@@ -21,8 +21,8 @@ class ActionModule(ActionBase):
 
     _supports_check_mode = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         options = self._task.args
         # On a gateway that is in no deployment it is a variable of the play, which nobody has evaluated yet.
         decision = self._templar.template(task_vars.get("llm_decision")) or {}

@@ -30,8 +30,8 @@ class ActionModule(ActionBase):
 
     _requires_connection = False
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         self.validate_argument_spec(argument_spec={})
         fleet = Fleet(self._loader, task_vars)
         controller = fleet["localhost"]
@@ -49,15 +49,20 @@ class ActionModule(ActionBase):
             deployments=deployments,
             plans=decided.get("plans") or {},
             networks=decided.get("networks") or {},
-            serving={head: fleet[head].get("llm_serving") or {} for head in heads},
-            collective={head: fleet[head].get("llm_collective") or {} for head in heads},
+            serving={head: said for head in heads if (said := fleet[head].get("llm_serving"))},
+            collective={head: said for head in heads if (said := fleet[head].get("llm_collective"))},
             benchmarks={
                 head: latest_benchmarks(Path(folder))
                 for head in heads
                 if (folder := setting(fleet[head], "benchmark_dir"))
             },
             starts={
-                head: {**start, "first": first_start(starts, head, str(start["cache"]), float(start["seconds"]))}
+                head: {
+                    "seconds": start["seconds"],
+                    "served_before": start["served_before"],
+                    "first": first_start(starts, head, str(start["cache"]), float(start["seconds"])),
+                    "kept_kib": start["kept_kib"],
+                }
                 for head in heads
                 if (start := fleet[head].get(f"_{name_of(fleet[head])}_new_start"))
             },
@@ -87,7 +92,7 @@ class ActionModule(ActionBase):
     def _addresses(
         fleet: Fleet,
         deployments: Mapping[str, Mapping[str, Any]],
-        plans: Mapping[str, Mapping[str, Any]],
+        plans: Mapping[str, Mapping[str, object]],
         gateways: Mapping[str, Mapping[str, Any]],
     ) -> list[Address]:
         """What answered in this run: gateways where there are any, else the deployments themselves."""

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -30,8 +31,8 @@ class ActionModule(ActionBase):
 
     _supports_check_mode = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result: dict[str, object] = super().run(tmp, task_vars)
         host, options = str(task_vars["inventory_hostname"]), dict(self._task.args)
         fleet = Fleet(self._loader, task_vars)
         variables, inventory = fleet[host], fleet["localhost"]["llm_inventory"]
@@ -77,7 +78,7 @@ class ActionModule(ActionBase):
         return result
 
     @staticmethod
-    def _before(fleet: Fleet, host: str, deployments: Any) -> str:
+    def _before(fleet: Fleet, host: str, deployments: Mapping[str, Mapping[str, Any]]) -> str:
         mates = next((list(each["hosts"]) for each in deployments.values() if host in each["hosts"]), [])
         facts = {mate: fleet[mate].get("ansible_facts") or {} for mate in mates}
         return version_before({mate: served_of(found) for mate, found in facts.items()})

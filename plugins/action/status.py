@@ -7,8 +7,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
@@ -25,12 +24,18 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.asked import 
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Looked, made_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.report import (
+    StatusDocument,
     status_document,
     status_lines,
     status_page,
     verdict,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import check_series, former_hosts, kept_looks
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import (
+    Looks,
+    check_series,
+    former_hosts,
+    kept_looks,
+)
 
 
 class ActionModule(ActionBase):
@@ -40,19 +45,19 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={"output": {"type": "str", "choices": ["text", "json", "html"], "default": "text"}}
         )
-        fleet, now = Fleet(self._loader, task_vars), time.time()
+        fleet, now = Fleet(self._loader, task_vars or {}), time.time()
         controller = fleet["localhost"]
         lang, folder = language(controller["llm_language"]), str(controller["llm_report_dir"])
 
         absent = absentees(remembered(fleet, controller["llm_inventory"]))
         path, data = (os.path.join(folder, f"status.{kind}") for kind in ("html", "json"))
 
-        def made(hosts: Sequence[Looked]) -> tuple[dict[str, Any], dict[str, Any], str, str, list[str]]:
+        def made(hosts: Sequence[Looked]) -> tuple[Looks, StatusDocument, str, str, list[str]]:
             looks, series = kept_looks(read_looks(folder), hosts, now), series_of(hosts)
             check_series(series)
             document = status_document(hosts, now, former_hosts(looks, list(fleet)), series, absent)

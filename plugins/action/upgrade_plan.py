@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served import (
@@ -25,15 +25,15 @@ class ActionModule(ActionBase):
 
     _requires_connection = False
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "hosts": {"type": "list", "elements": "str", "required": True},
                 "back": {"type": "bool", "default": False},
             }
         )
-        fleet = Fleet(self._loader, task_vars)
+        fleet = Fleet(self._loader, task_vars or {})
         lang = language(fleet["localhost"]["llm_language"])
         every = fleet["localhost"]["llm_inventory"]["deployments"]
         meant = {name: each for name, each in every.items() if set(each["hosts"]).intersection(options["hosts"])}
@@ -51,7 +51,7 @@ class ActionModule(ActionBase):
         else:
             served = {host: served_of(fleet[host].get("ansible_facts") or {}) for host in hosts}
             decisions = (fleet[host].get("llm_decision") for host in hosts)
-            decision: dict[str, Any] = next((each for each in decisions if each), {})
+            decision: dict[str, object] = next((each for each in decisions if each), {})
             releases = {name: str(setting(fleet[str(each["head"])], "version")) for name, each in meant.items()}
             plan = upgrade_plan(meant, served, decision, releases, lang)
         if plan["problems"]:

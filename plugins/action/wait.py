@@ -21,8 +21,8 @@ class ActionModule(ActionBase):
 
     TRANSFERS_FILES = False
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "module": {"type": "str", "required": True},
@@ -46,10 +46,10 @@ class ActionModule(ActionBase):
                 return {**result, **answer, "changed": False, "waited_seconds": now - began, **late}
             if now - told >= REPEAT_SECONDS:
                 told = now
-                self._tell(options, task_vars, now - began)
+                self._tell(options, str(task_vars["inventory_hostname"]), now - began)
             time.sleep(options["every_seconds"])
 
-    def _once(self, name: str, arguments: Mapping[str, Any], task_vars: Any) -> dict[str, Any]:
+    def _once(self, name: str, arguments: Mapping[str, object], task_vars: object) -> dict[str, object]:
         task = self._task.copy()
         task.args = dict(arguments)
         action = self._shared_loader_obj.action_loader.get(
@@ -61,15 +61,15 @@ class ActionModule(ActionBase):
             templar=self._templar,
             shared_loader_obj=self._shared_loader_obj,
         )
-        found: dict[str, Any] = (
+        found: dict[str, object] = (
             action.run(task_vars=task_vars)
             if action
             else self._execute_module(module_name=name, module_args=dict(arguments), task_vars=task_vars)
         )
         return found
 
-    def _tell(self, options: Mapping[str, Any], task_vars: Any, seconds: float) -> None:
-        values = {"host": task_vars["inventory_hostname"], "what": self._task.get_name(include_role_fqcn=False)}
+    def _tell(self, options: Mapping[str, Any], host: str, seconds: float) -> None:
+        values = {"host": host, "what": self._task.get_name(include_role_fqcn=False)}
         limits = {"waited": human_seconds(seconds), "limit": human_seconds(options["seconds"])}
         Display().display(message("wait_progress", options["language"], **values, **limits))
 

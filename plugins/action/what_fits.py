@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
+from collections.abc import Mapping
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -31,12 +31,12 @@ class ActionModule(ActionBase):
     _requires_connection = False
     _supports_check_mode = True
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
+    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, object]:
+        result = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={"fleet": {"type": "str", "default": ""}, "model": {"type": "str", "default": ""}}
         )
-        fleet = Fleet(self._loader, task_vars)
+        fleet = Fleet(self._loader, task_vars or {})
         lang = language(fleet["localhost"]["llm_language"])
         models = self._models(options["model"], lang)
         line = options["fleet"] or said_fleet(fleet["localhost"])

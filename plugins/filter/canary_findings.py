@@ -38,7 +38,6 @@ _value:
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import canary as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain
@@ -49,7 +48,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark im
 MOST_RUNS = 20
 
 
-def canary_findings(found: Mapping[str, Any], language: str = "en") -> dict[str, Any]:
+def canary_findings(found: Mapping[str, object], language: str = "en") -> dict[str, object]:
     """The filter; see the documentation above."""
     known, lang = plain(found), known_language(language)
     worse: list[str] = []
@@ -70,5 +69,5 @@ def canary_findings(found: Mapping[str, Any], language: str = "en") -> dict[str,
 class FilterModule:
     """What Ansible loads."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"canary_findings": canary_findings}

@@ -40,12 +40,11 @@ _value:
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import cluster
 
 
-def cluster_problems(found: Mapping[str, Any], language: str = "en") -> list[str]:
+def cluster_problems(found: Mapping[str, object], language: str = "en") -> list[str]:
     """Texts for people."""
     return cluster.cluster_problems(found, language)
 
@@ -53,5 +52,5 @@ def cluster_problems(found: Mapping[str, Any], language: str = "en") -> list[str
 class FilterModule:
     """Filters of this file."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"cluster_problems": cluster_problems}

@@ -46,14 +46,13 @@ _value:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import image_to_run
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, VARIABLE
 
 
 def deployment_image(
-    image: Any, vllm_version: Any, records: Sequence[Mapping[str, Any]] = (), engine: str = DEFAULT
+    image: object, vllm_version: object, records: Sequence[Mapping[str, object]] = (), engine: str = DEFAULT
 ) -> str:
     """The filter; see the documentation above."""
     return image_to_run({VARIABLE: engine, f"{engine}_image": image, f"{engine}_version": vllm_version}, records)
@@ -62,5 +61,5 @@ def deployment_image(
 class FilterModule:
     """What Ansible loads."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"deployment_image": deployment_image}

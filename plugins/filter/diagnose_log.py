@@ -47,14 +47,14 @@ _value:
   type: raw
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import diagnose as core
 
 
-def _diagnose(text: Any, lang: Any = "en", format: str = "list", plan: Any = None) -> Any:
+def _diagnose(text: object, lang: object = "en", format: str = "list", plan: Mapping[str, Any] | None = None) -> object:
     return core.explain_log(text, lang, plan) if format == "text" else core.diagnose_log(text, lang)
 
 
@@ -64,5 +64,5 @@ diagnose_log = refusing(_diagnose)
 class FilterModule:
     """Ansible's entry point."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"diagnose_log": diagnose_log}

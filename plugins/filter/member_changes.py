@@ -52,7 +52,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 
 
 def member_changes(
-    decision: Mapping[str, Any], inventory: Mapping[str, Any], asked: Mapping[str, Any], language: str = ""
+    decision: Mapping[str, Any], inventory: Mapping[str, Any], asked: Mapping[str, object], language: str = ""
 ) -> list[str]:
     """The filter; see the documentation above."""
     request = requested(asked, inventory.get("names") or {})
@@ -62,5 +62,5 @@ def member_changes(
 class FilterModule:
     """What Ansible loads."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"member_changes": member_changes}

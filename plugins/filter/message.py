@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages import catalogue
@@ -57,7 +56,7 @@ _value:
 """
 
 
-def message(code: str, language: str = "", value: str = "", where: str = "", **values: Any) -> str:
+def message(code: str, language: str = "", value: str = "", where: str = "", **values: object) -> str:
     """The filter; see the documentation above."""
     if code not in catalogue.TEXTS["en"]:
         raise AnsibleFilterError(f"message: the catalogue has no {code!r}")
@@ -70,5 +69,5 @@ def message(code: str, language: str = "", value: str = "", where: str = "", **v
 class FilterModule:
     """What Ansible loads."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"message": message}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install import packages
@@ -50,16 +49,19 @@ _value:
 """
 
 
-def missing_packages(wanted: Any, installed: Any, family: str = "deb") -> list[str]:
+def missing_packages(wanted: object, installed: object, family: str = "deb") -> list[str]:
     """The filter; see the documentation above."""
-    for value in (wanted, installed):
-        if isinstance(value, str) or not isinstance(value, Sequence):
-            raise AnsibleFilterError(f"missing_packages wants lists, not {type(value).__name__}")
-    return packages.missing_packages([str(item) for item in wanted], [str(item) for item in installed], family)
+    return packages.missing_packages(_texts(wanted), _texts(installed), family)
+
+
+def _texts(value: object) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise AnsibleFilterError(f"missing_packages wants lists, not {type(value).__name__}")
+    return [str(item) for item in value]
 
 
 class FilterModule:
     """What Ansible loads."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"missing_packages": missing_packages}

@@ -44,14 +44,13 @@ _value:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import models as core
 
 
 def model_origins(
-    models: Sequence[str], variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]] = ()
-) -> list[dict[str, Any]]:
+    models: Sequence[str], variables: Mapping[str, object], records: Sequence[Mapping[str, object]] = ()
+) -> list[dict[str, object]]:
     """The filter; see the documentation above."""
     return core.origins(models, variables, records)
 
@@ -59,5 +58,5 @@ def model_origins(
 class FilterModule:
     """What Ansible loads."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"model_origins": model_origins}

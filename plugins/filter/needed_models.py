@@ -46,13 +46,15 @@ _value:
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import models as core
 
 
 def needed_models(
-    model: Any, vllm_tokenizer: Any = "", vllm_speculative_model: Any = "", vllm_lora_adapters: Sequence[Any] = ()
+    model: object,
+    vllm_tokenizer: object = "",
+    vllm_speculative_model: object = "",
+    vllm_lora_adapters: Sequence[object] = (),
 ) -> list[str]:
     """The filter; see the documentation above."""
     # The names that the default engine has for them; another engine's role hands over what it has under these.
@@ -63,5 +65,5 @@ def needed_models(
 class FilterModule:
     """What Ansible loads."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"needed_models": needed_models}

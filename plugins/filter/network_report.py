@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language as known_language
@@ -45,7 +44,7 @@ _value:
 """
 
 
-def network_report(checks: Any, format: str = "text", language: str = "en") -> str:
+def network_report(checks: object, format: str = "text", language: str = "en") -> str:
     """The filter; see the documentation above."""
     if not isinstance(checks, Mapping) or format not in core.FORMATS:
         raise AnsibleFilterError(
@@ -57,5 +56,5 @@ def network_report(checks: Any, format: str = "text", language: str = "en") -> s
 class FilterModule:
     """What Ansible loads."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"network_report": network_report}

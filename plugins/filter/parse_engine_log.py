@@ -34,7 +34,6 @@ _value:
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm import engine_log as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
@@ -45,5 +44,5 @@ parse_engine_log = refusing(core.parse_engine_log)
 class FilterModule:
     """Ansible's entry point."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"parse_engine_log": parse_engine_log}

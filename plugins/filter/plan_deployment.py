@@ -66,7 +66,6 @@ _value:
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm import plan as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
@@ -77,5 +76,5 @@ plan_deployment = refusing(core.plan_deployment)
 class FilterModule:
     """Ansible's entry point."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"plan_deployment": plan_deployment}

@@ -54,19 +54,20 @@ _value:
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp import plan as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import plain, refusing
 
 
 @refusing
-def plan_gguf(path: Any, gpus: Any, request: Any = None, release: Any = "", language: str = "en") -> dict[str, Any]:
+def plan_gguf(
+    path: object, gpus: object, request: object = None, release: object = "", language: str = "en"
+) -> dict[str, object]:
     return core.plan_gguf(str(path), plain(gpus), plain(request or {}), str(release or ""))
 
 
 class FilterModule:
     """Ansible's entry point."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"plan_gguf": plan_gguf}

@@ -42,7 +42,6 @@ _value:
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language as known_language
@@ -50,12 +49,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.reports import plan 
 
 
 @refusing
-def plan_report(plans: Any, format: Any = "table", language: Any = "en") -> str:
+def plan_report(plans: object, format: object = "table", language: object = "en") -> str:
     return core.plan_report(plans, format, known_language(language))
 
 
 class FilterModule:
     """Ansible's entry point."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"plan_report": plan_report}

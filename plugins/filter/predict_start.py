@@ -60,7 +60,6 @@ _value:
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import remedies as core
@@ -71,5 +70,5 @@ predict_start = refusing(core.predict_start)
 class FilterModule:
     """Ansible's entry point."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"predict_start": predict_start}

@@ -35,7 +35,6 @@ _value:
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.registry import login
 
@@ -48,5 +47,5 @@ def registry_login(credentials: Mapping[str, Mapping[str, str]]) -> str:
 class FilterModule:
     """What Ansible loads."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"registry_login": registry_login}

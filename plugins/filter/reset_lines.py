@@ -42,13 +42,12 @@ _value:
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import own_language
-from ansible_collections.baremetal.llm.plugins.plugin_utils.status.reset import plan_lines, result_lines
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.reset import Reset, plan_lines, result_lines
 
 
-def reset_lines(found: Mapping[str, Mapping[str, Any]], done: bool = False, language: str = "") -> list[str]:
+def reset_lines(found: Mapping[str, Reset], done: bool = False, language: str = "") -> list[str]:
     """The filter; see the documentation above."""
     say = result_lines if done else plan_lines
     return [line for host, each in found.items() for line in say(host, each, own_language(language))]
@@ -57,5 +56,5 @@ def reset_lines(found: Mapping[str, Mapping[str, Any]], done: bool = False, lang
 class FilterModule:
     """What Ansible loads."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"reset_lines": reset_lines}

@@ -42,15 +42,14 @@ _value:
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.target import stop_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import own_language
 
 
 def stop_changes(
-    hosts: Sequence[str], deployments: Mapping[str, Mapping[str, Any]], language: str = ""
-) -> dict[str, Any]:
+    hosts: Sequence[str], deployments: Mapping[str, Mapping[str, object]], language: str = ""
+) -> dict[str, object]:
     """The filter; see the documentation above."""
     return asdict(stop_of(hosts, deployments, own_language(language)))
 
@@ -58,5 +57,5 @@ def stop_changes(
 class FilterModule:
     """What Ansible loads."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"stop_changes": stop_changes}

@@ -41,7 +41,6 @@ _value:
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory import target as core
 
@@ -56,5 +55,5 @@ def target_hosts(
 class FilterModule:
     """What Ansible loads."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"target_hosts": target_hosts}

@@ -39,7 +39,6 @@ _value:
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import predict as core
@@ -50,5 +49,5 @@ valid_pp_sizes = refusing(core.valid_pp_sizes)
 class FilterModule:
     """Ansible's entry point."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"valid_pp_sizes": valid_pp_sizes}

@@ -42,7 +42,6 @@ _value:
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import predict as core
@@ -53,5 +52,5 @@ valid_tp_sizes = refusing(core.valid_tp_sizes)
 class FilterModule:
     """Ansible's entry point."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"valid_tp_sizes": valid_tp_sizes}

@@ -41,7 +41,6 @@ _value:
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm import arguments as core
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
@@ -52,5 +51,5 @@ vllm_arguments = refusing(core.vllm_arguments)
 class FilterModule:
     """Ansible's entry point."""
 
-    def filters(self) -> dict[str, Callable[..., Any]]:
+    def filters(self) -> dict[str, Callable[..., object]]:
         return {"vllm_arguments": vllm_arguments}

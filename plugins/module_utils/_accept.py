@@ -11,13 +11,16 @@ import re
 import subprocess
 import tempfile
 import time
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Callable, Iterable, Mapping, Sequence, TypedDict
 from xml.etree import ElementTree
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _xid as xid
-from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, mappings, read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import (
     QUERY_FIELDS,
+    Card,
+    CardOnBus,
+    Health,
     normal_bus_id,
     parse_health,
     parse_query,
@@ -25,20 +28,64 @@ from ansible_collections.baremetal.llm.plugins.module_utils._gpu import (
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
-# What is read besides a card's health: the newest driver's element first.
-_FIGURES = {
-    "power_watts": "gpu_power_readings/instant_power_draw|gpu_power_readings/power_draw|power_readings/power_draw",
-    "sm_clock_mhz": "clocks/sm_clock",
-    "sm_clock_max_mhz": "max_clocks/sm_clock",
-    "memory_temperature_celsius": "temperature/memory_temp",
-    # How far it is from slowing down (Hopper and later), or where that begins.
-    "temperature_left_celsius": "temperature/gpu_temp_tlimit",
-    "temperature_slow_celsius": "temperature/gpu_temp_slow_threshold",
-    "pcie_replays": "pci/replay_counter",
-}
+# The newest driver's element first.
+_POWER = "gpu_power_readings/instant_power_draw|gpu_power_readings/power_draw|power_readings/power_draw"
 SAMPLE_SECONDS = 2.0
 _COUNTER = re.compile(r"^\s*Link (\d+): (?P<name>[A-Za-z ]+?)(?: Errors?)?: ([0-9]{1,18})\s*$")
 _GPU = re.compile(r"^GPU ([0-9]{1,9}):")
+
+
+class Reading(Health):
+    """A card's health, and figures besides."""
+
+    power_watts: float | None
+    sm_clock_mhz: float | None
+    sm_clock_max_mhz: float | None
+    memory_temperature_celsius: float | None
+    # How far it is from slowing down (Hopper and later), or where that begins.
+    temperature_left_celsius: float | None
+    temperature_slow_celsius: float | None
+    pcie_replays: float | None
+    # Whether memory is beyond repair.
+    unrepairable: bool
+
+
+class Failed(TypedDict):
+    """A test of DCGM that did not pass."""
+
+    # None where the whole host is meant.
+    gpu: int | None
+    test: str
+    status: str
+    said: str
+
+
+class Xid(TypedDict):
+    """An error that the driver has logged, and whether that was since the load began."""
+
+    bus_id: str
+    xid: int
+    action: str
+    during: bool
+
+
+class Examined(TypedDict):
+    """Everything that is judged about a host's cards; by bus id, or in the case of NVLink by index."""
+
+    on_bus: list[CardOnBus]
+    gpus: list[Card]
+    before: dict[str, Reading] | None
+    after: dict[str, Reading] | None
+    nvlink_before: dict[int, int]
+    nvlink_after: dict[int, int]
+    dcgm: list[Failed] | None
+    dcgm_said: str
+    # As the burn-in prints them.
+    burn: list[Mapping[str, object]] | None
+    burn_status: int | None
+    burn_said: str
+    load: dict[str, dict[str, object]]
+    xids: list[Xid]
 
 
 def _number(element: ElementTree.Element, paths: str) -> float | None:
@@ -49,43 +96,53 @@ def _number(element: ElementTree.Element, paths: str) -> float | None:
     return None
 
 
-def readings(text: str) -> dict[str, dict[str, Any]] | None:
-    """By bus id what ``nvidia-smi -q -x`` says of each card: its health as the facts have it, and the figures above. None if it is no such answer."""
+def readings(text: str) -> dict[str, Reading] | None:
+    """By bus id what ``nvidia-smi -q -x`` says of each card: its health as the facts have it, and figures. None if it is no such answer."""
     health = parse_health(text)
     if health is None:
         return None
-    found = {}
+    found: dict[str, Reading] = {}
     for gpu in ElementTree.fromstring(text).findall("gpu"):
         bus_id = normal_bus_id(gpu.get("id"))
         if bus_id in health:
-            figures = {name: _number(gpu, paths) for name, paths in _FIGURES.items()}
-            unrepairable = (gpu.findtext("ecc_errors/unrepairable_memory") or "").strip() == "Yes"
-            found[str(bus_id)] = {**health[str(bus_id)], **figures, "unrepairable": unrepairable}
+            found[str(bus_id)] = {
+                **health[str(bus_id)],
+                "power_watts": _number(gpu, _POWER),
+                "sm_clock_mhz": _number(gpu, "clocks/sm_clock"),
+                "sm_clock_max_mhz": _number(gpu, "max_clocks/sm_clock"),
+                "memory_temperature_celsius": _number(gpu, "temperature/memory_temp"),
+                "temperature_left_celsius": _number(gpu, "temperature/gpu_temp_tlimit"),
+                "temperature_slow_celsius": _number(gpu, "temperature/gpu_temp_slow_threshold"),
+                "pcie_replays": _number(gpu, "pci/replay_counter"),
+                "unrepairable": (gpu.findtext("ecc_errors/unrepairable_memory") or "").strip() == "Yes",
+            }
     return found
 
 
-def under_load(samples: Iterable[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
+def under_load(samples: Iterable[Mapping[str, Reading]]) -> dict[str, dict[str, object]]:
     """The worst of several readings of each card: the narrowest link, the highest temperature, every reason for lower clocks."""
-    worst: dict[str, dict[str, Any]] = {}
+    cards: dict[str, list[Reading]] = {}
     for sample in samples:
         for bus_id, card in sample.items():
-            mine = worst.setdefault(bus_id, {"samples": 0, "throttle_reasons": []})
-            mine["samples"] += 1
-            mine["throttle_reasons"] = sorted({*mine["throttle_reasons"], *(card.get("throttle_reasons") or ())})
-            values = {
-                "width": (min, (card.get("link") or {}).get("width")),
-                # An idle card lowers it: what counts is whether it rises.
-                "generation": (max, (card.get("link") or {}).get("generation")),
-                "temperature_celsius": (max, card.get("temperature_celsius")),
-                "memory_temperature_celsius": (max, card.get("memory_temperature_celsius")),
-                "temperature_left_celsius": (min, card.get("temperature_left_celsius")),
-                "power_watts": (max, card.get("power_watts")),
-                "sm_clock_mhz": (max, card.get("sm_clock_mhz")),
-            }
-            for name, (choose, value) in values.items():
-                if value is not None:
-                    mine[name] = choose(value, mine[name]) if name in mine else value
-    return worst
+            cards.setdefault(bus_id, []).append(card)
+    return {bus_id: _worst(seen) for bus_id, seen in cards.items()}
+
+
+def _worst(seen: Sequence[Reading]) -> dict[str, object]:
+    reasons = {reason for card in seen for reason in card["throttle_reasons"] or ()}
+    figures: dict[str, tuple[Callable[[list[float]], float], list[float | None]]] = {
+        "width": (min, [card["link"]["width"] for card in seen]),
+        # An idle card lowers it: what counts is whether it rises.
+        "generation": (max, [card["link"]["generation"] for card in seen]),
+        "temperature_celsius": (max, [card["temperature_celsius"] for card in seen]),
+        "memory_temperature_celsius": (max, [card["memory_temperature_celsius"] for card in seen]),
+        "temperature_left_celsius": (min, [card["temperature_left_celsius"] for card in seen]),
+        "power_watts": (max, [card["power_watts"] for card in seen]),
+        "sm_clock_mhz": (max, [card["sm_clock_mhz"] for card in seen]),
+    }
+    known = {name: (choose, [one for one in said if one is not None]) for name, (choose, said) in figures.items()}
+    worst = {name: choose(numbers) for name, (choose, numbers) in known.items() if numbers}
+    return {"samples": len(seen), "throttle_reasons": sorted(reasons), **worst}
 
 
 def nvlink_errors(text: str) -> dict[int, int]:
@@ -103,52 +160,44 @@ def nvlink_errors(text: str) -> dict[int, int]:
     return found
 
 
-def dcgm_results(text: str) -> list[dict[str, Any]] | None:
-    """Each test of ``dcgmi diag -j`` that did not pass: ``{gpu, test, status, said}``; gpu is None where the whole host is meant. None if that is no such
-    answer. Releases before 4 name cards by gpu_id or gpu_ids, later ones by entity_id."""
+def dcgm_results(text: str) -> list[Failed] | None:
+    """Each test of ``dcgmi diag -j`` that did not pass. None if that is no such answer. Releases
+    before 4 name cards by gpu_id or gpu_ids, later ones by entity_id."""
     try:
         # Some releases print lines before it.
         read = read_json(text[text.index("{") :])
     except ValueError:
         return None
-    tests = [test for category in _all(read, "test_categories") for test in _list(category.get("tests"))]
+    tests = [test for category in _all(read, "test_categories") for test in mappings(category.get("tests"))]
     if not tests:
         return None
-    found = []
+    found: list[Failed] = []
     for test in tests:
-        for result in _list(test.get("results")):
+        for result in mappings(test.get("results")):
             status = str(result.get("status", ""))
             if status.lower() in ("pass", "skip", "skipped", "not run", ""):
                 continue
+            warnings = result.get("warnings")
             said = [
                 str(one.get("warning", one)) if isinstance(one, dict) else str(one)
-                for one in _list(result.get("warnings"), dict, str)
+                for one in (warnings if isinstance(warnings, list) else ())
+                if isinstance(one, (dict, str))
             ]
             named = str(result.get("entity_id", result.get("gpu_id", result.get("gpu_ids", ""))))
             cards: list[int | None] = [int(number) for number in re.findall(r"[0-9]{1,9}", named)]
-            entry = {
-                "test": str(test.get("name", "")),
-                "status": status,
-                "said": " ".join(said)[:300] or str(result.get("info", ""))[:300],
-            }
-            found += [{"gpu": card, **entry} for card in cards or [None]]
+            why = " ".join(said)[:300] or str(result.get("info", ""))[:300]
+            name = str(test.get("name", ""))
+            found += [{"gpu": card, "test": name, "status": status, "said": why} for card in cards or [None]]
     return found
 
 
-def _list(value: Any, *kinds: type) -> list[Any]:
-    return [one for one in value if isinstance(one, kinds or (dict,))] if isinstance(value, list) else []
-
-
-def _all(value: Any, name: str) -> list[dict[str, Any]]:
+def _all(value: object, name: str) -> list[Mapping[str, object]]:
     """The mappings of every list with this name, wherever it is one or two levels down."""
-    if not isinstance(value, dict):
-        return []
-    return _list(value.get(name)) + [
-        one for inner in value.values() for one in (_list(inner.get(name)) if isinstance(inner, dict) else [])
-    ]
+    whole = mapping(value)
+    return [one for part in (whole, *whole.values()) for one in mappings(mapping(part).get(name))]
 
 
-def burnt(text: str) -> list[dict[str, Any]] | None:
+def burnt(text: str) -> list[Mapping[str, object]] | None:
     """The figures of the burn-in, one entry for each card; None if there are none."""
     for line in reversed(text.splitlines()):
         try:
@@ -156,7 +205,7 @@ def burnt(text: str) -> list[dict[str, Any]] | None:
         except (ValueError, KeyError, TypeError):
             continue
         if isinstance(gpus, list):
-            return [one for one in gpus if isinstance(one, dict)]
+            return mappings(gpus)
     return None
 
 
@@ -192,8 +241,8 @@ def examine(
     seconds: float,
     dcgm_level: int,
     sysfs_root: str,
-) -> dict[str, Any]:
-    """Everything that is judged about a host's cards; see the module gpu_accept for its shape."""
+) -> Examined:
+    """See how the cards are before, under and after load."""
     smi = programs.path("nvidia-smi")
 
     def ask(*words: str) -> str:
@@ -202,14 +251,11 @@ def examine(
 
     # An old driver refuses a query for what it does not know.
     fields = ",".join(theirs for theirs, ours in QUERY_FIELDS if ours != "compute_capability")
-    facts: dict[str, Any] = {
-        "on_bus": pci_gpus(sysfs_root),
-        "gpus": parse_query(ask("--query-gpu=" + fields, "--format=csv")),
-        "before": readings(ask("-q", "-x")),
-        "nvlink_before": nvlink_errors(ask("nvlink", "-e")),
-    }
-    facts["dcgm"], facts["dcgm_said"] = _diagnose(diagnoses, dcgm_level)
-    began, samples = time.time(), []
+    on_bus, gpus = pci_gpus(sysfs_root), parse_query(ask("--query-gpu=" + fields, "--format=csv"))
+    before, nvlink_before = readings(ask("-q", "-x")), nvlink_errors(ask("nvlink", "-e"))
+    dcgm, dcgm_said = _diagnose(diagnoses, dcgm_level)
+    began = time.time()
+    samples: list[dict[str, Reading]] = []
 
     def sample() -> None:
         found = readings(ask("-q", "-x"))
@@ -217,16 +263,24 @@ def examine(
             samples.append(found)
 
     status, out, err = load(command, seconds, sample) if command else (0, "", "")
-    facts["burn"], facts["burn_status"] = burnt(out), status
-    facts["burn_said"] = " ".join((err.strip() or out.strip()).splitlines()[-3:])[-500:]
-    facts["load"] = under_load(samples)
-    facts["after"] = readings(ask("-q", "-x"))
-    facts["nvlink_after"] = nvlink_errors(ask("nvlink", "-e"))
-    facts["xids"] = _xids(programs.answer("journalctl", *xid.JOURNAL, "--grep", xid.LOGGED), began)
-    return facts
+    return {
+        "on_bus": on_bus,
+        "gpus": gpus,
+        "before": before,
+        "nvlink_before": nvlink_before,
+        "dcgm": dcgm,
+        "dcgm_said": dcgm_said,
+        "burn": burnt(out),
+        "burn_status": status,
+        "burn_said": " ".join((err.strip() or out.strip()).splitlines()[-3:])[-500:],
+        "load": under_load(samples),
+        "after": readings(ask("-q", "-x")),
+        "nvlink_after": nvlink_errors(ask("nvlink", "-e")),
+        "xids": _xids(programs.answer("journalctl", *xid.JOURNAL, "--grep", xid.LOGGED), began),
+    }
 
 
-def _diagnose(programs: Programs, level: int) -> tuple[list[dict[str, Any]] | None, str]:
+def _diagnose(programs: Programs, level: int) -> tuple[list[Failed] | None, str]:
     """What DCGM's diagnostics found; None where there is no DCGM, and what it said where it did not answer."""
     dcgmi = programs.path("dcgmi") if level else ""
     if not dcgmi:
@@ -237,14 +291,14 @@ def _diagnose(programs: Programs, level: int) -> tuple[list[dict[str, Any]] | No
     return found, "" if found is not None else " ".join((err.strip() or out.strip()).split())[:300]
 
 
-def _xids(text: str, began: float) -> list[dict[str, Any]]:
-    """The errors that the driver has logged since the boot, each kind of a card once: ``{bus_id, xid, action, during}``."""
-    found: dict[tuple[str, int], dict[str, Any]] = {}
+def _xids(text: str, began: float) -> list[Xid]:
+    """The errors that the driver has logged since the boot, each kind of a card once."""
+    found: dict[tuple[str, int], Xid] = {}
     for at, read in xid.logged(text):
         during = at is not None and at >= began
         entry = found.setdefault(
             (read.bus_id, read.number),
             {"bus_id": read.bus_id, "xid": read.number, "action": read.action, "during": during},
         )
-        entry["during"] |= during
+        entry["during"] = entry["during"] or during
     return list(found.values())

@@ -12,7 +12,7 @@ import glob
 import grp
 import json
 import os
-from typing import Any, Callable, Iterator, Mapping
+from typing import Callable, Dict, Iterator, List, Mapping, Union
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import list_packages
@@ -26,6 +26,8 @@ NAME = "before.json"
 # What is listed, with everything below: where programs of others keep settings, and where nobody but people puts files.
 FOLDERS = ("/etc", "/usr/local")
 KINDS = ("packages", "units", "files", "groups", "modules", "images", "networks")
+# What there is of each kind: names, or what is said of each.
+Picture = Dict[str, Union[Dict[str, str], List[str]]]
 
 
 def packages_of(text: str) -> dict[str, str]:
@@ -48,7 +50,7 @@ def units_of(text: str) -> dict[str, str]:
     return {each[0]: each[1] for each in cells if len(each) > 1}
 
 
-def picture_of(programs: Programs, folders: tuple[str, ...] = FOLDERS) -> dict[str, Any]:
+def picture_of(programs: Programs, folders: tuple[str, ...] = FOLDERS) -> Picture:
     """The host as it is now, by kind: versions of packages, states of units, paths of files, and names of all else."""
     images = ask_engine_list("/images/json") or []
     networks = ask_engine_list("/networks") or []
@@ -72,7 +74,7 @@ def is_unchanged(host_dir: str) -> bool:
     return not any(glob.glob(os.path.join(below, pattern)) for pattern in patterns)
 
 
-def take_picture(host_dir: str, picture: Callable[[], Mapping[str, Any]]) -> bool:
+def take_picture(host_dir: str, picture: Callable[[], Mapping[str, object]]) -> bool:
     """Keep the picture, if there is none and the host is as it was. Returns whether it was taken now."""
     path = os.path.join(host_dir, NAME)
     if os.path.exists(path) or not is_unchanged(host_dir):
@@ -81,7 +83,7 @@ def take_picture(host_dir: str, picture: Callable[[], Mapping[str, Any]]) -> boo
     return True
 
 
-def read_picture(host_dir: str) -> dict[str, Any] | None:
+def read_picture(host_dir: str) -> Picture | None:
     """The picture that was taken; None where there is none that can be read."""
     try:
         found = read_json(read(host_dir, NAME) or "null")
@@ -90,7 +92,7 @@ def read_picture(host_dir: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
 
-def compared(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
+def compared(before: Picture, now: Picture) -> dict[str, dict[str, list[str]]]:
     """By kind what came (``more``), what went (``less``), and what is there in another version or state (``other``); only kinds that differ."""
     found = {}
     for kind in KINDS:

@@ -9,10 +9,11 @@ import hashlib
 import os
 import posixpath
 import re
-from typing import Any, Callable, Dict, Iterable, Mapping
+from typing import Any, Callable, Dict, Iterable, Mapping, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 from ansible_collections.baremetal.llm.plugins.module_utils._content import is_integer
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import Known
 
 SCHEMA = 1
 MANIFEST_NAME = "manifest.yml"
@@ -32,6 +33,22 @@ _LONGEST_SHOWN = 200
 Record = Dict[str, Any]
 
 
+class Wanted(TypedDict):
+    """A file of the bundle or of a model."""
+
+    # Below the folder of its kind.
+    path: str
+    size: int
+    sha256: str
+
+
+class Check(TypedDict):
+    """When a file was read, what it was, and what changes with every writing (``fingerprint``)."""
+
+    sha256: str
+    mark: list[int]
+
+
 class BundleError(CodedError):
     """A manifest that cannot be used."""
 
@@ -45,13 +62,13 @@ def safe_path(path: str) -> str:
     return path
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value of a manifest as an error shows it."""
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
 
 
-def check_manifest(manifest: Any) -> list[Record]:
+def check_manifest(manifest: object) -> list[Record]:
     """Return the records of a parsed manifest, or raise BundleError with everything that is wrong with it."""
     if not isinstance(manifest, Mapping) or manifest.get("schema") != SCHEMA:
         found = manifest.get("schema") if isinstance(manifest, Mapping) else manifest
@@ -73,7 +90,7 @@ def check_manifest(manifest: Any) -> list[Record]:
     return records
 
 
-def _check_record(record: Any) -> Record:
+def _check_record(record: object) -> Record:
     if not isinstance(record, Mapping):
         raise BundleError("manifest_no_record", found=shown(record))
     safe_path(record.get("path") or "")
@@ -96,13 +113,13 @@ def _check_record(record: Any) -> Record:
     return {**record, **({"version": str(record["version"])} if "version" in record else {})}
 
 
-def _images(record: Mapping[str, Any]) -> list[Any]:
+def _images(record: Mapping[str, object]) -> list[object]:
     """What a record says to be images; all of it, if that is no list."""
     images = record.get("images")
     return [] if images is None else images if isinstance(images, list) else [images]
 
 
-def select(records: Iterable[Record], kind: str, match: Mapping[str, Any] | None = None) -> list[Record]:
+def select(records: Iterable[Record], kind: str, match: Mapping[str, object] | None = None) -> list[Record]:
     """Records of one kind whose fields equal those of match; values are compared as text (YAML reads 12 as a number)."""
     wanted = {name: str(value) for name, value in (match or {}).items()}
     return [
@@ -131,15 +148,15 @@ def stamp(path: str) -> list[int] | None:
     return [status.st_size, status.st_mtime_ns]
 
 
-def is_right(path: str, record: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
-    """Whether path holds the record's bytes. Read only if its stamp is not the one of its last check (known: path -> check)."""
+def is_right(path: str, file: Wanted, known: Mapping[str, Known]) -> bool:
+    """Whether path holds the file's bytes. Read only if its stamp is not the one of its last check (known: path -> check)."""
     now = stamp(path)
-    if now is None or now[0] != record["size"]:
+    if now is None or now[0] != file["size"]:
         return False
-    last = known.get(record["path"])
-    if isinstance(last, Mapping) and last.get("stamp") == now:
-        return bool(last.get("sha256") == record["sha256"])
-    return bool(sha256_of(path) == record["sha256"])
+    last = known.get(file["path"])
+    if last and last.get("stamp") == now:
+        return last["sha256"] == file["sha256"]
+    return sha256_of(path) == file["sha256"]
 
 
 def human_bytes(size: int) -> str:
@@ -153,15 +170,15 @@ def human_bytes(size: int) -> str:
 
 
 def make_record(
-    root: str, path: str, kind: str, fields: Mapping[str, Any], seen: dict[str, Any] | None = None
+    root: str, path: str, kind: str, fields: Mapping[str, object], seen: dict[str, Check] | None = None
 ) -> Record:
     """The manifest's record of a file that lies in the bundle. What `seen` (path -> last check) knows is not read again."""
     full = inside(root, path)
     if full is None:
         raise BundleError("manifest_link", path=path, bundle=root)
     mark = fingerprint(full)
-    last = (seen or {}).get(path) or {}
-    digest = last["sha256"] if last.get("mark") == mark else sha256_of(full)
+    last = (seen or {}).get(path)
+    digest = last["sha256"] if last and last.get("mark") == mark else sha256_of(full)
     if seen is not None:
         seen[path] = {"sha256": digest, "mark": mark}
     found = {"path": path, "kind": kind, "size": os.path.getsize(full), "sha256": digest}

@@ -14,34 +14,25 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
     MANIFEST_NAME,
     SIGNATURE_NAME,
     STATE_DIR,
+    Check,
     Record,
     fingerprint,
     inside,
     sha256_of,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import coded
-from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_object
 
 
 def read_checks(path: str, bundle: str) -> dict[str, Any]:
     """What earlier checks of a bundle found, from a file beside the inventory. An unreadable file only means more reading."""
-    try:
-        with open(path, encoding="utf-8") as stream:
-            found = load_json(stream)[os.path.realpath(bundle)]
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+    found = read_object(path).get(os.path.realpath(bundle))
     return found if isinstance(found, dict) else {}
 
 
-def write_checks(path: str, bundle: str, checks: Mapping[str, Any]) -> None:
+def write_checks(path: str, bundle: str, checks: Mapping[str, object]) -> None:
     """Note what was checked; other bundles in the file stay."""
-    try:
-        with open(path, encoding="utf-8") as stream:
-            everything = load_json(stream)
-    except (OSError, ValueError):
-        everything = {}
-    if not isinstance(everything, dict):
-        everything = {}
+    everything = read_object(path)
     everything[os.path.realpath(bundle)] = dict(checks)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     _own_files.write(path, json.dumps(everything, indent=1, sort_keys=True).encode("utf-8"))
@@ -50,17 +41,19 @@ def write_checks(path: str, bundle: str, checks: Mapping[str, Any]) -> None:
 def verify(
     root: str,
     records: list[Record],
-    seen: dict[str, Any],
+    seen: dict[str, Check],
     content: bool = True,
     threads: int = 0,
     add: Callable[[int], None] = lambda size: None,
-) -> dict[str, list[Any]]:
+) -> dict[str, list[object]]:
     """Compare a bundle with its manifest's records. Returns what is wrong, by kind of fault: a file's path, or a message that has it.
 
     `seen` (path -> last check) is brought up to date: a file that was right and was not touched since is not read again.
     Without `content` only presence and sizes are compared. `add` is called with the number of bytes that are done.
     """
-    faults: dict[str, list[Any]] = {"missing": [], "link": [], "size": [], "corrupt": [], "swapped": [], "extra": []}
+    faults: dict[str, list[object]] = {
+        fault: [] for fault in ("missing", "link", "size", "corrupt", "swapped", "extra")
+    }
     to_read: list[tuple[Record, str]] = []
     for record in records:
         full = inside(root, record["path"])
@@ -73,8 +66,10 @@ def verify(
                 coded("fault_size_of", path=record["path"], found=os.path.getsize(full), wanted=record["size"])
             )
         else:
-            last = seen.get(record["path"]) or {}
-            if content and (last.get("mark") != fingerprint(full) or last.get("sha256") != record["sha256"]):
+            last = seen.get(record["path"])
+            if content and (
+                not last or last.get("mark") != fingerprint(full) or last.get("sha256") != record["sha256"]
+            ):
                 to_read.append((record, full))
             else:
                 add(record["size"])
@@ -97,7 +92,7 @@ def verify(
                 faults["corrupt"].append(path)
     for path in set(seen) - {record["path"] for record in records}:
         del seen[path]
-    faults["extra"] = extra_files(root, records)
+    faults["extra"] += extra_files(root, records)
     return {fault: names for fault, names in faults.items() if names}
 
 

@@ -35,7 +35,7 @@ COMPRESSIONS: dict[str, Compression] = {
 Writer = Callable[[BinaryIO], ContextManager[Any]]
 
 
-def _gzip(out: BinaryIO) -> Any:
+def _gzip(out: BinaryIO) -> gzip.GzipFile:
     # The higher levels take several times as long for a few percent of an image.
     return gzip.GzipFile(filename="", mode="wb", fileobj=out, mtime=0, compresslevel=1)
 

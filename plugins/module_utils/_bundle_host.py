@@ -12,14 +12,21 @@ import hashlib
 import os
 import shutil
 import tarfile
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Iterable, Mapping, Sequence, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes, is_right, sha256_of, stamp
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import (
+    Wanted,
+    human_bytes,
+    is_right,
+    sha256_of,
+    stamp,
+)
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 from ansible_collections.baremetal.llm.plugins.module_utils._download import PART
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import (
     STATE_NAME,
+    Known,
     read_state,
     sha256_on_disk,
     write_json,
@@ -31,18 +38,26 @@ INCOMING = ".incoming"
 PACKED = "packed.tar"
 
 
-def write_state(dest: str, state: Mapping[str, Any]) -> None:
+class Looked(TypedDict):
+    """Files of a folder, by their paths: which of them it lacks, which of these were right once, and which have arrived."""
+
+    missing: list[str]
+    rotten: list[str]
+    taken: list[str]
+
+
+def write_state(dest: str, state: Mapping[str, Known]) -> None:
     """Note the checksums of what arrived; never half. OSError if the folder cannot be written to."""
     write_json(os.path.join(dest, STATE_NAME), state)
 
 
-def incoming_name(file: Mapping[str, Any]) -> str:
+def incoming_name(file: Mapping[str, object]) -> str:
     """The name under which a file arrives. Two files of the same content have two names: each of them is moved away."""
     place = hashlib.sha256(str(file["path"]).encode("utf-8", "surrogateescape")).hexdigest()
     return "{0}-{1}".format(file["sha256"], place[:16])
 
 
-def commit(dest: str, file: Mapping[str, Any], arrived: str, state: dict[str, Any]) -> str:
+def commit(dest: str, file: Wanted, arrived: str, state: dict[str, Known]) -> str:
     """Give a file that arrived its name and note it in `state`. Returns its SHA-256; if that is the wrong one the file is removed.
 
     The content is on the disk before the name is: after a loss of power no name stands for content that is not there.
@@ -55,7 +70,7 @@ def commit(dest: str, file: Mapping[str, Any], arrived: str, state: dict[str, An
     return found
 
 
-def place(dest: str, file: Mapping[str, Any], arrived: str, state: dict[str, Any]) -> None:
+def place(dest: str, file: Wanted, arrived: str, state: dict[str, Known]) -> None:
     """The same for a file whose content was compared just now."""
     final = os.path.join(dest, file["path"])
     os.makedirs(os.path.dirname(final), mode=0o755, exist_ok=True)
@@ -68,7 +83,7 @@ def place(dest: str, file: Mapping[str, Any], arrived: str, state: dict[str, Any
     state[file["path"]] = {"sha256": file["sha256"], "stamp": stamp(final)}
 
 
-def unpack(dest: str, files: Iterable[Mapping[str, Any]]) -> None:
+def unpack(dest: str, files: Iterable[Mapping[str, object]]) -> None:
     """Put what came in the archive where it would have arrived alone, and remove the archive.
 
     Only regular members with the names of these files are looked at. What a damaged archive does not give is missing afterwards.
@@ -89,7 +104,7 @@ def unpack(dest: str, files: Iterable[Mapping[str, Any]]) -> None:
     _remove(packed)
 
 
-def take_over(dest: str, files: Iterable[Mapping[str, Any]], state: dict[str, Any]) -> list[str]:
+def take_over(dest: str, files: Iterable[Wanted], state: dict[str, Known]) -> list[str]:
     """Commit those of the files that an interrupted run left complete, and remove what it left of the others.
 
     Returns the paths of the former.
@@ -105,7 +120,7 @@ def take_over(dest: str, files: Iterable[Mapping[str, Any]], state: dict[str, An
     return taken
 
 
-def remove_leftovers(dest: str, files: Iterable[Mapping[str, Any]] = ()) -> None:
+def remove_leftovers(dest: str, files: Iterable[Mapping[str, object]] = ()) -> None:
     """Remove whatever lies where files arrive, of files that nobody asks for any more or of other kinds; all but what these files began."""
     incoming = os.path.join(dest, INCOMING)
     kept = {incoming_name(file) for file in files}
@@ -114,13 +129,11 @@ def remove_leftovers(dest: str, files: Iterable[Mapping[str, Any]] = ()) -> None
             _remove(os.path.join(incoming, name))
 
 
-def look(
-    dest: str, files: Sequence[Mapping[str, Any]], content: bool, check_mode: bool, variable: str
-) -> dict[str, Any]:
-    """Which files a folder lacks (``missing``), which of these were right once (``rotten``) and which have arrived (``taken``); makes room for
-    the rest, where the connection's user may put it. With `content` every file is read, else only one that was touched.
+def look(dest: str, files: Sequence[Wanted], content: bool, check_mode: bool, variable: str) -> Looked:
+    """See which files a folder lacks, and make room for those of them that have not arrived, where the connection's user may put it.
 
-    `variable` names the folder's setting, for the refusal where there is no room (CodedError).
+    With `content` every file is read, else only one that was touched. `variable` names the folder's setting, for the refusal
+    where there is no room (CodedError).
     """
     state = read_state(dest)
     if content:
@@ -139,7 +152,7 @@ def look(
     return {"missing": [file["path"] for file in missing], "rotten": rotten, "taken": taken}
 
 
-def _require_room(dest: str, files: Sequence[Mapping[str, Any]], variable: str) -> None:
+def _require_room(dest: str, files: Sequence[Wanted], variable: str) -> None:
     """CodedError if there is no room for files, not even without what other interrupted runs have left. What they began themselves counts."""
     begun = [stamp(os.path.join(dest, INCOMING, incoming_name(file) + PART)) for file in files]
     needed = sum(file["size"] for file in files) - sum(there[0] for there in begun if there)
@@ -157,7 +170,7 @@ def _free_bytes(folder: str) -> int:
     return status.f_bavail * status.f_frsize
 
 
-def _is_right(path: str, file: Mapping[str, Any], state: Mapping[str, Any], content: bool) -> bool:
+def _is_right(path: str, file: Wanted, state: Mapping[str, Known], content: bool) -> bool:
     """Whether a file is there, by its note or, with `content`, by what the disk holds."""
     if not content:
         return is_right(path, file, state)
@@ -168,7 +181,7 @@ def _is_right(path: str, file: Mapping[str, Any], state: Mapping[str, Any], cont
         return False  # what the disk cannot read is fetched again
 
 
-def _is_rotten(path: str, file: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+def _is_rotten(path: str, file: Wanted, state: Mapping[str, Known]) -> bool:
     """Whether a file that is wrong was right once, and nobody has written to it since. The timer leaves no stamp of such a file."""
     last = state.get(file["path"])
     there = stamp(path)

@@ -16,13 +16,13 @@ import pwd
 import re
 import stat
 import time
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._before import read_picture
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING, write_state
-from ansible_collections.baremetal.llm.plugins.module_utils._cleanup_rules import SAFE, judged
-from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
+from ansible_collections.baremetal.llm.plugins.module_utils._cleanup_rules import SAFE, Evidence, Item, More, judged
+from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import (
     LABELS,
     ask_engine,
@@ -30,7 +30,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._engine import (
     remove_image,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._evidence import read_record
-from ansible_collections.baremetal.llm.plugins.module_utils._live import PLACES, disks, own_containers, own_units
+from ansible_collections.baremetal.llm.plugins.module_utils._live import PLACES, Disk, disks, own_containers, own_units
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import STATE_NAME, read_state
@@ -63,6 +63,33 @@ class Where(NamedTuple):
     def folders(self) -> list[str]:
         """Of the machine, and of each of its deployments."""
         return [self.host_dir, *sorted(glob.glob(os.path.join(glob.escape(self.host_dir), "deployments", "*")))]
+
+
+class Space(TypedDict):
+    """Something that takes space."""
+
+    name: str
+    bytes: int
+    mount: str
+
+
+class Survey(TypedDict):
+    """The items, what else is large, and whether the engine could be asked."""
+
+    items: list[Item]
+    other: list[Space]
+    engine_answers: bool
+
+
+class Hurt(TypedDict):
+    """Something that is not as it should be."""
+
+    # unit, container, record, note, begun, missing or short
+    kind: str
+    name: str
+    # The role whose it is, where that is known.
+    role: str
+    said: str
 
 
 class Surroundings(NamedTuple):
@@ -116,7 +143,7 @@ def files_below(path: str) -> Iterator[tuple[str, os.stat_result]]:
                         yield os.path.join(folder, name), os.lstat(os.path.join(folder, name))
 
 
-def item(kind: str, path: str, around: Surroundings, **more: Any) -> dict[str, Any] | None:
+def item(kind: str, path: str, around: Surroundings, more: More) -> Item | None:
     """Something at a path; None where there is nothing. A file with several names counts in parts, so that a sum is what the disk gets back."""
     found = list(files_below(path))
     if not found:
@@ -124,7 +151,7 @@ def item(kind: str, path: str, around: Surroundings, **more: Any) -> dict[str, A
     top = found[0][1]
     regular = [status for _path, status in found if stat.S_ISREG(status.st_mode)]
     mount = around.mounts.get(top.st_dev, "")
-    return {
+    seen: Item = {
         "class": kind,
         "name": path,
         "real": os.path.realpath(path),
@@ -138,6 +165,7 @@ def item(kind: str, path: str, around: Surroundings, **more: Any) -> dict[str, A
         "network_disk": mount in around.network,
         **more,
     }
+    return seen
 
 
 def _below(folder: str, pattern: str = "*", linked: bool = False) -> list[str]:
@@ -158,7 +186,7 @@ def _is_folder(path: str) -> bool:
         return False
 
 
-def models(where: Where, around: Surroundings) -> Iterator[dict[str, Any] | None]:
+def models(where: Where, around: Surroundings) -> Iterator[Item | None]:
     """The folders of models with how many of their files we brought, and the second names of those that are kept for a return."""
     noted = set(read_state(where.models_dir))
     for path in _below(where.models_dir, linked=True):
@@ -167,49 +195,49 @@ def models(where: Where, around: Surroundings) -> Iterator[dict[str, Any] | None
             continue
         files = [each for each, status in files_below(path) if not stat.S_ISDIR(status.st_mode)]
         brought = [each for each in files if os.path.relpath(each, where.models_dir) in noted]
-        counts = {"noted": len(brought), "unnoted": len(files) - len(brought)}
-        yield item("models", path, around, kept_tree=False, **counts)
+        counts: More = {"noted": len(brought), "unnoted": len(files) - len(brought)}
+        yield item("models", path, around, {"kept_tree": False, **counts})
     for path in _below(os.path.join(where.models_dir, KEPT)):
         if _is_folder(path) and not path.endswith(".half"):
-            yield item("models", path, around, kept_tree=True, noted=0, unnoted=0)
+            yield item("models", path, around, {"kept_tree": True, "noted": 0, "unnoted": 0})
 
 
-def transfers(where: Where, around: Surroundings) -> Iterator[dict[str, Any] | None]:
+def transfers(where: Where, around: Surroundings) -> Iterator[Item | None]:
     """Where files of the bundle and of models arrive, halves of files that we wrote, and archives of images that were loaded or not."""
     places = [os.path.join(where.models_dir, INCOMING), os.path.join(where.bundle, INCOMING)]
     for path in (each for place in places for each in _below(place)):
-        yield item("transfers", path, around, archive=False)
+        yield item("transfers", path, around, {"archive": False})
     for path in _below(os.path.join(where.models_dir, KEPT), "*.half"):
-        yield item("transfers", path, around, archive=False)
+        yield item("transfers", path, around, {"archive": False})
     parts = ("", "records", "scripts", "secrets")
     own = [os.path.join(folder, part) if part else folder for folder in where.folders for part in parts]
     for path in (each for folder in (*own, where.models_dir, where.bundle) for each in _below(folder)):
         if HALF_FILE.fullmatch(os.path.basename(path)) and not _is_folder(path):
-            yield item("transfers", path, around, archive=False)
+            yield item("transfers", path, around, {"archive": False})
     for path in sorted(read_state(where.bundle)):
         if path.startswith("images/") and os.path.normpath(path) == path:
-            yield item("transfers", os.path.join(where.bundle, path), around, archive=True)
+            yield item("transfers", os.path.join(where.bundle, path), around, {"archive": True})
 
 
-def caches(where: Where, around: Surroundings) -> Iterator[dict[str, Any] | None]:
+def caches(where: Where, around: Surroundings) -> Iterator[Item | None]:
     """What engines compiled, a folder for each image or release."""
     for folder in where.folders:
         served = bool(read_served(os.path.join(folder, "served.json"))["states"])
         for path in _below(os.path.join(folder, "cache")):
             if _is_folder(path):
-                yield item("caches", path, around, served=served)
+                yield item("caches", path, around, {"served": served})
 
 
-def runs(where: Where, around: Surroundings) -> Iterator[dict[str, Any] | None]:
+def runs(where: Where, around: Surroundings) -> Iterator[Item | None]:
     """What runs that are over left: results of tasks in the background, folders of modules, sessions of Ray, and states of probes that are gone."""
     for home in homes():
         for path in _below(os.path.join(where.system + home, ".ansible_async")):
             ours = where.host_dir in read(path) or "baremetal.llm" in read(path)
-            yield item("runs", path, around, ours=ours, current=False)
+            yield item("runs", path, around, {"ours": ours, "current": False})
     for folder in ("/tmp", "/var/tmp", "/dev/shm"):
         for path in _below(where.system + folder, "ansible_*_payload_*"):
             ours = fnmatch.fnmatch(os.path.basename(path), "ansible_*baremetal.llm.*_payload_*")
-            yield item("runs", path, around, ours=ours, current=False)
+            yield item("runs", path, around, {"ours": ours, "current": False})
     for folder in where.folders:
         for sessions in glob.glob(os.path.join(glob.escape(folder), "tmp*", "ray")):
             latest = os.path.realpath(os.path.join(sessions, "session_latest"))
@@ -217,10 +245,10 @@ def runs(where: Where, around: Surroundings) -> Iterator[dict[str, Any] | None]:
                 if _is_folder(path):
                     # Inside of the container the folder is /tmp.
                     same = os.path.basename(latest) == os.path.basename(path)
-                    yield item("runs", path, around, ours=True, current=same)
+                    yield item("runs", path, around, {"ours": True, "current": same})
     for path in _below(where.system + "/run", "llm-probe*"):
         unit = "{0}/etc/systemd/system/{1}.service".format(where.system, os.path.basename(path))
-        yield item("runs", path, around, ours=True, current=os.path.lexists(unit))
+        yield item("runs", path, around, {"ours": True, "current": os.path.lexists(unit)})
 
 
 def homes() -> list[str]:
@@ -233,31 +261,32 @@ def homes() -> list[str]:
     return found
 
 
-def journals(where: Where, around: Surroundings, engine: Engine | None) -> Iterator[dict[str, Any] | None]:
+def journals(where: Where, around: Surroundings, engine: Engine | None) -> Iterator[Item | None]:
     """Files of systemd's journal, and logs of containers. What is still written to is no archive."""
     for folder in ("/var/log/journal", "/run/log/journal"):
         for path in (each for machine in _below(where.system + folder) for each in _below(machine)):
             archived = "@" in os.path.basename(path) or path.endswith(".journal~")
-            yield item("journals", path, around, ours=True, current=not archived)
+            yield item("journals", path, around, {"ours": True, "current": not archived})
     for container in engine.containers if engine else ():
         folder = os.path.join(where.docker_root, "containers", container["id"])
         for path in _below(folder, "*-json.log*"):
             current = path.endswith("-json.log")
-            yield item("journals", path, around, ours=container["ours"], current=current, of=container["name"])
+            said: More = {"ours": container["ours"], "current": current, "of": container["name"]}
+            yield item("journals", path, around, said)
 
 
-def cores(where: Where, around: Surroundings) -> Iterator[dict[str, Any] | None]:
+def cores(where: Where, around: Surroundings) -> Iterator[Item | None]:
     """What systemd kept of programs that crashed, and what such programs left in our folders."""
     for folder in ("/var/lib/systemd/coredump", "/var/crash"):
         for path in _below(where.system + folder):
-            yield item("cores", path, around)
+            yield item("cores", path, around, {})
     for folder in where.folders:
         for path in glob.glob(os.path.join(glob.escape(folder), "tmp*", "core*")):
             if re.fullmatch(r"core(\.\d+)?", os.path.basename(path)) and not _is_folder(path):
-                yield item("cores", path, around)
+                yield item("cores", path, around, {})
 
 
-def packages(where: Where, around: Surroundings) -> Iterator[dict[str, Any] | None]:
+def packages(where: Where, around: Surroundings) -> Iterator[Item | None]:
     """Packages that are installed by now, or never were; the manager fetches them again."""
     apt, found = where.system + "/var/cache/apt/archives", []
     for folder in (apt, os.path.join(apt, "partial")):
@@ -266,14 +295,37 @@ def packages(where: Where, around: Surroundings) -> Iterator[dict[str, Any] | No
         for folder, _folders, names in os.walk(where.system + cache):
             found += sorted(os.path.join(folder, name) for name in names if name.endswith(".rpm"))
     for path in found:
-        yield item("packages", path, around)
+        yield item("packages", path, around, {})
+
+
+class EngineImage(TypedDict):
+    """An image as the engine lists it."""
+
+    id: str
+    tags: list[str]
+    digests: list[str]
+    # What no other image has of it.
+    bytes: int
+    # Whether it has a label of ours.
+    labelled: bool
+
+
+class EngineContainer(TypedDict):
+    """A container as the engine lists it."""
+
+    id: str
+    name: str
+    image: str
+    ours: bool
+    # The folders of the host that it sees.
+    sources: list[str]
 
 
 class Engine(NamedTuple):
     """What the engine knows: images and containers as it lists them, and the sizes of what is neither."""
 
-    images: list[dict[str, Any]]
-    containers: list[dict[str, Any]]
+    images: list[EngineImage]
+    containers: list[EngineContainer]
     usage: dict[str, int]
 
 
@@ -282,7 +334,7 @@ def read_engine_space(sizes: bool = True) -> Engine | None:
     listed, running = ask_engine_list("/images/json", timeout=ENGINE_SECONDS), ask_engine_list("/containers/json?all=1")
     if listed is None or running is None:
         return None
-    containers = [
+    containers: list[EngineContainer] = [
         {
             "id": str(entry.get("Id")),
             "name": str((entry.get("Names") or [""])[0]).lstrip("/"),
@@ -295,7 +347,7 @@ def read_engine_space(sizes: bool = True) -> Engine | None:
     # It measures everything that containers wrote, so it may take too long.
     said = (ask_engine("/system/df", timeout=ENGINE_SECONDS) if sizes else None) or {}
     shared = {entry.get("Id"): entry.get("SharedSize") for entry in said.get("Images") or ()}
-    images = []
+    images: list[EngineImage] = []
     for entry in listed:
         together = shared.get(entry.get("Id"))
         size = int(entry.get("Size") or 0)
@@ -318,7 +370,7 @@ def read_engine_space(sizes: bool = True) -> Engine | None:
     return Engine(images, containers, usage)
 
 
-def images(where: Where, around: Surroundings, engine: Engine | None) -> Iterator[dict[str, Any]]:
+def images(where: Where, around: Surroundings, engine: Engine | None) -> Iterator[Item]:
     """The engine's images; those without a name are layers that nothing has."""
     mount = ""
     with contextlib.suppress(OSError):
@@ -345,7 +397,7 @@ def _records(where: Where) -> list[tuple[str, dict[str, Any] | None]]:
     return [(path, read_record(path)) for path in found]
 
 
-def evidence(where: Where, engine: Engine | None, keep_days: int) -> dict[str, Any]:
+def evidence(where: Where, engine: Engine | None, keep_days: int) -> Evidence:
     """What keeps things on this host: records, versions to go back to, mounts of containers, and what was there before us."""
     records = _records(where)
     before = read_picture(where.host_dir)
@@ -371,11 +423,10 @@ def evidence(where: Where, engine: Engine | None, keep_days: int) -> dict[str, A
     unknown = [path for path, noted in notes.items() if not noted and (read_record(path) or {}).get("states") != []]
     unknown += [path for path, content in records if content is None]
     for state in states:
-        image = state.get("image") or {}
-        if image.get("id"):
-            brought.setdefault(str(image["id"]), set()).add(str(image.get("reference")))
+        if state["image"]["id"]:
+            brought.setdefault(state["image"]["id"], set()).add(state["image"]["reference"])
     kept = pins(where.host_dir)
-    sections = [state.get("section") or {} for state in states]
+    sections = [state["section"] for state in states]
     return {
         "unreadable": sorted(unknown),
         "references": sorted(references),
@@ -403,7 +454,7 @@ def _both(paths: Iterable[str]) -> list[str]:
     return sorted(named | {os.path.realpath(path) for path in named})
 
 
-def _turned(earlier: Any) -> list[tuple[str, str]]:
+def _turned(earlier: object) -> list[tuple[str, str]]:
     """``[(reference, id)]`` of what a record of images knows of earlier ones."""
     return [(str(name), str(image)) for image, name in earlier.items()] if isinstance(earlier, dict) else []
 
@@ -413,24 +464,25 @@ def _return_folders(host_dir: str) -> set[str]:
     found = set()
     for path in served_files(host_dir):
         for index, state in enumerate(read_served(path)["states"]):
-            for model in state.get("models") or ():
-                if index == 0 or model.get("kept"):
-                    found.add(str(model.get("folder")))
+            for model in state["models"]:
+                if index == 0 or model["kept"]:
+                    found.add(model["folder"])
     return found
 
 
-def own_space(where: Where, around: Surroundings, engine: Engine | None) -> list[dict[str, Any]]:
+def own_space(where: Where, around: Surroundings, engine: Engine | None) -> list[Space]:
     """What else is large, by name: the parts of our folder, and what the engine has besides images."""
-    found = []
+    found: list[Space] = []
     for path in _below(where.host_dir):
-        seen = item("other", path, around)
+        seen = item("other", path, around, {})
         if seen and not _own_files.is_of_system(path):
-            found.append({name: seen[name] for name in ("name", "bytes", "mount")})
-    usage = engine.usage if engine else {}
-    return [*found, *({"name": "docker " + name, "bytes": size, "mount": ""} for name, size in usage.items())]
+            found.append({"name": seen["name"], "bytes": seen["bytes"], "mount": seen["mount"]})
+    for name, size in engine.usage.items() if engine else ():
+        found.append({"name": "docker " + name, "bytes": size, "mount": ""})
+    return found
 
 
-def survey(where: Where, kinds: Sequence[str], keep_days: int, sizes: bool = True) -> dict[str, Any]:
+def survey(where: Where, kinds: Sequence[str], keep_days: int, sizes: bool = True) -> Survey:
     """All items of these classes, each with the host's verdict, and with ``sizes`` what else is large."""
     around = surroundings([*PLACES, where.docker_root, where.host_dir, where.models_dir])
     engine = read_engine_space(sizes)
@@ -444,23 +496,23 @@ def survey(where: Where, kinds: Sequence[str], keep_days: int, sizes: bool = Tru
         "cores": lambda: cores(where, around),
         "packages": lambda: packages(where, around),
     }
-    found: list[dict[str, Any] | None] = [each for each in images(where, around, engine) if each["class"] in kinds]
+    found: list[Item | None] = [each for each in images(where, around, engine) if each["class"] in kinds]
     found += [each for kind, look in looks.items() if kind in kinds for each in look()]
-    items = [{**each, **_said(each, keeps)} for each in found if each]
+    items = [_judged(each, keeps) for each in found if each]
     other = own_space(where, around, engine) if sizes else []
     return {"items": items, "other": other, "engine_answers": engine is not None}
 
 
-def _said(each: Mapping[str, Any], keeps: Mapping[str, Any]) -> dict[str, str]:
+def _judged(each: Item, keeps: Evidence) -> Item:
     verdict = judged(each, keeps)
-    return {"verdict": verdict.grade, "why": verdict.why, "by": verdict.by}
+    return {**each, "verdict": verdict.grade, "why": verdict.why, "by": verdict.by}
 
 
-def file_systems(where: Where) -> list[dict[str, Any]]:
+def file_systems(where: Where) -> list[Disk]:
     return disks([*PLACES, where.docker_root, where.host_dir, where.models_dir])
 
 
-def why_not(wanted: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], str]:
+def why_not(wanted: Item, found: Sequence[Item]) -> tuple[Item, str]:
     """The thing as it is now, and why it must not go: it is not there any more, is another one by now, or something keeps it."""
     same = (each for each in found if (each["class"], each["name"]) == (wanted["class"], wanted["name"]))
     now = next(same, None)
@@ -477,9 +529,9 @@ class Look:
     def __init__(self, where: Where, keep_days: int) -> None:
         self.where = where
         self.keep_days = keep_days
-        self.seen: dict[str, tuple[float, list[dict[str, Any]]]] = {}
+        self.seen: dict[str, tuple[float, list[Item]]] = {}
 
-    def items(self, kind: str) -> list[dict[str, Any]]:
+    def items(self, kind: str) -> list[Item]:
         at, found = self.seen.get(kind, (0.0, []))
         if time.monotonic() - at > SEEN_SECONDS or not at:
             found = survey(self.where, [kind], self.keep_days, sizes=False)["items"]
@@ -487,7 +539,7 @@ class Look:
         return found
 
 
-def remove(each: Mapping[str, Any], where: Where) -> str:
+def remove(each: Item, where: Where) -> str:
     """Remove one item. Returns the complaint where that fails; what went meanwhile is no failure."""
     try:
         if each["class"] in ("images", "layers"):
@@ -502,7 +554,7 @@ def remove(each: Mapping[str, Any], where: Where) -> str:
     return ""
 
 
-def _remove_image(each: Mapping[str, Any]) -> str:
+def _remove_image(each: Item) -> str:
     """Each of its names, without force: the engine refuses what a container uses. Layers that others need stay."""
     for tag in each["tags"]:
         complaint = remove_image(tag)
@@ -512,7 +564,7 @@ def _remove_image(each: Mapping[str, Any]) -> str:
     return remove_image(each["name"]) if ask_engine("/images/{0}/json".format(each["name"])) else ""
 
 
-def _forget(each: Mapping[str, Any], where: Where) -> None:
+def _forget(each: Item, where: Where) -> None:
     """Files that are gone need no checksum any more. The note only says that they would be missing, so that it may stay where it cannot be written."""
     for folder in (where.models_dir, where.bundle):
         prefix = os.path.relpath(each["name"], folder)
@@ -523,8 +575,8 @@ def _forget(each: Mapping[str, Any], where: Where) -> None:
                 write_state(folder, left)
 
 
-def damage(where: Where, programs: Programs) -> list[dict[str, Any]]:
-    """What is not as it should be, as a full disk leaves it: ``kind``, ``name``, ``role`` and ``said``. Nothing is read that is large."""
+def damage(where: Where, programs: Programs) -> list[Hurt]:
+    """What is not as it should be, as a full disk leaves it. Nothing is read that is large."""
     found = []
     for unit in own_units(programs):
         if unit["state"] == "failed":
@@ -560,17 +612,17 @@ def damage(where: Where, programs: Programs) -> list[dict[str, Any]]:
     return found
 
 
-def _hurt(kind: str, name: str, role: str, said: str) -> dict[str, Any]:
+def _hurt(kind: str, name: str, role: str, said: str) -> Hurt:
     return {"kind": kind, "name": name, "role": role, "said": said}
 
 
-def _shorter(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _shorter(record: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """The files that a record names and that are missing (``missing``), or smaller than they were (``short``)."""
-    said = record.get("evidence") or {}
+    said = mapping(record.get("evidence"))
     for kind in ("paths", "trees"):
-        for path, was in (said.get(kind) or {}).items():
-            size = was.get("size") if isinstance(was, dict) else None
-            if size is None:
+        for path, was in mapping(said.get(kind)).items():
+            size = mapping(was).get("size")
+            if not isinstance(size, int):
                 continue
             try:
                 now = os.lstat(path).st_size

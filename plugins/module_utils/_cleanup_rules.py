@@ -5,13 +5,13 @@
 The controller asks before it says what goes, and the host again at the moment when something is removed. What the inventory asks for, only the
 controller knows (``plugin_utils/status/cleanup.py``).
 
-An item is a mapping: ``class``, ``name`` (a path, or the id of an image) and what was seen of it. ``evidence`` is what keeps things.
+An item is something that may go. ``evidence`` is what keeps things.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Mapping, NamedTuple
+from typing import Iterable, NamedTuple, TypedDict
 
 # What may go, what stays for a reason, what nobody knows enough about, and what is somebody else's. Only the first is ever removed.
 SAFE, KEPT, UNKNOWN, FOREIGN = "safe", "kept", "unknown", "foreign"
@@ -28,6 +28,104 @@ DAY_SECONDS = 86400
 _NOTED = ("images", "layers", "models", "transfers", "caches")
 
 
+_Classed = TypedDict("_Classed", {"class": str})
+
+
+class _Named(_Classed):
+    # A path, or the id of an image.
+    name: str
+    bytes: int
+    # The mount point of its file system.
+    mount: str
+
+
+class Gone(_Named):
+    """Something that went, or was to go."""
+
+    tags: list[str] | None
+
+
+class Stayed(Gone):
+    """Something that was to go and stayed: the code of the reason, or what the system says."""
+
+    why: str
+    said: str
+
+
+class _Seen(_Named):
+    # By which it is known again.
+    stamp: list[int] | list[str]
+
+
+class More(TypedDict, total=False):
+    """What is seen of items of some classes only, and what comes of it."""
+
+    # Of a model: whether it is second names that are kept, and how many of its files we brought, and others did.
+    kept_tree: bool
+    noted: int
+    unnoted: int
+    # Of a transfer: whether it is an archive of images.
+    archive: bool
+    # Of a cache: whether its deployment has served.
+    served: bool
+    # Of a run or a journal: whether it is ours, whether it goes on, and the container whose log it is.
+    ours: bool
+    current: bool
+    of: str
+    # Of what lies at a path: where that leads, its files, and the seconds since one of them was written.
+    real: str
+    files: int
+    age: float
+    # Whether a program has it open, and whether other hosts see it, too.
+    open: bool
+    network_disk: bool
+    # Of an image: its names, whether it has a label of ours, and the containers that use it.
+    tags: list[str]
+    digests: list[str]
+    labelled: bool
+    containers: list[str]
+    # What the host says: one of the grades above, the code of the reason, and a name that belongs to it.
+    verdict: str
+    why: str
+    by: str
+
+
+class Item(_Seen, More):
+    """Something that may go."""
+
+
+class Mount(TypedDict):
+    """A folder that a container sees."""
+
+    source: str
+    container: str
+    ours: bool
+
+
+class Evidence(TypedDict):
+    """What keeps things on a host."""
+
+    # Notes and records that cannot be understood.
+    unreadable: list[str]
+    # Names of images that records name, and the ids of these; ids that may be returned to, and by id the names by which we brought an image.
+    references: list[str]
+    recorded_images: list[str]
+    pinned_images: list[str]
+    brought: dict[str, list[str]]
+    # Names of images that were there before us; None where nobody looked.
+    before: Iterable[str] | None
+    # Folders: of records, kept for a return, served from or returned to, and of compiled code.
+    folders: list[str]
+    pinned_models: list[str]
+    return_folders: list[str]
+    caches: list[str]
+    # Archives of images that were loaded.
+    archives: list[str]
+    mounts: list[Mount]
+    # How long journals are kept.
+    keep_days: int
+
+
 class Verdict(NamedTuple):
     """``grade`` is one of the four above, ``why`` the code of its reason, ``by`` a name that belongs to the reason."""
 
@@ -42,13 +140,13 @@ def is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _named(item: Mapping[str, Any], folders: Iterable[str]) -> bool:
+def _named(item: Item, folders: Iterable[str]) -> bool:
     """Whether one of these folders is this item, lies in it, or holds it; by its path, or by where that leads."""
     paths = {str(item["name"]), str(item["real"])}
     return any(is_within(path, each) or is_within(each, path) for path in paths for each in folders)
 
 
-def judged(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+def judged(item: Item, evidence: Evidence) -> Verdict:
     """What the host says about an item. One that says nothing that is understood is not known, and stays."""
     try:
         found = _RULES[str(item["class"])](item, evidence)
@@ -59,7 +157,7 @@ def judged(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
         return Verdict(UNKNOWN, "unreadable")
 
 
-def _image(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+def _image(item: Item, evidence: Evidence) -> Verdict:
     image, tags = str(item["name"]), [str(tag) for tag in item["tags"]]
     names = [*tags, *(str(name) for name in item["digests"])]
     if item["containers"]:
@@ -83,7 +181,7 @@ def _image(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
     return Verdict(SAFE, "unneeded" if tags else "dangling")
 
 
-def _model(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+def _model(item: Item, evidence: Evidence) -> Verdict:
     if _named(item, evidence["pinned_models"]):
         return Verdict(KEPT, "pinned")
     if _named(item, evidence["folders"]):
@@ -105,7 +203,7 @@ def _model(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
     return Verdict(SAFE, "unneeded")
 
 
-def _busy(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict | None:
+def _busy(item: Item, evidence: Evidence) -> Verdict | None:
     """A program has it open, or a container sees it: one of others through whatever folder, ours through more than the folder of all models."""
     if item["open"]:
         return Verdict(KEPT, "open")
@@ -117,7 +215,7 @@ def _busy(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict | Non
     return None
 
 
-def _transfer(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+def _transfer(item: Item, evidence: Evidence) -> Verdict:
     path = str(item["name"])
     busy = _busy(item, evidence)
     if busy:
@@ -131,7 +229,7 @@ def _transfer(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
     return Verdict(SAFE, "archive" if item["archive"] else "unfinished")
 
 
-def _cache(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+def _cache(item: Item, evidence: Evidence) -> Verdict:
     if _named(item, evidence["caches"]):
         return Verdict(KEPT, "pinned")
     busy = _busy(item, evidence)
@@ -142,7 +240,7 @@ def _cache(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
     return Verdict(SAFE, "unneeded")
 
 
-def _run(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+def _run(item: Item, evidence: Evidence) -> Verdict:
     if item["current"]:
         return Verdict(KEPT, "current")
     busy = _busy(item, evidence)
@@ -155,7 +253,7 @@ def _run(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
     return Verdict(SAFE, "over")
 
 
-def _journal(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
+def _journal(item: Item, evidence: Evidence) -> Verdict:
     if not item["ours"]:
         return Verdict(FOREIGN, "foreign")
     if item["current"]:
@@ -165,7 +263,7 @@ def _journal(item: Mapping[str, Any], evidence: Mapping[str, Any]) -> Verdict:
     return Verdict(SAFE, "old", str(evidence["keep_days"]))
 
 
-def _file(item: Mapping[str, Any], _evidence: Mapping[str, Any]) -> Verdict:
+def _file(item: Item, _evidence: Evidence) -> Verdict:
     """Core files and packages of the package manager's cache: both can go at any time, and only where somebody asks for it."""
     return (
         Verdict(KEPT, "open") if item["open"] else Verdict(SAFE, "again" if item["class"] == "packages" else "crashed")

@@ -4,15 +4,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Mapping, TypedDict
 
 
-def coded(code: str, **values: Any) -> dict[str, Any]:
-    """A message without its text. A value may be a message itself, or a list of messages."""
+class Coded(TypedDict):
+    """A message without its text."""
+
+    code: str
+    # A value may be a message itself, or a list of messages.
+    values: dict[str, object]
+
+
+class Failure(Coded):
+    """The arguments of fail_json."""
+
+    msg: str
+
+
+def coded(code: str, **values: object) -> Coded:
+    """The message with this code."""
     return {"code": code, "values": {name: _plain(value) for name, value in values.items()}}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """What a module can return: errors of others become the text that they came with."""
     if isinstance(value, CodedError):
         return coded(value.code, **value.values)
@@ -23,7 +37,7 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def failure(code: str, **values: Any) -> dict[str, Any]:
+def failure(code: str, **values: object) -> Failure:
     """The arguments of fail_json. The action plugin of the module's name replaces msg by the text."""
     return {"msg": code, **coded(code, **values)}
 
@@ -31,7 +45,7 @@ def failure(code: str, **values: Any) -> dict[str, Any]:
 class CodedError(Exception):
     """An error that people will read in their language."""
 
-    def __init__(self, code: str, **values: Any) -> None:
+    def __init__(self, code: str, **values: object) -> None:
         super().__init__(code, values)
         self.code = code
         self.values = values

@@ -26,9 +26,9 @@ import socket
 import struct
 import threading
 import time
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence, TypedDict
 
-from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json, read_object
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import EngineConnection
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import (
     container_ids,
@@ -61,13 +61,13 @@ _AGAIN_SECONDS = 0.2
 _WORKERS = 64
 
 
-def signature(token: str, *parts: Any) -> str:
+def signature(token: str, *parts: object) -> str:
     """Shows that its maker knows the token."""
     text = "|".join(str(part) for part in parts)
     return hmac.new(token.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
-def _same(one: Any, other: str) -> bool:
+def _same(one: object, other: str) -> bool:
     return hmac.compare_digest(str(one).encode(), other.encode())
 
 
@@ -93,11 +93,78 @@ def _object(data: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _send_line(channel: socket.socket, **values: Any) -> None:
+def _send_line(channel: socket.socket, **values: object) -> None:
     channel.sendall(json.dumps(values).encode() + b"\n")
 
 
 # Who holds a port
+
+
+class Held(TypedDict):
+    """A port at which the listener answers, or a service of the cluster that has it."""
+
+    port: int
+    answers: bool
+
+
+class Foreign(TypedDict):
+    """A port that another program has."""
+
+    port: int
+    address: str
+    program: str
+    pid: int
+
+
+class Taken(Foreign):
+    """The same, with the variable that names the port."""
+
+    variable: str
+
+
+class Range(TypedDict):
+    """Ports to be held, the first that is free of several, and the variable that names them."""
+
+    variable: str
+    first: int
+    last: int
+
+
+class Started(TypedDict):
+    """The listener's own port, by variable and network what it holds, and what others have."""
+
+    port: int
+    held: dict[str, dict[str, Held]]
+    taken: list[Taken]
+
+
+class Peer(TypedDict):
+    """Another host, most of it as its ``start_listener`` returned it."""
+
+    host: str
+    # By network.
+    addresses: dict[str, str]
+    port: int
+    mtus: dict[str, int]
+    held: dict[str, dict[str, Held]]
+
+
+class Failure(TypedDict):
+    """A port that could not be reached, and why."""
+
+    port: int
+    reason: str
+
+
+class Reached(TypedDict):
+    """A peer over one network: how long a connection took, what one carries, and what failed."""
+
+    milliseconds: float | None
+    mbps: float | None
+    # By variable; the listener's own port is called dynamic.
+    failed: dict[str, Failure]
+    # Why nothing is known of what it carries; empty where it is.
+    stream: str
 
 
 class Holder(NamedTuple):
@@ -152,18 +219,10 @@ def _deployment(container: str, engine: str) -> str:
         return ""
 
 
-def _written(container: str) -> dict[str, Any]:
+def _written(container: str) -> dict[str, object]:
     """What the engine wrote of a container, for as long as it does not answer: its containers may go on meanwhile."""
-    root = str(_file_object(DAEMON_JSON).get("data-root") or DATA_ROOT)
-    return _file_object(os.path.join(root, "containers", container, "config.v2.json"))
-
-
-def _file_object(path: str) -> dict[str, Any]:
-    try:
-        with open(path, "rb") as stream:
-            return _object(stream.read())
-    except OSError:
-        return {}
+    root = str(read_object(DAEMON_JSON).get("data-root") or DATA_ROOT)
+    return read_object(os.path.join(root, "containers", container, "config.v2.json"))
 
 
 # The listening end
@@ -214,10 +273,10 @@ class Listener:
     def watch(self, channel: socket.socket, network: str) -> None:
         self.selector.register(channel, selectors.EVENT_READ, network)
 
-    def hold(self, first: int, last: int) -> tuple[dict[str, dict[str, Any]], list[dict[str, Any]]]:
+    def hold(self, first: int, last: int) -> tuple[dict[str, Held], list[Foreign]]:
         """Hold a port, or the first free one of a range: per network where to connect, and by whom it is taken else."""
-        there: dict[str, dict[str, Any]] = {}
-        taken: list[dict[str, Any]] = []
+        there: dict[str, Held] = {}
+        taken: list[Foreign] = []
         for network, address in self.addresses.items():
             for port in range(first, last + 1):
                 owner = self.hold_one(network, address, port, _LOOKS if first == last else 1)
@@ -257,7 +316,9 @@ class Listener:
             self.take_over()
             wait = max(0.0, deadline - time.monotonic())
             for key, _events in self.selector.select(min(wait, _AGAIN_SECONDS) if self.services else wait):
-                channel: Any = key.fileobj
+                channel = key.fileobj
+                if not isinstance(channel, socket.socket):
+                    continue
                 if channel is self.control:
                     if self.should_end(channel):
                         return
@@ -279,8 +340,8 @@ class Listener:
     def close(self) -> None:
         """Give up what is held, in this process."""
         for key in list(self.selector.get_map().values()):
-            channel: Any = key.fileobj
-            channel.close()
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
         self.selector.close()
 
     def should_end(self, channel: socket.socket) -> bool:
@@ -356,7 +417,7 @@ def _count(connection: socket.socket) -> tuple[int, float]:
         count += size
 
 
-def stop_listener(control: bytes = CONTROL) -> dict[str, Any] | None:
+def stop_listener(control: bytes = CONTROL) -> dict[str, object] | None:
     """End this host's listener; what it heard, or None if there was none, or a program of somebody else that has its name and does not end."""
     said, end = b"", time.monotonic() + _STOP_SECONDS
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
@@ -379,18 +440,18 @@ def start_listener(
     host: str,
     token: str,
     addresses: Mapping[str, str],
-    ports: Sequence[Mapping[str, Any]],
+    ports: Sequence[Range],
     seconds: float,
     control: bytes = CONTROL,
-) -> dict[str, Any]:
+) -> Started:
     """Start a process that listens; what it holds. It has its ports before this returns."""
     stop_listener(control)  # of a run that was interrupted
     listener = Listener(host, token, addresses, control)
-    held: dict[str, Any] = {}
-    taken: list[dict[str, Any]] = []
+    held: dict[str, dict[str, Held]] = {}
+    taken: list[Taken] = []
     for port in ports:
-        there, foreign = listener.hold(int(port["first"]), int(port["last"]))
-        held[str(port["variable"])] = there
+        there, foreign = listener.hold(port["first"], port["last"])
+        held[port["variable"]] = there
         taken += [{"variable": port["variable"], **entry} for entry in foreign]
     child = os.fork()
     if child == 0:
@@ -468,7 +529,7 @@ class Prober:
                     return _reason(error), 0.0
             time.sleep(_AGAIN_SECONDS)
 
-    def send_datagrams(self, network: str, peers: Sequence[Mapping[str, Any]], mtu: int, sizes: Sequence[int]) -> None:
+    def send_datagrams(self, network: str, peers: Sequence[Peer], mtu: int, sizes: Sequence[int]) -> None:
         """To every peer, in all sizes that may tell something, never fragmented."""
         own = self.addresses[network]
         version = ipaddress.ip_address(own).version
@@ -532,18 +593,17 @@ def probe(
     host: str,
     token: str,
     addresses: Mapping[str, str],
-    peers: Sequence[Mapping[str, Any]],
+    peers: Sequence[Peer],
     mtus: Mapping[str, int],
     timeout: float,
     streams: Mapping[str, float],
-) -> dict[str, dict[str, dict[str, Any]]]:
+) -> dict[str, dict[str, Reached]]:
     """Per network and peer: milliseconds of a connection, megabits a second, and what failed on which port.
 
-    A peer is ``{host, addresses: {network: address}, port, mtus: {network: bytes}, held: {variable: {network: {port, answers}}}}``,
-    most of it as its ``start_listener`` returned it. ``streams`` says how many seconds are streamed to which peers.
+    ``streams`` says how many seconds are streamed to which peers.
     """
     prober = Prober(host, token, addresses, timeout)
-    result: dict[str, dict[str, dict[str, Any]]] = {}
+    result: dict[str, dict[str, Reached]] = {}
     with concurrent.futures.ThreadPoolExecutor(_WORKERS) as pool:
         waiting = {}
         for network in addresses:
@@ -576,7 +636,7 @@ def probe(
             if name in reached and "dynamic" not in reached[name]["failed"]:
                 peer = by_name[name]
                 rate, wrong = prober.stream(network, name, peer["addresses"][network], int(peer["port"]), seconds)
-                reached[name].update(mbps=rate, stream=wrong)
+                reached[name]["mbps"], reached[name]["stream"] = rate, wrong
     return result
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Iterable, TextIO
+from types import ModuleType
+from typing import Any, Iterable, Mapping, TextIO, TypeVar
 
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 
@@ -24,15 +25,17 @@ _LONG_BEGINNING = re.compile(r"^[ \t?:-]{%d}" % MOST_LEVELS, re.M)
 # As any counter of a kernel or a card has them. Python reads a square as a digit and not as a number, and no number of 5000 digits.
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _HOLDERS = (dict, list, tuple, set, frozenset)
+Value = TypeVar("Value")
 
 
 class ContentError(CodedError, ValueError):
     """What nobody can walk through: a ValueError that has a text of its own."""
 
 
-def bounded(value: Any) -> Any:
+def bounded(value: Value) -> Value:
     """The value, if nothing in it lies deeper and it has no more parts than a program can walk through; else ValueError."""
-    level, parts = [value], 0
+    level: list[object] = [value]
+    parts = 0
     for _dummy in range(MOST_LEVELS):
         holders = [each for each in level if isinstance(each, _HOLDERS)]
         parts += sum(map(len, holders))
@@ -44,12 +47,12 @@ def bounded(value: Any) -> Any:
     raise ContentError("content_deep", most=MOST_LEVELS)
 
 
-def is_integer(value: Any) -> bool:
+def is_integer(value: object) -> bool:
     """Whether what was read is a whole number, which neither true nor false is."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def digits(text: Any) -> int | None:
+def digits(text: object) -> int | None:
     """The whole number that somebody wrote, who may have written anything; None where it is none, or one that nobody counts to."""
     return int(text) if isinstance(text, str) and _DIGITS.fullmatch(text) else None
 
@@ -65,6 +68,31 @@ def read_json(text: str | bytes) -> Any:
 def load_json(stream: TextIO) -> Any:
     """The same of a file that is open. ValueError also where its bytes are no text."""
     return read_json(stream.read())
+
+
+def read_object(path: str) -> dict[str, object]:
+    """The object of a file of JSON; empty where the file cannot be read, or holds anything else."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = load_json(stream)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def mapping(value: object) -> Mapping[str, object]:
+    """A value that is to be a mapping; empty where it is anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def mappings(value: object) -> list[Mapping[str, object]]:
+    """The mappings of a value that is to be a list of them."""
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, (list, tuple)) else []
+
+
+def texts(value: object) -> list[str]:
+    """The parts of a value that is to be a list, as text."""
+    return [str(one) for one in value] if isinstance(value, (list, tuple)) else []
 
 
 def read_yaml(text: str | bytes) -> Any:
@@ -93,7 +121,7 @@ def _may_be_deep(text: str) -> bool:
     return bool(_LONG_BEGINNING.search(text))
 
 
-def _refuse_deep(events: Iterable[Any], yaml: Any) -> None:
+def _refuse_deep(events: Iterable[object], yaml: ModuleType) -> None:
     """Before a node is made: libyaml has no limit, and a stack of its own that ends the process."""
     depth = 0
     for event in events:

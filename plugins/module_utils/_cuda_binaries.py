@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from typing import Any, NamedTuple, Protocol
 from typing import Counter as Counts
+from typing import NamedTuple, Protocol
 
-from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import Coded, CodedError, coded
 
 CHUNK_BYTES = 1 << 20
 # Limits on what a file may make us keep: a name's length, and how many different sets of architectures its containers have.
@@ -193,7 +193,7 @@ def _container(window: _Window) -> set[str] | None:
     return names
 
 
-def _fault(entry: tuple[int, ...], left: int) -> dict[str, Any] | None:
+def _fault(entry: tuple[int, ...], left: int) -> Coded | None:
     """What is wrong with an entry, as a message."""
     _kind, header, payload, _compressed, architecture, _flags = entry
     if not _ENTRY.size <= header <= _LONGEST_HEADER:

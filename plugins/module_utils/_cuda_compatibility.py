@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Mapping
+from typing import Iterable, Mapping
+
+from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, texts
 
 # Cubins (sm_XY) run on the same major number from their minor number on, PTX (compute_XY) on every later GPU. Not so on Tegra, whose
 # cubins are for nothing else. CUDA C++ Programming Guide, "Binary Compatibility" and "PTX Compatibility".
@@ -112,14 +114,10 @@ def named(entry: object) -> list[str]:
     return ["sm_" + number] + (["compute_" + number] if version != text else [])
 
 
-def _texts(value: object) -> list[str]:
-    return [str(each) for each in value] if isinstance(value, (list, tuple)) else []
-
-
-def held(image: Mapping[str, Any]) -> dict[str, list[str]]:
+def held(image: Mapping[str, object]) -> dict[str, list[str]]:
     """What each library that is needed is built for, of an image as the manifest describes it; what it says where nothing was found."""
-    libraries = _mapping(_mapping(image.get("contents")).get("libraries"))
-    found = {name: _texts(_mapping(libraries[name]).get("built_for")) for name in NEEDED if name in libraries}
+    libraries = mapping(mapping(image.get("contents")).get("libraries"))
+    found = {name: texts(mapping(libraries[name]).get("built_for")) for name in NEEDED if name in libraries}
     entries = image.get("compute_capabilities")
     said: list[str] = []
     for entry in entries if isinstance(entries, (list, tuple)) else ():
@@ -128,10 +126,6 @@ def held(image: Mapping[str, Any]) -> dict[str, list[str]]:
         except ValueError:  # reported where the inventory is checked
             continue
     return found or ({"compute_capabilities": said} if said else {})
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def capabilities(libraries: Iterable[Iterable[str]]) -> list[str]:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping
+from typing import Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
@@ -17,7 +17,7 @@ class DaemonJsonError(CodedError):
     """The file cannot be merged with anything."""
 
 
-def parse(text: str, path: str) -> dict[str, Any]:
+def parse(text: str, path: str) -> dict[str, object]:
     """The content of a daemon.json. An empty file is an empty object, as it is for the engine."""
     if not text.strip():
         return {}
@@ -43,7 +43,7 @@ def parse(text: str, path: str) -> dict[str, Any]:
     return content
 
 
-def merge(current: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def merge(current: Mapping[str, object], options: Mapping[str, object]) -> dict[str, object]:
     """The file's content with the options in it: mappings are merged, other values replaced, null removes a key."""
     merged = _merge(current, options)
     if _log_driver(merged) != _log_driver(current):
@@ -52,11 +52,11 @@ def merge(current: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, A
     return merged
 
 
-def _log_driver(content: Mapping[str, Any]) -> Any:
+def _log_driver(content: Mapping[str, object]) -> object:
     return content.get("log-driver") or "json-file"
 
 
-def _merge(current: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(current: Mapping[str, object], options: Mapping[str, object]) -> dict[str, object]:
     merged = dict(current)
     for key, value in options.items():
         if value is None:
@@ -69,6 +69,6 @@ def _merge(current: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, 
     return merged
 
 
-def render(content: Mapping[str, Any]) -> str:
+def render(content: Mapping[str, object]) -> str:
     """The text of a file with that content."""
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"

@@ -9,10 +9,10 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Iterable, Iterator, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._model_check import model_problems
+from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
 # Folders in which people keep models. Only what is below them is looked at, and what belongs to other file systems as well.
 PLACES = (
@@ -31,7 +31,36 @@ _VERSION = re.compile(r"\d+(\.\d+)+")
 CONNECT_SECONDS = 3.0
 
 
-def versions(programs: Any) -> dict[str, str]:
+class Model(TypedDict):
+    """A model that lies on a host."""
+
+    # The file, or the folder of several.
+    path: str
+    # As far as the path tells.
+    name: str
+    bytes: int
+    # safetensors, pytorch or gguf
+    format: str
+    # Whether its files say that none is missing or cut off.
+    whole: bool
+
+
+class Models(TypedDict):
+    """Those that were found, and whether all was searched."""
+
+    models: list[Model]
+    complete: bool
+
+
+class Disk(TypedDict):
+    """A file system, by the first folder on it."""
+
+    path: str
+    available_bytes: int
+    total_bytes: int
+
+
+def versions(programs: Programs) -> dict[str, str]:
     """The releases of Docker's engine and of the container toolkit; empty where there is none."""
     found = {"docker": programs.answer("dockerd", "--version"), "toolkit": programs.answer("nvidia-ctk", "--version")}
     matches = {name: _VERSION.search(text or "") for name, text in found.items()}
@@ -60,31 +89,30 @@ def reached(addresses: Iterable[str], seconds: float = CONNECT_SECONDS) -> list[
     return [address for address in asked if answered.get(address)]
 
 
-def weights(places: Iterable[str] = PLACES, seconds: float = SEARCH_SECONDS) -> dict[str, Any]:
-    """The models below some folders: ``models``, each with ``path``, ``name`` (as far as the path tells), ``bytes`` and ``format`` (safetensors,
-    pytorch or gguf) and ``whole``, whether its files say that none is missing or cut off, and ``complete``, whether all was searched."""
+def weights(places: Iterable[str] = PLACES, seconds: float = SEARCH_SECONDS) -> Models:
+    """The models below some folders, searched for a while, and as many as are looked at."""
     deadline = time.monotonic() + seconds
-    models: dict[str, dict[str, Any]] = {}
+    models: dict[str, Model] = {}
     for place in places:
         for folder, files in _folders(place, deadline):
             for model in _models_in(folder, files):
                 models.setdefault(os.path.realpath(model["path"]), model)
             if len(models) >= MOST_MODELS:
                 break
-    found = sorted(models.values(), key=lambda model: str(model["path"]))[:MOST_MODELS]
+    found = sorted(models.values(), key=lambda model: model["path"])[:MOST_MODELS]
     return {"models": found, "complete": time.monotonic() < deadline and len(models) < MOST_MODELS}
 
 
-def disks(places: Iterable[str] = (*PLACES, "/var/lib/docker", "/")) -> list[dict[str, Any]]:
-    """The file systems of these folders, each once: ``path`` (the first folder on it), ``available_bytes``, ``total_bytes``."""
-    found: dict[int, dict[str, Any]] = {}
+def disks(places: Iterable[str] = (*PLACES, "/var/lib/docker", "/")) -> list[Disk]:
+    """The file systems of these folders, each once."""
+    found: dict[int, Disk] = {}
     for place in places:
         try:
             device, space = os.stat(place).st_dev, os.statvfs(place)
         except OSError:
             continue
-        sizes = {"available_bytes": space.f_bavail * space.f_frsize, "total_bytes": space.f_blocks * space.f_frsize}
-        found.setdefault(device, {"path": place, **sizes})
+        free, total = space.f_bavail * space.f_frsize, space.f_blocks * space.f_frsize
+        found.setdefault(device, {"path": place, "available_bytes": free, "total_bytes": total})
     return list(found.values())
 
 
@@ -108,13 +136,14 @@ def _folders(place: str, deadline: float) -> Iterator[tuple[str, list[str]]]:
         yield folder, files
 
 
-def _models_in(folder: str, files: list[str]) -> Iterator[dict[str, Any]]:
+def _models_in(folder: str, files: list[str]) -> Iterator[Model]:
     # One file of a model that is split stands for all.
     for name in files:
         if name.endswith(".gguf") and not re.search(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", name):
             path = os.path.join(folder, name)
-            about = {"path": path, "name": name[: -len(".gguf")], "bytes": _size([path]), "format": "gguf"}
-            yield {**about, "whole": not model_problems(folder, _parts(name, files))}
+            whole = not model_problems(folder, _parts(name, files))
+            name = name[: -len(".gguf")]
+            yield {"path": path, "name": name, "bytes": _size([path]), "format": "gguf", "whole": whole}
     if "config.json" not in files:
         return
     for ending, kind in ((".safetensors", "safetensors"), (".bin", "pytorch")):

@@ -5,12 +5,37 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Iterable, Sequence, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING
 
 # In the paths of a need: the engine's data root, which only the host may know.
 DOCKER_ROOT = "{docker_root}"
+
+
+class _Place(TypedDict):
+    directory: str
+    bytes: int
+
+
+class Need(_Place, total=False):
+    """What something takes in a directory."""
+
+    # A file of this name and size below the directory is there already.
+    name: str
+    # Groups of paths: where one path of each group exists, nothing is needed any more.
+    marks: Sequence[Sequence[str]]
+
+
+class DiskNeeds(TypedDict):
+    """A file system, and what it still has to take."""
+
+    mount: str
+    available_bytes: int
+    total_bytes: int
+    # Bytes by directory, and their sum.
+    needs: dict[str, int]
+    needed_bytes: int
 
 
 def _nearest_folder(path: str) -> str:
@@ -61,14 +86,12 @@ def _is_loaded(marks: Sequence[Sequence[str]], docker_root: str) -> bool:
     return bool(groups) and all(any(map(os.path.exists, group)) for group in groups)
 
 
-def measure_disks(needs: Sequence[Mapping[str, Any]], docker_root: str) -> list[dict[str, Any]]:
+def measure_disks(needs: Sequence[Need], docker_root: str) -> list[DiskNeeds]:
     """Per file system what is free there and what it still has to take.
 
-    Each need has a ``directory``, its ``bytes``, a ``name`` (a file of that name and size below the directory is there
-    already) and ``marks``: groups of paths; where one path of each group exists, nothing is needed any more. What an interrupted
-    transfer has left below a directory of named files is room for the rest of it.
+    What an interrupted transfer has left below a directory of named files is room for the rest of it.
     """
-    disks: dict[int, dict[str, Any]] = {}
+    disks: dict[int, DiskNeeds] = {}
     there: dict[str, set[tuple[str, int]]] = {}
     left: dict[str, int] = {}
     for need in needs:
@@ -82,8 +105,9 @@ def measure_disks(needs: Sequence[Mapping[str, Any]], docker_root: str) -> list[
                 "available_bytes": status.f_bavail * status.f_frsize,
                 "total_bytes": status.f_blocks * status.f_frsize,
                 "needs": {},
+                "needed_bytes": 0,
             }
-        size = int(need["bytes"])
+        size = need["bytes"]
         if _is_loaded(need.get("marks") or [], docker_root):
             size = 0
         elif need.get("name"):
@@ -96,4 +120,5 @@ def measure_disks(needs: Sequence[Mapping[str, Any]], docker_root: str) -> list[
     for disk in disks.values():
         for directory, size in disk["needs"].items():
             disk["needs"][directory] = max(0, size - left.get(directory, 0))
-    return [{**disk, "needed_bytes": sum(disk["needs"].values())} for disk in disks.values()]
+        disk["needed_bytes"] = sum(disk["needs"].values())
+    return list(disks.values())

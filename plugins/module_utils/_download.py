@@ -17,12 +17,12 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, Callable, Mapping
+from typing import IO, Any, Callable, Mapping
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import CHUNK_BYTES, human_bytes, sha256_of
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
-from ansible_collections.baremetal.llm.plugins.module_utils._content import digits, load_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits, read_object
 
 ATTEMPTS = 5
 TIMEOUT_SECONDS = 60
@@ -48,7 +48,15 @@ class _Wrong(CodedError):
 class _Redirect(urllib.request.HTTPRedirectHandler):
     """Follows redirects, but tells a token only to the host that it is meant for."""
 
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
         if request is not None and _origin(newurl) != _origin(req.full_url):
             request.remove_header("Authorization")
@@ -62,7 +70,7 @@ def _origin(url: str) -> tuple[str, str]:
 
 def make_opener(proxy: str = "") -> urllib.request.OpenerDirector:
     """One opener for all: through `proxy`, or as http_proxy, https_proxy and no_proxy of the environment say."""
-    handlers: list[Any] = [_Redirect()]
+    handlers: list[urllib.request.BaseHandler] = [_Redirect()]
     if proxy:
         handlers.append(urllib.request.ProxyHandler({"http": proxy, "https": proxy}))
     return urllib.request.build_opener(*handlers)
@@ -115,7 +123,7 @@ def download(
 ) -> None:
     """Bring a file (urls; size, sha256, headers where known) to `target`. What an earlier try brought is not fetched again."""
     urls: list[str] = list(file["urls"])
-    answers: dict[str, Any] = {}
+    answers: dict[str, object] = {}
     given_up: set[str] = set()
     os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
     for attempt in range(attempts):
@@ -155,7 +163,7 @@ def _continue(
 ) -> None:
     """Complete `part` from url, from where it ends if the server agrees that it is still the same file."""
     have = os.path.getsize(part) if os.path.exists(part) else 0
-    note = _noted(part)
+    note = read_object(part + ".note")
     validator = note.get("validator") if note.get("url") == url else None
     size, digest = file.get("size"), file.get("sha256")
     if have and ((not validator and not digest) or (size is not None and have > size)):
@@ -215,20 +223,11 @@ def _check(file: Mapping[str, Any], part: str, add: Callable[[int], None]) -> No
         raise wrong
 
 
-def _note(part: str, url: str, headers: Any) -> None:
+def _note(part: str, url: str, headers: http.client.HTTPMessage) -> None:
     etag = headers.get("ETag") or ""
     validator = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified")
     with open(part + ".note", "w", encoding="utf-8", opener=_own_files.no_link) as stream:
         json.dump({"url": url, "validator": validator}, stream)
-
-
-def _noted(part: str) -> dict[str, Any]:
-    try:
-        with open(part + ".note", encoding="utf-8") as stream:
-            found = load_json(stream)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _forget(part: str) -> None:
@@ -240,7 +239,7 @@ def _forget(part: str) -> None:
 _HTTP = {401: "fetch_http_token", 403: "fetch_http_token", 407: "fetch_http_proxy"}
 
 
-def explain(error: Exception) -> Any:
+def explain(error: Exception) -> object:
     """Why a try failed, as a value of a message."""
     if isinstance(error, CodedError):
         return coded(error.code, **error.values)

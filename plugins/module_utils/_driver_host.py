@@ -8,7 +8,7 @@ import fnmatch
 import glob
 import os
 import re
-from typing import Any, Mapping
+from typing import Mapping, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import installed_version
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
@@ -46,6 +46,47 @@ _OTHER_NAMES = (
 _MODULE = re.compile(r"nvidia(-current)?(-open)?\.ko(\.\w+)?")
 
 
+class DriverPackages(TypedDict):
+    """Packages of a driver and what else of packages it depends on."""
+
+    # Versions by name.
+    packages: dict[str, str]
+    held: list[str]
+    # Of whatever kind, whose installation was interrupted.
+    broken: list[str]
+    # The version of the C library.
+    libc6: str
+
+
+class ModuleKey(TypedDict, total=False):
+    """Who signed the driver's module for the running kernel; empty where there is none."""
+
+    path: str
+    signer: str
+    # Whether the kernel or the firmware knows the key; None where nobody tells.
+    known: bool | None
+
+
+class Compilers(TypedDict):
+    """Major releases of gcc, empty where they are not known: the one that made the kernel, and the host's."""
+
+    kernel_gcc: str
+    gcc: str
+
+
+class HostFacts(DriverPackages):
+    """What the decisions about a driver need to know of a host."""
+
+    runfile: bool
+    unowned: bool
+    kernel: str
+    headers: bool
+    module: bool
+    # Whether the host has each.
+    programs: dict[str, bool]
+    secure_boot: bool
+
+
 def is_driver_package(name: str) -> bool:
     """Whether a package is part of a driver."""
     name = name.split(":")[0]
@@ -59,7 +100,7 @@ def list_packages(programs: Programs) -> str:
     return next((out for name, words in _QUERIES for out in [programs.answer(name, *words)] if out.strip()), "")
 
 
-def parse_packages(text: str) -> dict[str, Any]:
+def parse_packages(text: str) -> DriverPackages:
     """Packages of a driver, which of them are held, the packages of whatever kind whose installation was interrupted, and the version of libc6.
 
     ``text`` has lines of a dpkg status (as in ``ii``), name and version, with tabs between them; rpm knows only ``ii``.
@@ -114,7 +155,7 @@ def kernels(root: str = "/") -> dict[str, bool]:
     return {name: bool(module_paths(name, root)) for name in sorted(names)}
 
 
-def module_key(programs: Any, release: str, root: str = "/") -> dict[str, Any]:
+def module_key(programs: Programs, release: str, root: str = "/") -> ModuleKey:
     """Who signed the driver's module for the running kernel, and whether the kernel or the firmware knows that key; None where nobody tells."""
     paths = module_paths(release, root)
     if not paths:
@@ -132,7 +173,7 @@ def parse_kernel_gcc(text: str) -> str:
     return said.group(1) if said else number.group(1) if number and int(number.group(1)) else ""
 
 
-def compilers(programs: Programs, kernel: str, root: str = "/") -> dict[str, str]:
+def compilers(programs: Programs, kernel: str, root: str = "/") -> Compilers:
     """The major release of the gcc that made the kernel, ``kernel_gcc``, and of the host's, ``gcc``; empty where it is not known, or not there."""
     places = ("lib/modules/{0}/build/.config", "boot/config-{0}", "lib/modules/{0}/config")
     texts = (read(os.path.join(root, place.format(kernel))) for place in places)
@@ -142,7 +183,7 @@ def compilers(programs: Programs, kernel: str, root: str = "/") -> dict[str, str
 
 def host_facts(
     listing: str, kernel: str, programs: Mapping[str, bool], root: str = "/", sysfs_root: str = "/sys"
-) -> dict[str, Any]:
+) -> HostFacts:
     """What the decisions need to know of a host.
 
     ``listing`` are the lines of its packages, ``programs`` says which programs it has.

@@ -8,12 +8,37 @@ import contextlib
 import http.client
 import socket
 import urllib.parse
-from typing import Any, Iterator
+from typing import Any, Iterator, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 
 LABELS = "baremetal.llm."
 ENGINE_SOCKET = "/run/docker.sock"
+
+
+class Container(TypedDict):
+    """A container, running or not."""
+
+    id: str
+    name: str
+    image: str
+    state: str
+    # Whether this collection made it, by its labels: a name may be anybody's.
+    ours: bool
+
+
+class Image(TypedDict):
+    """An image with its names."""
+
+    id: str
+    tags: list[str]
+
+
+class Engine(TypedDict):
+    """What an engine has."""
+
+    containers: list[Container]
+    images: list[Image]
 
 
 class EngineConnection(http.client.HTTPConnection):
@@ -53,7 +78,7 @@ def ask_engine_list(question: str, path: str = ENGINE_SOCKET, timeout: float = 5
     return [each for each in answer if isinstance(each, dict)] if isinstance(answer, list) else None
 
 
-def _answer(question: str, path: str, timeout: float) -> Any:
+def _answer(question: str, path: str, timeout: float) -> object:
     try:
         return _get(path, timeout, question)
     except (OSError, http.client.HTTPException, ValueError):
@@ -77,7 +102,7 @@ def remove_image(name: str, path: str = ENGINE_SOCKET, timeout: float = 300) -> 
         connection.close()
 
 
-def read_engine(path: str = ENGINE_SOCKET, timeout: float = 5) -> dict[str, Any] | None:
+def read_engine(path: str = ENGINE_SOCKET, timeout: float = 5) -> Engine | None:
     """All containers, those that do not run included, and all images; None where no engine answers."""
     try:
         containers = _get(path, timeout, "/containers/json?all=1")
@@ -90,7 +115,6 @@ def read_engine(path: str = ENGINE_SOCKET, timeout: float = 5) -> dict[str, Any]
                     "name": (entry.get("Names") or [""])[0].lstrip("/"),
                     "image": entry["Image"],
                     "state": entry["State"],
-                    # Whether this collection made the container, by its labels: a name may be anybody's.
                     "ours": any(str(label).startswith(LABELS) for label in entry.get("Labels") or {}),
                 }
                 for entry in containers
@@ -102,7 +126,7 @@ def read_engine(path: str = ENGINE_SOCKET, timeout: float = 5) -> dict[str, Any]
 
 
 @contextlib.contextmanager
-def saved_image(reference: str, path: str = ENGINE_SOCKET, timeout: float = 600) -> Iterator[Any]:
+def saved_image(reference: str, path: str = ENGINE_SOCKET, timeout: float = 600) -> Iterator[http.client.HTTPResponse]:
     """An image as ``docker save`` writes it, to be read forward. OSError if the engine does not have it.
 
     The engine reads a layer from its disk before it sends the next piece, so the timeout is long.

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any, Callable, Mapping, Sequence
+from typing import Callable, Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
+from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
 UNIT = "docker.service"
 _PROPERTIES = ("ExecStart", "Environment", "EnvironmentFiles", "FragmentPath", "DropInPaths")
@@ -129,7 +131,7 @@ def engine_flags(show: str, text_of: Callable[[str], str] = read) -> dict[str, d
     return found
 
 
-def read_flags(programs: Any) -> dict[str, dict[str, str]]:
+def read_flags(programs: Programs) -> dict[str, dict[str, str]]:
     """Those of this host's engine; none where systemd knows no engine."""
     return engine_flags(programs.answer("systemctl", "show", UNIT, "--property=" + ",".join(_PROPERTIES)))
 
@@ -150,14 +152,14 @@ def release(version: str) -> tuple[int, ...]:
     return (int(match.group(1)), int(match.group(2))) if match else ()
 
 
-def colliding(flags: Mapping[str, Mapping[str, str]], config: Mapping[str, Any], version: str = "") -> list[str]:
+def colliding(flags: Mapping[str, Mapping[str, str]], config: Mapping[str, object], version: str = "") -> list[str]:
     """The directives with which the engine does not start, because its command line and daemon.json both have them."""
     found = []
     for directive, flag in flags.items():
         if directive not in config:
             continue
         if directive == "runtimes":
-            same = any("{0}=".format(name) in flag["said"] for name in config.get("runtimes") or {})
+            same = any("{0}=".format(name) in flag["said"] for name in mapping(config.get("runtimes")))
             old = bool(version) and release(version) < RUNTIMES_MERGED_SINCE
             if not same and not old:
                 continue

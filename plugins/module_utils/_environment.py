@@ -7,9 +7,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_object
 
 # In each environment: what it was made from, and what it was then. Written last, so that one without it is none.
 NOTE = "llm-environment.json"
@@ -38,14 +37,9 @@ def tree_digest(top: str) -> str:
     return found.hexdigest()
 
 
-def note_of(top: str) -> dict[str, Any]:
+def note_of(top: str) -> dict[str, object]:
     """What an environment says of itself; nothing where there is none."""
-    try:
-        with open(os.path.join(top, NOTE), encoding="utf-8") as stream:
-            found = load_json(stream)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return read_object(os.path.join(top, NOTE))
 
 
 def write_note(top: str, made_from: str) -> None:

@@ -18,13 +18,14 @@ import os
 import re
 import stat
 import time
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of
-from ansible_collections.baremetal.llm.plugins.module_utils._content import digits, load_json, read_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits, load_json, mapping, read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import is_driver_package, list_packages
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._environment import is_whole
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu import GpuFacts
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
@@ -46,12 +47,59 @@ WELL = ("serving", "busy", "running")
 COUNTERS = re.compile(r"counter packets \d+ bytes \d+")
 
 
+class Described(TypedDict, total=False):
+    """What there is at a path: a link with where it leads, or a file or folder with mode and owner."""
+
+    link: str
+    mode: str
+    uid: int
+    gid: int
+    # Of a file. A large one has time and inode, which only save the reading, and one that is larger still no digest.
+    size: int
+    sha256: str
+    mtime_ns: int | None
+    inode: int | None
+
+
+class Firewalld(TypedDict):
+    """Whether firewalld runs, and then what it lets in."""
+
+    running: bool
+    default_zone: str
+    # As it prints them.
+    zones: str
+
+
+class _Record(TypedDict):
+    # Of what was asked for.
+    digest: str
+    # The version of the collection.
+    collection: str
+    # Both by kind.
+    subjects: dict[str, object]
+    evidence: dict[str, dict[str, object]]
+
+
+class Record(_Record, total=False):
+    """What a role left on this host."""
+
+    # Images that the role images has brought before, by id their reference.
+    earlier: dict[str, str]
+
+
+class Differs(TypedDict):
+    """A record now: what it was made from, and what differs, as ``KIND SUBJECT``."""
+
+    digest: str
+    collection: str
+    differs: list[str]
+
+
 class Host:
     """What the kinds of evidence ask."""
 
-    def __init__(self, programs: Programs, gpus: Mapping[str, Any]) -> None:
+    def __init__(self, programs: Programs, gpus: GpuFacts | None) -> None:
         self.programs = programs
-        # As read_gpus returns it.
         self.gpus = gpus
 
     @functools.cached_property
@@ -65,37 +113,38 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def describe(path: str, known: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+def describe(path: str, known: Described | None = None) -> Described | None:
     """What there is at a path; None where there is nothing. ``known`` is an earlier description, whose digest may still count."""
     try:
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):
             return {"link": os.readlink(path)}
-        found: dict[str, Any] = {"mode": oct(status.st_mode), "uid": status.st_uid, "gid": status.st_gid}
+        found: Described = {"mode": oct(status.st_mode), "uid": status.st_uid, "gid": status.st_gid}
         if not stat.S_ISREG(status.st_mode):
             return found
         found["size"] = status.st_size
-        at = {"mtime_ns": status.st_mtime_ns, "inode": status.st_ino}
+        at: Described = {"mtime_ns": status.st_mtime_ns, "inode": status.st_ino}
         if status.st_size > READ_AT_MOST_BYTES:
             return {**found, **at}
         if status.st_size > READ_ALWAYS_BYTES:
             same = known and all(known.get(name) == value for name, value in [*at.items(), ("size", status.st_size)])
             found["sha256"] = known["sha256"] if known and same else sha256_of(path)
-            # These two only save the reading: a file that was copied back is the same file.
-            return {**found, **({name: (known or at).get(name) for name in at})}
+            # A file that was copied back is the same file.
+            before = known or at
+            return {**found, "mtime_ns": before.get("mtime_ns"), "inode": before.get("inode")}
         return {**found, "sha256": sha256_of(path)}
     except OSError:
         return None
 
 
-def paths(subjects: Sequence[str], _host: Host, known: Mapping[str, Any]) -> dict[str, Any]:
+def paths(subjects: Sequence[str], _host: Host, known: Mapping[str, Described]) -> dict[str, Described | None]:
     """Files, links and folders, and paths where nothing is."""
     return {path: describe(path, known.get(path)) for path in subjects}
 
 
-def trees(subjects: Sequence[str], _host: Host, known: Mapping[str, Any]) -> dict[str, Any]:
+def trees(subjects: Sequence[str], _host: Host, known: Mapping[str, Described]) -> dict[str, Described | None]:
     """Folders with all that is below them."""
-    found: dict[str, Any] = {}
+    found: dict[str, Described | None] = {}
     for top in subjects:
         found[top] = describe(top, known.get(top))
         for folder, folders, files in os.walk(top):
@@ -105,14 +154,14 @@ def trees(subjects: Sequence[str], _host: Host, known: Mapping[str, Any]) -> dic
     return found
 
 
-def environments(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+def environments(subjects: Sequence[str], _host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """Python environments that were made here: whether each is as it was made."""
     return {path: {"whole": is_whole(path)} for path in subjects}
 
 
-def links(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+def links(subjects: Sequence[str], _host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """The links of a pattern, such as /usr/local/bin/*, that lead below a folder: ``PATTERN -> FOLDER``."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for subject in subjects:
         pattern, _arrow, folder = subject.partition(" -> ")
         for path in sorted(glob.glob(pattern)):
@@ -121,25 +170,25 @@ def links(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> di
     return found
 
 
-def settings(subjects: Mapping[str, Any], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+def settings(subjects: Mapping[str, object], _host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """Some keys of a JSON file whose other keys belong to others, by path: a mapping with the shape of what is looked at."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for path, shape in subjects.items():
         try:
             content = read_json(read(path) or "null")
         except ValueError:
             content = None
-        found[path] = {"mode": (describe(path) or {}).get("mode"), "values": _shaped(content, shape)}
+        found[path] = {"mode": mapping(describe(path)).get("mode"), "values": _shaped(content, shape)}
     return found
 
 
-def _shaped(content: Any, shape: Any) -> Any:
+def _shaped(content: object, shape: object) -> object:
     if not isinstance(shape, Mapping) or not shape or not isinstance(content, Mapping):
         return content
     return {key: _shaped(content.get(key), part) for key, part in shape.items()}
 
 
-def distrusted(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+def distrusted(subjects: Sequence[str], _host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """Files of these folders that are not as they arrived, found by the timer that reads them again."""
     return {
         folder: sorted(path for path, known in read_state(folder).items() if known.get("stamp") is None)
@@ -147,7 +196,7 @@ def distrusted(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) 
     }
 
 
-def units(subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+def units(subjects: Sequence[str], host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """Whether units of systemd run, are enabled, and are those whose files were read."""
     if not subjects:
         return {}
@@ -158,32 +207,34 @@ def units(subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) -> dic
     return dict(zip(subjects, answers))
 
 
-def packages(subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+def packages(subjects: Sequence[str], host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """Packages with their status (held or not) and version; None where one is not known."""
     return {name: host.packages.get(name) for name in subjects}
 
 
-def groups(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+def groups(subjects: Sequence[str], _host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """Whether groups of users exist."""
     there = {entry.gr_name for entry in grp.getgrall()}
     return {name: name in there for name in subjects}
 
 
-def driver(_subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+def driver(_subjects: Sequence[str], host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """The driver that is loaded and the one that is installed with its packages, and the GPUs that it shows."""
-    said = host.gpus["driver"]
-    found = {name: said.get(name) for name in ("installed", "loaded", "kernel_module", "mismatch")}
-    cards = [[gpu.get("name"), gpu.get("uuid"), gpu.get("memory_mib")] for gpu in host.gpus["gpus"]]
+    gpus = host.gpus
+    if gpus is None:
+        return {}
+    found = {name: gpus["driver"].get(name) for name in ("installed", "loaded", "kernel_module", "mismatch")}
+    cards = [[gpu["name"], gpu["uuid"], gpu["memory_mib"]] for gpu in gpus["gpus"]]
     parts = {name: said for name, said in host.packages.items() if is_driver_package(name)}
-    return {"driver": {**found, "source": host.gpus.get("source")}, "gpus": cards, "packages": parts}
+    return {"driver": {**found, "source": gpus["source"]}, "gpus": cards, "packages": parts}
 
 
-def images(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+def images(subjects: Sequence[str], _host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """The ids of images, by reference."""
     return {name: (ask_engine("/images/{0}/json".format(name)) or {}).get("Id") for name in subjects}
 
 
-def given(settings: Any) -> Any:
+def given(settings: object) -> object:
     """Settings without those that are empty: an engine that restarts reads null as an empty list, and no other setting has become another."""
     if isinstance(settings, dict):
         found = {key: given(value) for key, value in settings.items()}
@@ -191,9 +242,9 @@ def given(settings: Any) -> Any:
     return settings
 
 
-def containers(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+def containers(subjects: Sequence[str], _host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """What containers are made from, and whether they run; None where there is none."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name in subjects:
         said = ask_engine("/containers/{0}/json".format(name))
         if said is None:
@@ -231,13 +282,13 @@ def _born(pid: int) -> float | None:
     return int(ticks) / os.sysconf("SC_CLK_TCK")
 
 
-def started(subjects: Mapping[str, Sequence[str]], host: Host, known: Mapping[str, Any]) -> dict[str, Any]:
+def started(subjects: Mapping[str, Sequence[str]], host: Host, known: Mapping[str, object]) -> dict[str, object]:
     """Whether services and containers were started after the files were written that they read then.
 
     A role ends with a restart where it wrote one of them. One that was ended before leaves files as they should be, and a process that has read
     others. What does not run has read none.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, files in subjects.items():
         since = _started(name, host.programs) if name in known else None
         written = [os.lstat(path).st_mtime for path in files if os.path.lexists(path)]
@@ -246,33 +297,35 @@ def started(subjects: Mapping[str, Sequence[str]], host: Host, known: Mapping[st
     return found
 
 
-def runtimes(subjects: Sequence[str], _host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+def runtimes(subjects: Sequence[str], _host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """The runtimes of containers that the running engine knows."""
     there = (ask_engine("/info") or {}).get("Runtimes") or {}
     return {name: name in there for name in subjects}
 
 
-def firewalld(programs: Programs) -> dict[str, Any]:
+def firewalld(programs: Programs) -> Firewalld:
     """Whether firewalld runs, and then what it lets in: not to know that would be worse than to fail."""
-    found: dict[str, Any] = {"running": False, "default_zone": "", "zones": ""}
+    found: Firewalld = {"running": False, "default_zone": "", "zones": ""}
     systemctl = programs.path("systemctl")
     if systemctl and programs.run([systemctl, "is-active", "firewalld.service"])[0] == 0:
         found["running"] = True
-        for name, question in (("default_zone", "--get-default-zone"), ("zones", "--list-all-zones")):
-            found[name] = programs.run(["firewall-cmd", question], must_succeed=True)[1].rstrip("\n")
+        found["default_zone"], found["zones"] = (
+            programs.run(["firewall-cmd", question], must_succeed=True)[1].rstrip("\n")
+            for question in ("--get-default-zone", "--list-all-zones")
+        )
     return found
 
 
-def tables(subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+def tables(subjects: Sequence[str], host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """The tables of nftables in force, without their counters; None where there is none."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name in subjects:
         said = host.programs.answer("nft", "list", "table", "inet", name)
         found[name] = digest(COUNTERS.sub("counter", said).encode()) if said else None
     return found
 
 
-def firewalls(subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) -> dict[str, Any]:
+def firewalls(subjects: Sequence[str], host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """The rules of ufw and firewalld in force."""
     rules = {
         "ufw": lambda: host.programs.answer("ufw", "status", "numbered"),
@@ -281,14 +334,14 @@ def firewalls(subjects: Sequence[str], host: Host, _known: Mapping[str, Any]) ->
     return {name: digest(rules[name]().encode()) for name in subjects}
 
 
-def probes(subjects: Sequence[str], _host: Host, known: Mapping[str, Any]) -> dict[str, Any]:
+def probes(subjects: Sequence[str], _host: Host, known: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
     """Whether all is well that the probe with this state watches, each by a name of its own.
 
     A role leaves a deployment that has just generated a token. Afterwards it is the probe that knows: a server that loads, waits or fails, or
     that nobody has looked at since the host was started, is not what was left. What the probe said before that token says nothing
     about the time after it, so ``seen_ns`` keeps the time of that state.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for path in subjects:
         try:
             state = read_json(read(path) or "{}")
@@ -305,7 +358,8 @@ def probes(subjects: Sequence[str], _host: Host, known: Mapping[str, Any]) -> di
     return found
 
 
-KINDS: dict[str, Callable[[Any, Host, Mapping[str, Any]], dict[str, Any]]] = {
+# Each is called with subjects, the host, and what is known of this kind.
+KINDS: dict[str, Callable[..., Mapping[str, object]]] = {
     "paths": paths,
     "trees": trees,
     "environments": environments,
@@ -327,8 +381,8 @@ KINDS: dict[str, Callable[[Any, Host, Mapping[str, Any]], dict[str, Any]]] = {
 
 
 def collect(
-    subjects: Mapping[str, Any], host: Host, known: Mapping[str, Mapping[str, Any]] | None = None
-) -> dict[str, Any]:
+    subjects: Mapping[str, object], host: Host, known: Mapping[str, Mapping[str, object]] | None = None
+) -> dict[str, dict[str, object]]:
     """The evidence of these subjects, by kind. ``known`` is earlier evidence, which saves reading large files again."""
     found = {}
     for kind, asked in subjects.items():
@@ -338,7 +392,7 @@ def collect(
     return found
 
 
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def differences(before: Mapping[str, Mapping[str, object]], now: Mapping[str, Mapping[str, object]]) -> list[str]:
     """What differs, as ``KIND SUBJECT``."""
     found = []
     for kind in sorted({*before, *now}):
@@ -351,7 +405,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def write_record(folder: str, role: str, content: Mapping[str, Any]) -> bool:
+def write_record(folder: str, role: str, content: Mapping[str, object]) -> bool:
     """Write a role's record in one step, readable by root only. Returns whether it is another one than before."""
     text = json.dumps({"format": FORMAT, **content}, indent=1, sort_keys=True) + "\n"
     path = os.path.join(folder, role + ".json")
@@ -361,7 +415,7 @@ def write_record(folder: str, role: str, content: Mapping[str, Any]) -> bool:
     return True
 
 
-def brought_before(record: Mapping[str, Any] | None) -> dict[str, str]:
+def brought_before(record: Mapping[str, object] | None) -> dict[str, str]:
     """The images that the role images has brought to this host so far, by id their reference: what the record that is replaced names, and what that
     one knew of earlier ones. By it a cleanup knows later whose an image is that nobody names any more."""
     earlier = (record or {}).get("earlier")
@@ -398,9 +452,9 @@ def read_record(path: str) -> dict[str, Any] | None:
     return content if isinstance(content, dict) and content.get("format") == FORMAT else None
 
 
-def verify_records(folder: str, host: Host) -> dict[str, Any]:
-    """Each role's record: what it was made from (``digest``, ``collection``), and what of its evidence ``differs`` now."""
-    found = {}
+def verify_records(folder: str, host: Host) -> dict[str, Differs]:
+    """What has become of each role's record."""
+    found: dict[str, Differs] = {}
     for path in sorted(glob.glob(os.path.join(folder, "*.json"))):
         record = read_record(path)
         if record is None:
@@ -415,7 +469,7 @@ def verify_records(folder: str, host: Host) -> dict[str, Any]:
     return found
 
 
-def make_record(subjects: Mapping[str, Any], host: Host, made_from: str, collection: str) -> dict[str, Any]:
+def make_record(subjects: Mapping[str, object], host: Host, made_from: str, collection: str) -> Record:
     """A record of what there is now."""
     return {
         "digest": made_from,

@@ -6,9 +6,9 @@
 
 FOLDER, in memory and root's alone, has what it is told and what it says:
 
-    job.json     dest, address, ports, sessions, secret, limit_bytes, writers, idle_seconds, files: path, size, sha256, root, layer, session
+    job.json     what it is to do, as Job says
     peers.json   [[address, [port of each session]]], written when all hosts have started
-    status.json  what it has and did, twice a second, as _Swarm.status() says
+    status.json  what it has and did, twice a second, as Status says
     lease        touched by whoever still wants it
 
 Hosts exchange pieces with libtorrent, which is imported in this process and nowhere else. Nobody finds a peer but by the list: there is no tracker,
@@ -27,7 +27,8 @@ import signal
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Iterable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import Any, Iterable, Iterator, Mapping, Sequence, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import (
@@ -38,6 +39,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import 
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import (
+    Pieces,
     piece_bytes,
     piece_count,
     piece_root,
@@ -56,12 +58,70 @@ ROUND_SECONDS, STATUS_SECONDS, AGAIN_SECONDS, FLUSH_SECONDS = 0.1, 0.5, 3.0, 2.0
 MIB = 1 << 20
 
 
-def slice_name(file: Mapping[str, Any], start: int, size: int) -> str:
+class Travelling(Pieces):
+    """A file that is passed on."""
+
+    path: str
+    # Which session takes it.
+    session: int
+
+
+class Job(TypedDict):
+    """What job.json holds."""
+
+    # Where the files get their names.
+    dest: str
+    # Of this host, in the network that is used.
+    address: str
+    ports: list[int]
+    sessions: int
+    # Of the run, known to its hosts.
+    secret: str
+    # A second, of all sessions.
+    limit_bytes: int
+    # Threads that write.
+    writers: int
+    idle_seconds: float
+    files: list[Travelling]
+    # Paths of the files that are there.
+    have: list[str]
+
+
+class Entry(TypedDict):
+    """A file in status.json: ranges of pieces that are there, and whether it has its name."""
+
+    done: bool
+    have: list[list[int]]
+
+
+class Status(TypedDict):
+    """What status.json holds."""
+
+    pid: int
+    ports: list[int]
+    # By path.
+    files: dict[str, Entry]
+    # By path the SHA-256 of what came, or an error.
+    wrong: dict[str, str]
+    # Addresses: of who sent what is wrong, and of who was connected.
+    liars: list[str]
+    reached: list[str]
+    # Bytes; slices are those that the controller has handed over.
+    received: int
+    sent: int
+    slices: int
+    cpu_seconds: float
+    seconds: float
+    # Whether all that was here has been looked at.
+    ready: bool
+
+
+def slice_name(file: Mapping[str, object], start: int, size: int) -> str:
     """Under which name a part of a file is put where files arrive; it is complete when it has its size."""
     return "{0}.slice-{1}-{2}".format(incoming_name(file), start, size)
 
 
-def begun_name(file: Mapping[str, Any]) -> str:
+def begun_name(file: Mapping[str, object]) -> str:
     """The name of what is there of a file that still travels."""
     return incoming_name(file) + BEGUN
 
@@ -77,9 +137,9 @@ def ranges_of(numbers: Iterable[int]) -> list[list[int]]:
     return found
 
 
-def settings(job: Mapping[str, Any], port: int) -> dict[str, Any]:
+def settings(job: Job, port: int) -> dict[str, object]:
     """The settings of one session of libtorrent 2.0 and 2.1 (https://libtorrent.org/reference-Settings.html)."""
-    limit = int(job["limit_bytes"]) // max(int(job["sessions"]), 1)
+    limit = job["limit_bytes"] // max(job["sessions"], 1)
     address = "[{0}]".format(job["address"]) if ":" in job["address"] else job["address"]
     return {
         "listen_interfaces": "{0}:{1}".format(address, port),
@@ -113,7 +173,7 @@ def settings(job: Mapping[str, Any], port: int) -> dict[str, Any]:
         "rate_limit_ip_overhead": False,
         "download_rate_limit": limit,
         "upload_rate_limit": limit,
-        "aio_threads": int(job["writers"]),
+        "aio_threads": job["writers"],
         "alert_queue_size": 10000,
         "user_agent": "baremetal.llm",
     }
@@ -122,8 +182,8 @@ def settings(job: Mapping[str, Any], port: int) -> dict[str, Any]:
 class _File:
     """A file of the job, as far as it is here."""
 
-    def __init__(self, said: Mapping[str, Any], folder: str) -> None:
-        self.said, self.path = said, str(said["path"])
+    def __init__(self, said: Travelling, folder: str) -> None:
+        self.said, self.path = said, said["path"]
         self.pieces, self.piece_bytes = piece_count(said["size"]), piece_bytes(said["size"])
         self.name, self.begun = incoming_name(said), os.path.join(folder, begun_name(said))
         self.roots = piece_roots(said)
@@ -137,17 +197,17 @@ class _File:
 class _Swarm:
     """The sessions, the files and what has happened."""
 
-    def __init__(self, folder: str, libtorrent: Any) -> None:
+    def __init__(self, folder: str, libtorrent: ModuleType) -> None:
         self.lt, self.folder = libtorrent, folder
         with open(os.path.join(folder, JOB), encoding="utf-8") as stream:
-            self.job: dict[str, Any] = load_json(stream)
+            self.job: Job = load_json(stream)
         self.dest = self.job["dest"]
         self.incoming = os.path.join(self.dest, INCOMING)
         self.files = [_File(said, self.incoming) for said in self.job["files"]]
         self.by_name = {file.name: file for file in self.files}
         self.sessions: list[Any] = []
         self.ports: list[int] = []
-        self.peers: list[Any] = []
+        self.peers: list[tuple[str, list[int]]] = []
         self.wrong: dict[str, str] = {}
         self.liars: collections.Counter[str] = collections.Counter()
         self.reached: set[str] = set()
@@ -356,13 +416,13 @@ class _Swarm:
 
     # -- what is said
 
-    def status(self) -> dict[str, Any]:
-        """pid, ports; files by path: have (ranges of pieces), done; wrong: SHA-256 or error by path; liars and reached: addresses; received, sent,
-        slices: bytes; cpu_seconds; ready: whether all that was here has been looked at."""
-        files, received, sent = {}, 0, 0
+    def status(self) -> Status:
+        """What it has and did."""
+        files: dict[str, Entry] = {}
+        received = sent = 0
         reached = set()
         for file in self.files:
-            entry: dict[str, Any] = {"done": file.done and file.path not in self.wrong, "have": []}
+            entry: Entry = {"done": file.done and file.path not in self.wrong, "have": []}
             if file.handle:
                 state = file.handle.status(self.lt.torrent_handle.query_pieces)
                 received += state.total_payload_download
@@ -400,7 +460,7 @@ class _Swarm:
             asked = time.time() - os.stat(os.path.join(self.folder, LEASE)).st_mtime
         except OSError:
             return False
-        return min(asked, time.monotonic() - self.moved) < float(self.job["idle_seconds"])
+        return min(asked, time.monotonic() - self.moved) < self.job["idle_seconds"]
 
     def run(self) -> None:
         """Until it is told to end, or nobody wants it any more."""
@@ -439,7 +499,7 @@ class _Swarm:
                 os.unlink(os.path.join(self.incoming, name))
 
 
-def _was_reached(alert: Any, lt: Any) -> bool:
+def _was_reached(alert: Any, lt: ModuleType) -> bool:
     """Whether a connection that ends was one: those who both have everything part at once, and who is not reached gives no other sign."""
     if not isinstance(alert, lt.peer_disconnected_alert):
         return False
@@ -473,7 +533,7 @@ def main(arguments: Sequence[str]) -> None:
     os.umask(0o022)
     swarm = _Swarm(arguments[0], libtorrent)
 
-    def end(number: int, frame: Any) -> None:
+    def end(number: int, frame: object) -> None:
         swarm.ended = True
 
     signal.signal(signal.SIGTERM, end)

@@ -10,9 +10,9 @@ llama.cpp refuses (versions, a name twice, places that do not follow each other)
 from __future__ import annotations
 
 import struct
-from typing import Any, BinaryIO, Iterable, Mapping, NamedTuple
+from typing import BinaryIO, Iterable, Mapping, NamedTuple
 
-from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import Coded, CodedError, coded
 
 # Type of a tensor by its number: name, weights of a block, bytes of a block. Source: enum ggml_type and the table of traits in ggml
 # (ggml/include/ggml.h, ggml/src/ggml.c), equal to GGML_QUANT_SIZES of the Python package gguf 0.19.0. Numbers that are missing were taken back.
@@ -92,7 +92,7 @@ class Header(NamedTuple):
     """``values`` holds numbers, texts of up to 4 KiB and lists of up to 4,096 numbers; ``counts`` the length of every list."""
 
     version: int
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     counts: Mapping[str, int]
     tensors: tuple[Tensor, ...]
     start: int  # of the weights, from the start of the file
@@ -146,12 +146,15 @@ class _Reader:
             self.at = 0
             self.data += piece
 
-    def take(self, form: str) -> Any:
+    def take(self, form: str) -> float:
         length = struct.calcsize("<" + form)
         self.need(length)
-        [value] = struct.unpack_from("<" + form, self.data, self.at)
+        value: float = struct.unpack_from("<" + form, self.data, self.at)[0]
         self.at += length
         return value
+
+    def whole(self, form: str) -> int:
+        return int(self.take(form))
 
     def skip(self, count: int) -> None:
         while count > 0:
@@ -161,7 +164,7 @@ class _Reader:
             count -= step
 
     def text(self, longest: int, what: str) -> str:
-        length = self.take("Q")
+        length = self.whole("Q")
         if length > longest:
             raise _Damaged(what, length)
         self.need(length)
@@ -169,10 +172,10 @@ class _Reader:
         self.at += length
         return value.decode("utf-8", "replace")
 
-    def value(self, kind: int, key: str) -> tuple[Any, int | None]:
+    def value(self, kind: int, key: str) -> tuple[object, int | None]:
         """A value that is kept, else None, and the length of a list."""
         if kind == _STRING:
-            length = self.take("Q")
+            length = self.whole("Q")
             self.at -= 8
             if length <= _LONGEST_TEXT:
                 return self.text(_LONGEST_TEXT, key), None
@@ -182,11 +185,11 @@ class _Reader:
             return None, None
         if kind != _ARRAY:
             return self.take(self.form(kind, key)), None
-        inner, count = self.take("I"), self.take("Q")
+        inner, count = self.whole("I"), self.whole("Q")
         if inner == _STRING:
             self.room(count * 8, key)
             for _dummy in range(count):
-                self.skip(self.take("Q"))
+                self.skip(self.whole("Q"))
             return None, count
         form = self.form(inner, key)
         self.room(count * struct.calcsize("<" + form), key)
@@ -219,7 +222,7 @@ def read_header(stream: BinaryIO, size: int, path: str) -> Header:
         if bytes(reader.data[:4]) != b"GGUF":
             raise GgufError("model_no_gguf", path=path)
         reader.at = 4
-        version = reader.take("I")
+        version = reader.whole("I")
         if version not in VERSIONS:
             raise GgufError("gguf_version", path=path, found=_said_version(version))
         return _read(reader, version)
@@ -237,11 +240,11 @@ def _said_version(version: int) -> str:
 
 
 def _read(reader: _Reader, version: int) -> Header:
-    tensors, entries = reader.take("Q"), reader.take("Q")
+    tensors, entries = reader.whole("Q"), reader.whole("Q")
     for place, count in (("tensors", tensors), ("values", entries)):
         if count > _MOST_ENTRIES:
             raise _Damaged(place, count)
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     counts: dict[str, int] = {}
     seen: set[str] = set()
     for _dummy in range(entries):
@@ -249,11 +252,11 @@ def _read(reader: _Reader, version: int) -> Header:
         if key in seen:
             raise _Damaged(key, "2 x")
         seen.add(key)
-        found, count = reader.value(reader.take("I"), key)
+        found, length = reader.value(reader.whole("I"), key)
         if found is not None:
             values[key] = found
-        if count is not None:
-            counts[key] = count
+        if length is not None:
+            counts[key] = length
     alignment = values.get("general.alignment", 32)
     if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1) or alignment > _PIECE:
         raise _Damaged("general.alignment", alignment)
@@ -273,11 +276,11 @@ def _tensors(reader: _Reader, count: int, alignment: int) -> tuple[Tensor, ...]:
         if name in names:
             raise _Damaged(name, "2 x")
         names.add(name)
-        dimensions = reader.take("I")
+        dimensions = reader.whole("I")
         if dimensions > _DIMENSIONS:
             raise _Damaged(name, dimensions)
-        shape = tuple(reader.take("Q") for _again in range(dimensions))
-        tensor = Tensor(name, shape, reader.take("I"), reader.take("Q"))
+        shape = tuple(reader.whole("Q") for _again in range(dimensions))
+        tensor = Tensor(name, shape, reader.whole("I"), reader.whole("Q"))
         block = TYPES.get(tensor.type, ("", 1, 1))[1]
         if tensor.elements >= 1 << 62 or (shape and shape[0] % block):
             raise _Damaged(name, list(shape))
@@ -288,7 +291,7 @@ def _tensors(reader: _Reader, count: int, alignment: int) -> tuple[Tensor, ...]:
     return tuple(found)
 
 
-def file_problem(stream: BinaryIO, name: str, size: int) -> dict[str, Any] | None:
+def file_problem(stream: BinaryIO, name: str, size: int) -> Coded | None:
     """What is wrong with one file, as a coded message; None for nothing."""
     try:
         end = read_header(stream, size, name).end
@@ -297,7 +300,7 @@ def file_problem(stream: BinaryIO, name: str, size: int) -> dict[str, Any] | Non
     return None if size >= end else coded("model_cut_off", path=name, found=size, wanted=end)
 
 
-def set_problems(headers: Mapping[str, Header], numbers: Mapping[str, tuple[int, int]]) -> list[dict[str, Any]]:
+def set_problems(headers: Mapping[str, Header], numbers: Mapping[str, tuple[int, int]]) -> list[Coded]:
     """What is wrong between the files of one model that lies in several, as coded messages.
 
     ``numbers`` is what the names say: number and count, from model-00001-of-00003.gguf. llama.cpp opens the files by their names, and refuses those

@@ -13,7 +13,7 @@ import csv
 import glob
 import os
 import re
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Mapping, NamedTuple, Sequence, TypedDict
 from xml.etree import ElementTree
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
@@ -33,8 +33,166 @@ QUERY_FIELDS = (
 LATE_FIELD = "compute_cap"
 MORE_QUESTIONS = {"details": ["-q", "-x"], "topology": ["topo", "-m"], "p2p": ["topo", "-p2p", "r"]}
 
+
+class Card(TypedDict):
+    """What a card is. None is what nobody tells, here and in all that follows."""
+
+    # As the driver counts them, from 0.
+    index: int | None
+    uuid: str | None
+    name: str | None
+    memory_mib: int | None
+    # 9.0
+    compute_capability: str | None
+    # 00000000:3B:00.0
+    bus_id: str | None
+
+
+class CardOnBus(Card):
+    """A card as the PCI bus shows it."""
+
+    # Four digits of base 16.
+    pci_device_id: str
+
+
+class Link(TypedDict):
+    """A card's PCIe link as it is now, and what both of its ends can do."""
+
+    generation: int | None
+    generation_max: int | None
+    width: int | None
+    width_max: int | None
+
+
+class Errors(TypedDict):
+    """How many errors of its memory a card has found."""
+
+    corrected: int | None
+    uncorrected: int | None
+
+
+class Ecc(TypedDict):
+    """Whether a card corrects errors of its memory, whether it will after a restart, and those since then and ever."""
+
+    enabled: bool | None
+    pending: bool | None
+    volatile: Errors
+    aggregate: Errors
+
+
+class RetiredPages(Errors):
+    """Pages of memory that older cards use no more."""
+
+    pending: bool | None
+
+
+class RemappedRows(RetiredPages):
+    """Rows of memory in whose place newer cards use others."""
+
+    failed: bool | None
+
+
+class PowerLimits(TypedDict):
+    """What a card may take, in watts."""
+
+    now: int | None
+    default: int | None
+    minimum: int | None
+    maximum: int | None
+
+
+class Clocks(TypedDict):
+    """The clocks that applications get."""
+
+    graphics_mhz: int | None
+    memory_mhz: int | None
+
+
+class Health(TypedDict):
+    """How a card is."""
+
+    link: Link
+    ecc: Ecc
+    remapped_rows: RemappedRows
+    retired_pages: RetiredPages
+    mig_enabled: bool | None
+    persistence_enabled: bool | None
+    compute_mode: str | None
+    recovery_action: str | None
+    license_status: str | None
+    fabric_state: str | None
+    minor: int | None
+    temperature_celsius: int | None
+    throttle_reasons: list[str] | None
+    power_limit_watts: PowerLimits
+    memory_used_mib: int | None
+    clocks: Clocks
+    firmware: str | None
+
+
+class Gpu(Card, Health):
+    """A card with its health."""
+
+
+class Driver(TypedDict):
+    """Which driver runs and which one is installed."""
+
+    loaded: str | None
+    installed: str | None
+    # 570
+    branch: str | None
+    # open or proprietary
+    kernel_module: str | None
+    mismatch: bool
+
+
+class Fabric(TypedDict):
+    """What the worst-connected card can exchange with the others of its host, in each direction."""
+
+    # NVLink x6, PCIe 4.0 x16
+    via: str
+    mbps: int
+
+
+class Problem(TypedDict):
+    """What could not be read, or is not as it should be."""
+
+    code: str
+    detail: str
+
+
+class GpuFacts(TypedDict):
+    """The GPUs and the driver of a host."""
+
+    # nvidia-smi, pci or none
+    source: str
+    gpus: list[Gpu]
+    driver: Driver
+    # {GPU0: {GPU1: NV18}}
+    topology: dict[str, dict[str, str]]
+    # {GPU0: {GPU1: True}}
+    p2p: dict[str, dict[str, bool | None]]
+    fabric: Fabric | None
+    nvswitches: int
+    problems: list[Problem]
+
+
+class HostGpus(GpuFacts):
+    """The same with the driver's device files."""
+
+    device_nodes: list[str]
+
+
+class RoleFacts(TypedDict, total=False):
+    """Those that later plays read."""
+
+    llm_gpus_found: list[Gpu]
+    llm_gpu_p2p: dict[str, dict[str, bool | None]]
+    llm_gpu_fabric: Fabric | None
+
+
 # A card's health until nvidia-smi -q -x has been read.
-UNKNOWN_HEALTH: dict[str, Any] = {
+UNKNOWN_HEALTH: Health = {
     "link": {"generation": None, "generation_max": None, "width": None, "width_max": None},
     "ecc": {
         "enabled": None,
@@ -225,14 +383,19 @@ def parse_csv(text: str) -> list[dict[str, str | None]]:
     return [dict(zip(fields, [_value(cell) for cell in row])) for row in rows[1:] if len(row) == len(fields)]
 
 
-def parse_query(text: str) -> list[dict[str, Any]]:
+def parse_query(text: str) -> list[Card]:
     """The GPUs of a query for the fields above. What a card or an old driver does not tell is None."""
-    gpus: list[dict[str, Any]] = []
+    gpus: list[Card] = []
     for row in parse_csv(text):
-        gpu: dict[str, Any] = {ours: row.get(theirs) for theirs, ours in QUERY_FIELDS}
-        gpu["index"] = _whole(gpu["index"])
-        gpu["memory_mib"] = _whole(gpu["memory_mib"])
-        gpu["bus_id"] = normal_bus_id(gpu["bus_id"])
+        said = {ours: row.get(theirs) for theirs, ours in QUERY_FIELDS}
+        gpu: Card = {
+            "index": _whole(said["index"]),
+            "uuid": said["uuid"],
+            "name": said["name"],
+            "memory_mib": _whole(said["memory_mib"]),
+            "compute_capability": said["compute_capability"],
+            "bus_id": normal_bus_id(said["bus_id"]),
+        }
         # A card that is lost has its number and nothing else.
         if gpu["index"] is not None and (gpu["uuid"] or gpu["name"] or gpu["bus_id"]):
             gpus.append(gpu)
@@ -284,9 +447,7 @@ def parse_p2p(text: str, topology: Mapping[str, Mapping[str, str]]) -> dict[str,
     return p2p
 
 
-def slowest_fabric(
-    gpus: Sequence[Mapping[str, Any]], topology: Mapping[str, Mapping[str, str]]
-) -> dict[str, Any] | None:
+def slowest_fabric(gpus: Sequence[Gpu], topology: Mapping[str, Mapping[str, str]]) -> Fabric | None:
     """What the worst-connected card can exchange with the others of its host: ``{via: NVLink x6, mbps: 1200000}``.
 
     Each direction for itself. A card's NVLinks work side by side, so they add up; behind an NVSwitch every pair shows all of them.
@@ -296,19 +457,18 @@ def slowest_fabric(
         return None
     found = []
     for gpu in gpus:
-        links = topology.get("GPU{0}".format(gpu.get("index")), {})
+        links = topology.get("GPU{0}".format(gpu["index"]), {})
         nvlinks = sum(
             int(link[2:])
             for name, link in links.items()
             if name.startswith("GPU") and re.fullmatch(r"NV[0-9]{1,3}", link)
         )
         if nvlinks:
-            mbps, most = NVLINKS.get(str(gpu.get("compute_capability")), (0, 0))
+            mbps, most = NVLINKS.get(str(gpu["compute_capability"]), (0, 0))
             count = min(nvlinks, most)
             found.append((mbps * count, "NVLink x{0}".format(count)))
         else:
-            pcie = gpu.get("link") or {}
-            generation, width = pcie.get("generation_max"), pcie.get("width")
+            generation, width = gpu["link"]["generation_max"], gpu["link"]["width"]
             mbps = PCIE_LANE_MBPS.get(generation or 0, 0) * (width or 0)
             found.append((mbps, "PCIe {0}.0 x{1}".format(generation, width)))
     mbps, via = min(found)
@@ -334,7 +494,7 @@ def _enabled(element: ElementTree.Element | None, path: str) -> bool | None:
     return {"enabled": True, "yes": True, "disabled": False, "no": False}.get((_text(element, path) or "").lower())
 
 
-def _ecc_errors(span: ElementTree.Element | None) -> dict[str, int | None]:
+def _ecc_errors(span: ElementTree.Element | None) -> Errors:
     """Errors since the driver was loaded, or of the card's whole life.
 
     Cards since Turing count by kind of memory, older ones by place with a total.
@@ -351,10 +511,14 @@ def _ecc_errors(span: ElementTree.Element | None) -> dict[str, int | None]:
             number = _count(span, child.tag)
             if number is not None and "correctable" in child.tag:
                 found["uncorrected" if "uncorrectable" in child.tag else "corrected"].append(number)
-    return {kind: sum(numbers) if numbers else None for kind, numbers in found.items()}
+    return {"corrected": _sum(found["corrected"]), "uncorrected": _sum(found["uncorrected"])}
 
 
-def _power_limits(gpu: ElementTree.Element) -> dict[str, int | None]:
+def _sum(numbers: Sequence[int]) -> int | None:
+    return sum(numbers) if numbers else None
+
+
+def _power_limits(gpu: ElementTree.Element) -> PowerLimits:
     """What the card may take in watts, and what it can be set to. Before R535 the block was called power_readings."""
     block = gpu.find("gpu_power_readings")
     block = gpu.find("power_readings") if block is None else block
@@ -387,7 +551,7 @@ def _license(gpu: ElementTree.Element) -> str | None:
     return next((status for status in statuses if status), None)
 
 
-def parse_health(text: str) -> dict[str, dict[str, Any]] | None:
+def parse_health(text: str) -> dict[str, Health] | None:
     """By bus id how each card is, from ``nvidia-smi -q -x``; None if that is no such answer."""
     try:
         log = ElementTree.fromstring(text)
@@ -395,7 +559,7 @@ def parse_health(text: str) -> dict[str, dict[str, Any]] | None:
         return None
     if log.tag != "nvidia_smi_log":
         return None
-    cards: dict[str, dict[str, Any]] = {}
+    cards: dict[str, Health] = {}
     for gpu in log.findall("gpu"):
         bus_id = normal_bus_id(gpu.get("id"))
         if bus_id is None:
@@ -481,7 +645,7 @@ def installed_version(root: str = "/") -> str | None:
     return None
 
 
-def driver_facts(proc_root: str = "/proc", root: str = "/") -> dict[str, Any]:
+def driver_facts(proc_root: str = "/proc", root: str = "/") -> Driver:
     """Which driver runs and which one is installed."""
     running = parse_driver(_read(proc_root, "driver/nvidia/version") or "")
     installed = installed_version(root)
@@ -510,9 +674,9 @@ def kernel_driver(folder: str) -> str:
     return os.path.basename(os.path.realpath(path)) if os.path.exists(path) else ""
 
 
-def pci_gpus(sysfs_root: str = "/sys") -> list[dict[str, Any]]:
+def pci_gpus(sysfs_root: str = "/sys") -> list[CardOnBus]:
     """NVIDIA's GPUs on the PCI bus, in the order of their bus ids, as the driver counts them: without those that virtual machines have."""
-    gpus: list[dict[str, Any]] = []
+    gpus: list[CardOnBus] = []
     for folder in pci_folders(sysfs_root):
         if kernel_driver(folder) in PASSED_ON:
             continue
@@ -547,38 +711,33 @@ def device_nodes(root: str = "/dev") -> list[str]:
     return [path for path in found if re.fullmatch(r"nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset)", os.path.basename(path))]
 
 
-def complete(
-    gpus: Sequence[Mapping[str, Any]],
-    on_bus: Sequence[Mapping[str, Any]],
-    health: Mapping[str, Mapping[str, Any]],
-) -> list[dict[str, Any]]:
+def complete(gpus: Sequence[Card], on_bus: Sequence[Card], health: Mapping[str, Health]) -> list[Gpu]:
     """GPUs of nvidia-smi, each with its health, and with the compute capability of the PCI bus where an old driver lacks it."""
-    by_bus_id = {gpu["bus_id"]: gpu for gpu in on_bus}
-    completed: list[dict[str, Any]] = []
+    capabilities = {gpu["bus_id"]: gpu["compute_capability"] for gpu in on_bus}
+    completed: list[Gpu] = []
     for gpu in gpus:
-        card = by_bus_id.get(gpu["bus_id"], {})
-        capability = gpu["compute_capability"] or card.get("compute_capability")
+        capability = gpu["compute_capability"] or capabilities.get(gpu["bus_id"])
         completed.append({**gpu, "compute_capability": capability, **health.get(str(gpu["bus_id"]), UNKNOWN_HEALTH)})
     return completed
 
 
-def _problem(code: str, detail: str) -> dict[str, str]:
+def _problem(code: str, detail: str) -> Problem:
     return {"code": code, "detail": detail}
 
 
 def gpu_facts(
     answers: Mapping[str, str | None],
-    on_bus: Sequence[Mapping[str, Any]],
-    driver: Mapping[str, Any],
+    on_bus: Sequence[CardOnBus],
+    driver: Driver,
     switches: int = 0,
     failure: str = "",
-) -> dict[str, Any]:
+) -> GpuFacts:
     """All of it together.
 
     ``answers`` is what nvidia-smi printed: ``query``, ``details`` (-q -x), ``topology`` (topo -m) and ``p2p`` (topo -p2p r), None
     or absent where it could not be asked; ``failure`` is what it said then.
     """
-    problems: list[dict[str, str]] = []
+    problems: list[Problem] = []
     query, details = answers.get("query"), answers.get("details")
     lost = {normal_bus_id(bus_id) for bus_id in _LOST.findall(failure)}
     health = parse_health(details or "")
@@ -589,9 +748,17 @@ def gpu_facts(
         problems.append(_problem("nvidia_smi_unreadable", "its list of cards: {!r}".format(query[:200])))
     if not gpus:
         gpus = [
-            {**{key: value for key, value in gpu.items() if key != "pci_device_id"}, **UNKNOWN_HEALTH}
-            for gpu in on_bus
-            if gpu["bus_id"] not in lost
+            {
+                "index": card["index"],
+                "uuid": card["uuid"],
+                "name": card["name"],
+                "memory_mib": card["memory_mib"],
+                "compute_capability": card["compute_capability"],
+                "bus_id": card["bus_id"],
+                **UNKNOWN_HEALTH,
+            }
+            for card in on_bus
+            if card["bus_id"] not in lost
         ]
         for gpu in on_bus:
             if gpu["name"] is None:
@@ -621,7 +788,7 @@ def gpu_facts(
     return {
         "source": source,
         "gpus": gpus,
-        "driver": dict(driver),
+        "driver": driver,
         "topology": topology,
         "p2p": parse_p2p(answers.get("p2p") or "", topology),
         "fabric": slowest_fabric(gpus, topology),
@@ -642,7 +809,7 @@ def _list_cards(programs: Programs, smi: str) -> tuple[str | None, str]:
     return out, ""
 
 
-def read_gpus(programs: Programs, sysfs_root: str, proc_root: str) -> dict[str, Any]:
+def read_gpus(programs: Programs, sysfs_root: str, proc_root: str) -> HostGpus:
     """The GPUs and the driver of this host."""
     answers: dict[str, str | None] = {}
     failure = ""
@@ -657,6 +824,6 @@ def read_gpus(programs: Programs, sysfs_root: str, proc_root: str) -> dict[str, 
     return {**facts, "device_nodes": device_nodes()}
 
 
-def facts_for_roles(facts: Mapping[str, Any]) -> dict[str, Any]:
+def facts_for_roles(facts: GpuFacts) -> RoleFacts:
     """The facts that later plays read, from what ``read_gpus`` returns."""
     return {"llm_gpus_found": facts["gpus"], "llm_gpu_p2p": facts["p2p"], "llm_gpu_fabric": facts["fabric"]}

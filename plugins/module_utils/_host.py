@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from typing import Any, Mapping, Sequence
+from typing import Mapping, Sequence, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import check_sockets
@@ -37,7 +37,74 @@ SERVICES: tuple[tuple[str, str], ...] = (
 )
 
 
-def parse_memory(text: str) -> dict[str, int]:
+class Process(TypedDict):
+    """A process; without a number where it is hidden from us."""
+
+    pid: int | None
+    process: str
+    # The beginning of its command line.
+    command: str
+    # The container or unit that it runs in, empty for any other.
+    container: str
+
+
+class Service(Process):
+    """One of the known services."""
+
+    service: str
+
+
+class Listening(Process):
+    """A process that listens."""
+
+    port: int
+
+
+class GpuProcess(TypedDict):
+    """A process on a GPU, as nvidia-smi lists it."""
+
+    pid: int
+    process: str
+    used_mib: int | None
+
+
+class PlacedGpuProcess(GpuProcess):
+    """The same with the container or unit that it runs in."""
+
+    container: str
+
+
+class Name(TypedDict):
+    """The host's own name, and what it stands for there."""
+
+    name: str
+    addresses: list[str]
+
+
+class Memory(TypedDict):
+    """Memory in MiB."""
+
+    total_mib: int
+    available_mib: int
+    swap_mib: int
+    hugepages_mib: int
+
+
+class HostFacts(TypedDict):
+    """What runs on a host."""
+
+    kernel: str
+    memory: Memory
+    shm_mib: int | None
+    name: Name
+    # enforcing, permissive or disabled
+    selinux: str
+    listeners: list[Listening]
+    services: list[Service]
+    gpu_processes: list[PlacedGpuProcess]
+
+
+def parse_memory(text: str) -> Memory:
     """MiB of memory, swap and hugepages, from /proc/meminfo."""
     kib = {name: int(number) for name, number in re.findall(r"^([\w()]+):\s+([0-9]{1,18})\b", text, re.M)}
     # Hugetlb sums up all page sizes (since Linux 4.20); before that only those of the default size are known.
@@ -50,9 +117,9 @@ def parse_memory(text: str) -> dict[str, int]:
     }
 
 
-def parse_gpu_processes(text: str) -> list[dict[str, Any]]:
+def parse_gpu_processes(text: str) -> list[GpuProcess]:
     """Processes on the GPUs, from ``nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv,noheader,nounits``."""
-    found = []
+    found: list[GpuProcess] = []
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split(",")]
         pid = digits(cells[0])
@@ -83,13 +150,13 @@ class Processes:
         known = next((self.containers[container] for container in found if container in self.containers), "")
         return known or own_unit(self.root, pid)
 
-    def described(self, pid: int) -> dict[str, Any]:
+    def described(self, pid: int) -> Process:
         name = read(self.root, str(pid), "comm").strip()
         return {"pid": pid, "process": name, "command": self.command(pid)[:200], "container": self.container(pid)}
 
-    def services(self) -> list[dict[str, Any]]:
+    def services(self) -> list[Service]:
         """Every process that is one of the known services."""
-        found = []
+        found: list[Service] = []
         for pid in self.pids:
             service = service_of(self.command(pid))
             if service:
@@ -97,7 +164,7 @@ class Processes:
         return found
 
 
-def listeners(processes: Processes) -> list[dict[str, Any]]:
+def listeners(processes: Processes) -> list[Listening]:
     """Who listens. The process is not known where it is hidden from us.
 
     What a connectivity check of a killed run still holds is left out: the check of this run ends it.
@@ -107,7 +174,7 @@ def listeners(processes: Processes) -> list[dict[str, Any]]:
     owners = socket_owners(processes.root, processes.pids, [*(at.inode for at in found), *checks])
     checking = {owners[inode] for inode in checks if inode in owners}
     found = [at for at in found if owners.get(at.inode) not in checking]
-    unknown: dict[str, Any] = {"pid": None, "process": "", "command": "", "container": ""}
+    unknown: Process = {"pid": None, "process": "", "command": "", "container": ""}
     described = {inode: processes.described(pid) for inode, pid in owners.items()}
     nameless = {at.inode for at in found if not described.get(at.inode, unknown)["process"]}
     gone = nameless - lasting(processes.root, nameless)
@@ -141,8 +208,8 @@ def host_facts(
     proc_root: str,
     sysfs_root: str,
     containers: Mapping[str, str],
-    gpu_processes: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
+    gpu_processes: Sequence[GpuProcess],
+) -> HostFacts:
     """All of it together. ``containers`` are names by id, ``gpu_processes`` what nvidia-smi lists."""
     processes = Processes(proc_root, containers)
     name = socket.gethostname()

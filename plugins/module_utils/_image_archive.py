@@ -15,15 +15,16 @@ import posixpath
 import re
 import tarfile
 import zlib
-from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, Union
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping, NamedTuple, Protocol, Sequence, Union
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _cuda_compatibility as cuda_compatibility
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
-from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_binaries import (
     CHUNK_BYTES,
     BinaryError,
     Code,
+    Stream,
     merge,
     read_code,
 )
@@ -65,6 +66,14 @@ _DAMAGE = (tarfile.TarError, ValueError, OverflowError, EOFError, OSError, zlib.
 Fact = Union[Code, str]
 
 
+class Source(Stream, Protocol):
+    """What is read forward: a file, the answer of an engine, or a part of an archive."""
+
+    def seekable(self) -> bool: ...
+
+    def seek(self, offset: int, whence: int, /) -> int: ...
+
+
 class ArchiveError(CodedError):
     """An archive that cannot be read."""
 
@@ -80,7 +89,7 @@ class _Layer(NamedTuple):
 class _Forward(io.RawIOBase):
     """A stream that is only read forward, in pieces of bounded size."""
 
-    def __init__(self, stream: Any, start: bytes = b"") -> None:
+    def __init__(self, stream: Source, start: bytes = b"") -> None:
         super().__init__()
         self._stream, self._start, self._at = stream, start, 0
 
@@ -136,12 +145,12 @@ class _Forward(io.RawIOBase):
         return self._at
 
 
-def _zstd() -> Callable[[Any], Any] | None:
+def _zstd() -> Callable[[Any], Source] | None:
     """A reader of zstd: of Python itself (3.14), or of the library zstandard."""
     try:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]
 
-        opened: Callable[[Any], Any] = zstd.ZstdFile
+        opened: Callable[[Any], Source] = zstd.ZstdFile
         return opened
     except ImportError:
         pass
@@ -153,7 +162,7 @@ def _zstd() -> Callable[[Any], Any] | None:
         return None
 
 
-def _plain(stream: Any) -> _Forward:
+def _plain(stream: Source) -> _Forward:
     """A stream without its compression."""
     forward = _Forward(stream)
     start = forward.peek(4)
@@ -192,7 +201,7 @@ def _path(name: str) -> str:
 # One layer
 
 
-def read_layer(stream: Any) -> _Layer:
+def read_layer(stream: Source) -> _Layer:
     """What a layer holds of interest, and what it takes away from the layers below."""
     layer = _Layer({}, set(), set())
     for archive, member in _members(_plain(stream)):
@@ -249,7 +258,7 @@ def _facts(path: str, archive: tarfile.TarFile, member: tarfile.TarInfo) -> dict
 # The archive
 
 
-def read_archive(stream: Any) -> list[dict[str, Any]]:
+def read_archive(stream: Source) -> list[dict[str, Any]]:
     """The images of an archive with all that is known of each. Raise ArchiveError if it cannot be read."""
     part = ""  # the archive itself
     layers: dict[str, _Layer] = {}
@@ -335,7 +344,9 @@ def _images(texts: Mapping[str, bytes]) -> Iterator[_Description]:
         raise ArchiveError("archive_no_index")
 
 
-def _oci_images(texts: Mapping[str, bytes], index: Any, references: list[str], depth: int) -> Iterator[_Description]:
+def _oci_images(
+    texts: Mapping[str, bytes], index: Mapping[str, Any], references: list[str], depth: int
+) -> Iterator[_Description]:
     for entry in index["manifests"]:
         platform = entry.get("platform") or {}
         name = _blob(entry["digest"])
@@ -380,7 +391,7 @@ def _image(said: _Description, layers: Mapping[str, _Layer], links: Mapping[str,
     }
 
 
-def _platform(config: Mapping[str, Any]) -> dict[str, str]:
+def _platform(config: Mapping[str, object]) -> dict[str, str]:
     """For which machines an image is made, as in linux/amd64; nothing where it does not say."""
     system, machine = config.get("os"), config.get("architecture")
     return {"platform": "{0}/{1}".format(system, machine)} if system and machine else {}
@@ -403,7 +414,7 @@ def _above(path: str) -> list[str]:
     return ["/".join(parts[:count]) for count in range(len(parts))]
 
 
-def describe(files: Mapping[str, Mapping[str, Fact]], environment: Mapping[str, str]) -> dict[str, Any]:
+def describe(files: Mapping[str, Mapping[str, Fact]], environment: Mapping[str, str]) -> dict[str, object]:
     """What the files of an image and its environment tell, as the manifest records it."""
     codes: dict[str, list[Code]] = {}
     said: dict[str, str] = {}
@@ -420,7 +431,7 @@ def describe(files: Mapping[str, Mapping[str, Fact]], environment: Mapping[str, 
     # The name of a build tells its CUDA, which its metadata leaves out: 2.6.0+cu124.
     said["version:torch"] = said.get("torch_build") or said.get("version:torch") or ""
     said["cuda"] = said.get("torch_cuda") or environment.get("CUDA_VERSION", "")
-    facts: dict[str, Any] = {"reader": READER}
+    facts: dict[str, object] = {"reader": READER}
     for name, value in (
         *((package + "_version", said.get("version:" + package)) for package in _PACKAGES),
         ("python_version", said.get("python") or environment.get("PYTHON_VERSION")),
@@ -430,16 +441,13 @@ def describe(files: Mapping[str, Mapping[str, Fact]], environment: Mapping[str, 
     ):
         if value:
             facts[name] = value
+    there = {name: code for name, code in merged.items() if code.containers}
+    built = {name: cuda_compatibility.built_for(code.containers, code.architectures) for name, code in there.items()}
     facts["libraries"] = {
-        name: {
-            "containers": code.containers,
-            "architectures": code.architectures,
-            "built_for": cuda_compatibility.built_for(code.containers, code.architectures),
-        }
-        for name, code in merged.items()
-        if code.containers
+        name: {"containers": code.containers, "architectures": code.architectures, "built_for": built[name]}
+        for name, code in there.items()
     }
-    held = [facts["libraries"][name]["built_for"] for name in cuda_compatibility.NEEDED if name in facts["libraries"]]
+    held = [built[name] for name in cuda_compatibility.NEEDED if name in built]
     if len(held) == len(cuda_compatibility.NEEDED):
         facts["compute_capabilities"] = cuda_compatibility.capabilities(held)
     return facts
@@ -449,7 +457,7 @@ def describe(files: Mapping[str, Mapping[str, Fact]], environment: Mapping[str, 
 _PROMOTED = ("vllm_version", "ray_version", "python_version", "torch_version", "cuda_version", "driver_minimum")
 
 
-def complete(records: Iterable[Mapping[str, Any]], images: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def complete(records: Iterable[Mapping[str, object]], images: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
     """Records of a manifest with the contents that were found in their images.
 
     What the inventory says of versions stands, because deployments name them so. What it says of compute capabilities only stands
@@ -468,9 +476,11 @@ def complete(records: Iterable[Mapping[str, Any]], images: Sequence[Mapping[str,
     return completed
 
 
-def remembered(records: Iterable[Mapping[str, Any]], known: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]] | None:
+def remembered(
+    records: Iterable[Mapping[str, object]], known: Iterable[Mapping[str, object]]
+) -> list[dict[str, object]] | None:
     """The images as an earlier run of this reader found them, if it saw all of them."""
-    contents = {entry.get("id"): entry.get("contents") or {} for entry in known}
+    contents = {entry.get("id"): mapping(entry.get("contents")) for entry in known}
     images = []
     for record in records:
         found = contents.get(record.get("id"), {})

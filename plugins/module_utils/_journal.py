@@ -12,7 +12,7 @@ import glob
 import json
 import os
 import time
-from typing import Any, Mapping
+from typing import Any, Mapping, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
@@ -25,19 +25,42 @@ TEXTS = ("who", "playbook", "collection", "limit", "tags")
 MOST_TEXT = 200
 
 
+class Told(TypedDict, total=False):
+    """What a run says of itself."""
+
+    who: str
+    playbook: str
+    # The version.
+    collection: str
+    limit: str
+    tags: str
+
+
+class Run(Told):
+    """A run that took the host. Times are seconds since 1970."""
+
+    # machine, pid, started
+    run: dict[str, object]
+    begun: int
+    # None where that was not said.
+    ended: int | None
+    # Those whose records it has written.
+    roles: list[str]
+
+
 def path_beside(lock_file: str) -> str:
     """The journal of a host lies beside its lock."""
     return os.path.join(os.path.dirname(lock_file), "journal.jsonl")
 
 
-def begun(path: str, mine: Mapping[str, Any]) -> None:
+def begun(path: str, mine: Mapping[str, object]) -> None:
     """A run has taken the host. ``mine``: the ``run`` (machine, pid, started), and what it says of itself."""
     _append(
         path, {"run": mine["run"], "begun": int(time.time()), **{name: mine[name] for name in TEXTS if mine.get(name)}}
     )
 
 
-def ended(path: str, mine: Mapping[str, Any]) -> None:
+def ended(path: str, mine: Mapping[str, object]) -> None:
     """A run gives the host back; the roles are those whose records it has written."""
     earlier = next(
         (each for each in read(path, MOST_LINES) if each["run"] == mine["run"] and each["ended"] is None), None
@@ -60,29 +83,29 @@ def written_since(folder: str, since: float) -> list[str]:
     return sorted(found)
 
 
-def read(path: str, most: int = 20) -> list[dict[str, Any]]:
-    """The last ``most`` runs, the newest first: run, begun, ended (None: not said), roles, and what the run said of itself."""
+def read(path: str, most: int = 20) -> list[Run]:
+    """The last ``most`` runs, the newest first."""
     try:
         with open(path, "rb") as stream:
             stream.seek(max(os.fstat(stream.fileno()).st_size - MOST_BYTES, 0))
             lines = stream.read(MOST_BYTES).decode(errors="replace").splitlines()
     except OSError:
         return []
-    runs: dict[str, dict[str, Any]] = {}
+    runs: dict[str, Run] = {}
     for line in lines:
-        entry = _understood(line)
+        entry: Any = _understood(line)
         if not entry:
             continue
         key = json.dumps(entry["run"], sort_keys=True)
         if "begun" in entry:
             runs.pop(key, None)
-            runs[key] = {"ended": None, "roles": [], **entry}
+            runs[key] = entry
         elif key in runs:
-            runs[key].update(ended=entry["ended"], roles=entry["roles"])
+            runs[key]["ended"], runs[key]["roles"] = entry["ended"], entry["roles"]
     return list(runs.values())[: -most - 1 : -1]
 
 
-def _understood(line: str) -> dict[str, Any]:
+def _understood(line: str) -> dict[str, object]:
     """An entry with nothing in it but what is known; an empty one where the line is no entry."""
     try:
         found = read_json(line)
@@ -92,7 +115,7 @@ def _understood(line: str) -> dict[str, Any]:
         return {}
     if isinstance(found.get("begun"), int):
         texts = {name: found[name][:MOST_TEXT] for name in TEXTS if isinstance(found.get(name), str)}
-        return {"run": found["run"], "begun": found["begun"], **texts}
+        return {"run": found["run"], "begun": found["begun"], "ended": None, "roles": [], **texts}
     if isinstance(found.get("ended"), int):
         roles = found.get("roles")
         known = [each[:MOST_TEXT] for each in roles if isinstance(each, str)] if isinstance(roles, list) else []
@@ -100,7 +123,7 @@ def _understood(line: str) -> dict[str, Any]:
     return {}
 
 
-def _append(path: str, entry: Mapping[str, Any]) -> None:
+def _append(path: str, entry: Mapping[str, object]) -> None:
     """Add a line. Whoever calls it holds the lock's file, so nobody else writes."""
     line = json.dumps(entry) + "\n"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

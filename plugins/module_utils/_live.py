@@ -17,12 +17,12 @@ import os
 import re
 import socket
 import struct
-import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Mapping, Sequence, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _xid as xid
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits, read_json
@@ -37,7 +37,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._engine import (
 from ansible_collections.baremetal.llm.plugins.module_utils._engines import PROBED
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
-from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state, reread, yield_to_others
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import Reread, read_state, reread, yield_to_others
 
 # Beginnings of the names of everything of ours.
 OURS = "llm-"
@@ -63,7 +63,125 @@ _NO_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _WRONG = (OSError, ValueError, KeyError, TypeError, AttributeError, http.client.HTTPException)
 
 
-def moment(text: Any) -> float | None:
+class Container(TypedDict):
+    """A container of ours. None is what the engine does not tell."""
+
+    name: str
+    image: str | None
+    image_id: str | None
+    # Labels that begin with our name.
+    labels: dict[str, str]
+    state: str | None
+    exit_code: int | None
+    out_of_memory: bool
+    restarts: int | None
+    # Seconds since 1970.
+    started: float | None
+    finished: float | None
+    # What it was told, as far as it matters.
+    arguments: dict[str, str]
+    environment: dict[str, str]
+
+
+class Unit(TypedDict):
+    """A unit of ours, as systemd describes it."""
+
+    name: str
+    load: str | None
+    state: str | None
+    sub: str | None
+    restarts: int | None
+    result: str | None
+    # Seconds since 1970.
+    started: float | None
+
+
+class Metrics(TypedDict):
+    """What an engine counts; the error is empty where it answered."""
+
+    url: str
+    error: str
+    figures: dict[str, float]
+
+
+class Word(TypedDict, total=False):
+    """What the probe found out at its last look; the module gather says what each means."""
+
+    kind: str
+    said: str | None
+    starts: int | None
+    restarts: int | None
+    failures: int | None
+    silence: float | None
+    loading: float | None
+    served: bool | None
+    start_seconds: float | None
+    causes: list[object] | None
+    # How many seconds ago that was.
+    age: float
+    counters: dict[str, float]
+
+
+class Disk(TypedDict):
+    """A file system, its room and its inodes."""
+
+    mount: str
+    total_bytes: int
+    available_bytes: int
+    # btrfs and others have no limit, and say 0.
+    files: int
+    files_free: int
+
+
+class Xid(TypedDict):
+    """An error that the driver has logged."""
+
+    # Seconds since 1970.
+    time: float
+    bus_id: str
+    xid: int
+    action: str
+
+
+class Series(TypedDict):
+    """What Prometheus knows of one thing: ``[time, value]`` each."""
+
+    labels: dict[str, str]
+    values: list[list[float]]
+
+
+class Live(TypedDict, total=False):
+    """How a host is at this moment; nothing of it where it was not asked."""
+
+    now: float
+    up_seconds: float
+    # None where no engine answers.
+    containers: list[Container] | None
+    units: list[Unit]
+    versions: dict[str, str]
+    # By program.
+    probe: dict[str, Word]
+    disks: list[Disk]
+    # None where there is no journal to be read.
+    xids: list[Xid] | None
+    clock_synchronized: bool | None
+    # By path, without keys.
+    certificates: dict[str, str | None]
+    # A digest of the files of each.
+    models: dict[str, str]
+    # By network interface.
+    firmware: dict[str, str | None]
+    server: Metrics | None
+    # By query.
+    series: dict[str, list[Series]] | None
+    # By program that is not well.
+    logs: dict[str, str]
+    # What waits in Ray; None where nobody could be asked.
+    pending: list[str] | None
+    weights: Reread
+
+
+def moment(text: object) -> float | None:
     """Seconds since 1970 of a time as Docker writes it, 2026-11-27T23:45:12.123Z; None for its way to say never."""
     try:
         found = calendar.timegm(time.strptime(str(text)[:19], "%Y-%m-%dT%H:%M:%S"))
@@ -72,7 +190,7 @@ def moment(text: Any) -> float | None:
     return float(found) if found > 0 else None
 
 
-def selected(words: Sequence[Any], options: Sequence[str] = ARGUMENTS) -> dict[str, str]:
+def selected(words: Sequence[object], options: Sequence[str] = ARGUMENTS) -> dict[str, str]:
     """The options of a command line that are asked for, from ``--name value`` and ``--name=value``."""
     found: dict[str, str] = {}
     texts = [str(word) for word in words]
@@ -83,7 +201,7 @@ def selected(words: Sequence[Any], options: Sequence[str] = ARGUMENTS) -> dict[s
     return found
 
 
-def own_containers(path: str = ENGINE_SOCKET, addresses: Sequence[str] = ()) -> list[dict[str, Any]] | None:
+def own_containers(path: str = ENGINE_SOCKET, addresses: Sequence[str] = ()) -> list[Container] | None:
     """Every container of ours, running or not; None where no engine answers. ``addresses`` are variables that tell a server its address."""
     filters = urllib.parse.quote(json.dumps({"name": ["^/?" + OURS]}))
     listed = ask_engine_list("/containers/json?all=1&filters={0}".format(filters), path)
@@ -94,10 +212,10 @@ def own_containers(path: str = ENGINE_SOCKET, addresses: Sequence[str] = ()) -> 
         said = ask_engine("/containers/{0}/json".format(entry.get("Id")), path)
         if said:
             found.append(_container(said, (*ENVIRONMENT, *addresses)))
-    return sorted(found, key=lambda each: str(each["name"]))
+    return sorted(found, key=lambda each: each["name"])
 
 
-def _container(said: Mapping[str, Any], variables: Sequence[str]) -> dict[str, Any]:
+def _container(said: Mapping[str, Any], variables: Sequence[str]) -> Container:
     state, config = said.get("State") or {}, said.get("Config") or {}
     environment = dict(str(line).partition("=")[::2] for line in config.get("Env") or ())
     return {
@@ -117,12 +235,12 @@ def _container(said: Mapping[str, Any], variables: Sequence[str]) -> dict[str, A
     }
 
 
-def own_units(programs: Programs) -> list[dict[str, Any]]:
+def own_units(programs: Programs) -> list[Unit]:
     """Every unit of ours that systemd knows, and those whose file is there."""
     files = {os.path.basename(path) for path in glob.glob("/etc/systemd/system/{0}*.*".format(OURS))}
     names = sorted(name for name in files if name.endswith((".service", ".timer", ".path", ".slice", ".socket")))
     said = programs.answer("systemctl", "show", "--property=" + UNIT_PROPERTIES, "--", *names, OURS + "*")
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Unit] = {}
     for block in said.strip().split("\n\n"):
         unit = dict(line.partition("=")[::2] for line in block.splitlines())
         since = digits(unit.get("ActiveEnterTimestampMonotonic"))
@@ -149,9 +267,9 @@ def metrics_of(text: str, names: Mapping[str, str]) -> dict[str, float]:
     return sums
 
 
-def ask_metrics(url: str, names: Mapping[str, str], key: str = "") -> dict[str, Any]:
-    """``{url, error, figures}`` of the engine at an address, some of which tell them only to who has their key; the error is empty where it answered."""
-    found: dict[str, Any] = {"url": url, "error": "", "figures": {}}
+def ask_metrics(url: str, names: Mapping[str, str], key: str = "") -> Metrics:
+    """The figures of the engine at an address, some of which tell them only to who has their key."""
+    found: Metrics = {"url": url, "error": "", "figures": {}}
     request = urllib.request.Request(url + "/metrics", headers={"Authorization": "Bearer " + key} if key else {})
     try:
         with _NO_PROXY.open(request, timeout=ASK_SECONDS) as answer:
@@ -176,19 +294,19 @@ def server_name(suffix: str) -> str:
     return (probe_option(suffix, "server") or PROBED) + suffix
 
 
-def server_url(suffix: str, containers: Sequence[Mapping[str, Any]], port: int) -> str:
+def server_url(suffix: str, containers: Sequence[Container], port: int) -> str:
     """Where the server of a deployment answers: as its probe asks it, else as its container was told, else on this host itself."""
     said = probe_option(suffix, "url")
     if said:
         return said
     name = server_name(suffix)
-    told: dict[str, Any] = next((each["arguments"] for each in containers if each["name"] == name), {})
+    told: dict[str, str] = next((each["arguments"] for each in containers if each["name"] == name), {})
     host = told.get("host") or "127.0.0.1"
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return "http://{0}:{1}".format("[{0}]".format(host) if ":" in host else host, told.get("port") or port)
 
 
-def probe_words(path: str) -> dict[str, dict[str, Any]]:
+def probe_words(path: str) -> dict[str, Word]:
     """What the probe found out at its last look, by container, and how many seconds ago that was."""
     try:
         states = read_json(read(path))
@@ -196,36 +314,43 @@ def probe_words(path: str) -> dict[str, dict[str, Any]]:
     except (OSError, ValueError):
         return {}
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
-    kept = ("kind", "said", "starts", "restarts", "failures", "silence", "loading", "served", "start_seconds", "causes")
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Word] = {}
     for name, state in states.items() if isinstance(states, dict) else ():
         if isinstance(state, dict) and "kind" in state:
-            counters = state.get("counters")
-            found[name] = {key: state.get(key) for key in kept}
-            seen = state.get("now")
+            counters, seen = state.get("counters"), state.get("now")
             age = now - seen if isinstance(seen, (int, float)) else time.time() - written
-            found[name].update(age=max(age, 0.0), counters=counters if isinstance(counters, dict) else {})
-    return found
-
-
-def disks(places: Sequence[str]) -> list[dict[str, Any]]:
-    """The file systems of these folders, each once: ``mount``, ``total_bytes``, ``available_bytes``, ``files``, ``files_free``."""
-    found = []
-    for mount, space in mounts(places):
-        found.append(
-            {
-                "mount": mount,
-                "total_bytes": space.f_blocks * space.f_frsize,
-                "available_bytes": space.f_bavail * space.f_frsize,
-                # btrfs and others have no limit, and say 0.
-                "files": space.f_files,
-                "files_free": space.f_favail,
+            found[name] = {
+                "kind": state["kind"],
+                "said": state.get("said"),
+                "starts": state.get("starts"),
+                "restarts": state.get("restarts"),
+                "failures": state.get("failures"),
+                "silence": state.get("silence"),
+                "loading": state.get("loading"),
+                "served": state.get("served"),
+                "start_seconds": state.get("start_seconds"),
+                "causes": state.get("causes"),
+                "age": max(age, 0.0),
+                "counters": counters if isinstance(counters, dict) else {},
             }
-        )
     return found
 
 
-def xids(programs: Programs) -> list[dict[str, Any]] | None:
+def disks(places: Sequence[str]) -> list[Disk]:
+    """The file systems of these folders, each once."""
+    return [
+        {
+            "mount": mount,
+            "total_bytes": space.f_blocks * space.f_frsize,
+            "available_bytes": space.f_bavail * space.f_frsize,
+            "files": space.f_files,
+            "files_free": space.f_favail,
+        }
+        for mount, space in mounts(places)
+    ]
+
+
+def xids(programs: Programs) -> list[Xid] | None:
     """Errors that the driver logged since the boot, the newest last; None where there is no journal to be read."""
     journal = programs.path("journalctl")
     if not journal:
@@ -282,8 +407,7 @@ def models(folder: str) -> dict[str, str]:
     """A digest of the files of each model that arrived on this host, by what the role models noted then."""
     files: dict[str, list[str]] = {}
     for path, known in sorted(read_state(folder).items()):
-        if isinstance(known, dict):
-            files.setdefault(path.split("/")[0], []).append("{0} {1}".format(path, known.get("sha256")))
+        files.setdefault(path.split("/")[0], []).append("{0} {1}".format(path, known["sha256"]))
     return {model: hashlib.sha256("\n".join(lines).encode()).hexdigest() for model, lines in files.items()}
 
 
@@ -309,10 +433,10 @@ def pending_groups(programs: Programs, name: str) -> list[str] | None:
     return [what.strip() for what, _count in _PENDING.findall(out)] if status == 0 else None
 
 
-def series(url: str, queries: Mapping[str, str], seconds: int, step: int) -> dict[str, list[dict[str, Any]]] | None:
-    """What a Prometheus on this host knows of the last time, by query: ``[{labels, values: [[time, value]]}]``; None where it does not answer."""
+def series(url: str, queries: Mapping[str, str], seconds: int, step: int) -> dict[str, list[Series]] | None:
+    """What a Prometheus on this host knows of the last time, by query; None where it does not answer."""
     end = int(time.time())
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[Series]] = {}
     for name, query in queries.items():
         asked = urllib.parse.urlencode({"query": query, "start": end - seconds, "end": end, "step": step})
         try:
@@ -327,7 +451,7 @@ def series(url: str, queries: Mapping[str, str], seconds: int, step: int) -> dic
     return found
 
 
-def look(options: Mapping[str, Any], programs: Programs, sysfs_root: str = "/sys") -> dict[str, Any]:
+def look(options: Mapping[str, Any], programs: Programs, sysfs_root: str = "/sys") -> Live:
     """All of it together. ``options`` are those of the module gather's ``live``.
 
     What waits for others waits side by side: a look is as long as its slowest question.
@@ -339,53 +463,35 @@ def look(options: Mapping[str, Any], programs: Programs, sysfs_root: str = "/sys
     url = server_url(suffix, containers or (), options["port"] or 8000)
     key_file = probe_option(suffix, "key")
     key = read(key_file).strip() if key_file else ""
-    found: dict[str, Any] = {"now": time.time(), "up_seconds": time.monotonic(), "containers": containers}
-    found["units"] = own_units(programs)
-    questions: dict[str, Callable[[], Any]] = {
-        "server": lambda: ask_metrics(url, options["figures"] or {}, key) if options["head"] else None,
-        "series": lambda: series("http://127.0.0.1:9090", **options["series"]) if options["series"] else None,
-    }
-    answers = _side_by_side(questions)
-    found.update(
-        versions=versions(programs),
-        probe=probe_words(options["probe_state"]),
-        disks=disks(places),
-        xids=xids(programs),
-        clock_synchronized=synchronized(programs),
-        certificates=certificates(options["certificates"] or ()),
-        models=models(options["models_dir"]),
-        firmware={name: card_firmware(name) for name in physical_cards(sysfs_root)},
-        **answers(),
-    )
+    with ThreadPoolExecutor() as pool:
+        server = pool.submit(ask_metrics, url, options["figures"] or {}, key) if options["head"] else None
+        asked = pool.submit(series, "http://127.0.0.1:9090", **options["series"]) if options["series"] else None
+        found: Live = {
+            "now": time.time(),
+            "up_seconds": time.monotonic(),
+            "containers": containers,
+            "units": own_units(programs),
+            "versions": versions(programs),
+            "probe": probe_words(options["probe_state"]),
+            "disks": disks(places),
+            "xids": xids(programs),
+            "clock_synchronized": synchronized(programs),
+            "certificates": certificates(options["certificates"] or ()),
+            "models": models(options["models_dir"]),
+            "firmware": {name: card_firmware(name) for name in physical_cards(sysfs_root)},
+            "server": server.result() if server else None,
+            "series": asked.result() if asked else None,
+        }
     if options["causes"]:
-        found.update(causes(found, programs, suffix))
+        add_causes(found, programs, suffix)
     if options["verify_weights"]:
         yield_to_others()
         found["weights"] = reread(options["models_dir"])
     return found
 
 
-def _side_by_side(questions: Mapping[str, Callable[[], Any]]) -> Callable[[], dict[str, Any]]:
-    """Begin to ask; what is returned waits for the answers."""
-    found: dict[str, Any] = dict.fromkeys(questions)
-
-    def ask(name: str) -> None:
-        found[name] = questions[name]()
-
-    threads = [threading.Thread(target=ask, args=(name,), daemon=True) for name in questions]
-    for thread in threads:
-        thread.start()
-
-    def answers() -> dict[str, Any]:
-        for thread in threads:
-            thread.join()
-        return found
-
-    return answers
-
-
-def causes(found: Mapping[str, Any], programs: Programs, suffix: str) -> dict[str, Any]:
-    """Logs of the programs that serve, where they are not well, and what waits in Ray."""
+def add_causes(found: Live, programs: Programs, suffix: str) -> None:
+    """Add logs of the programs that serve, where they are not well, and what waits in Ray."""
     logs: dict[str, str] = {}
     names = [server_name(suffix), OURS + "ray" + suffix]
     for name in names:
@@ -400,4 +506,5 @@ def causes(found: Mapping[str, Any], programs: Programs, suffix: str) -> dict[st
             logs[name] = log_of(programs, name if container else name + ".service", not container)
     ray = next((each for each in found["containers"] or () if each["name"] == names[-1]), None)
     head = bool(ray and ray["state"] == "running" and "port" in ray["arguments"])
-    return {"logs": logs, "pending": pending_groups(programs, names[-1]) if head else None}
+    found["logs"] = logs
+    found["pending"] = pending_groups(programs, names[-1]) if head else None

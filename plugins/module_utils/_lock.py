@@ -12,45 +12,64 @@ import contextlib
 import fcntl
 import json
 import os
-from typing import Any, Iterator, Mapping, TextIO
+from typing import Iterator, Mapping, TextIO, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _journal
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 
 FORMAT = 1
-FREE: dict[str, Any] = {"format": FORMAT, "given_back": 0, "holder": None}
 
 
-def understood(text: str) -> dict[str, Any]:
+class Lock(TypedDict):
+    """The content of the file."""
+
+    format: int
+    # How many runs have given the host back so far.
+    given_back: int
+    # The run that has it, which says ``run`` (machine, pid, started), ``since`` and what the journal notes of it.
+    holder: Mapping[str, object] | None
+
+
+class Taken(TypedDict):
+    """Whether a run has got the host, and who has it instead (None: a run that is over by now)."""
+
+    taken: bool
+    holder: Mapping[str, object] | None
+
+
+FREE: Lock = {"format": FORMAT, "given_back": 0, "holder": None}
+
+
+def understood(text: str) -> Lock:
     """The content of the file; as if there was none where it cannot be understood."""
     try:
         found = read_json(text)
     except ValueError:
-        return dict(FREE)
+        return FREE.copy()
     if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get("given_back"), int):
-        return dict(FREE)
+        return FREE.copy()
     holder = found.get("holder")
     return {**FREE, "given_back": found["given_back"], "holder": holder if _names_a_run(holder) else None}
 
 
-def _names_a_run(holder: Any) -> bool:
+def _names_a_run(holder: object) -> bool:
     """Whether a holder says which run it is, and since when."""
-    run = holder.get("run") if isinstance(holder, dict) else None
+    if not isinstance(holder, dict):
+        return False
+    run = holder.get("run")
     return isinstance(run, dict) and isinstance(run.get("pid"), int) and isinstance(holder.get("since"), (int, float))
 
 
-def read_lock(path: str) -> dict[str, Any]:
+def read_lock(path: str) -> Lock:
     """Who holds the host, and how many runs have given it back."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return understood(stream.read())
     except OSError:
-        return dict(FREE)
+        return FREE.copy()
 
 
-def claimed(
-    found: Mapping[str, Any], mine: Mapping[str, Any], seen: Mapping[str, Any], ended: Mapping[str, Any] | None
-) -> dict[str, Any] | None:
+def claimed(found: Lock, mine: Mapping[str, object], seen: Lock, ended: Mapping[str, object] | None) -> Lock | None:
     """The lock as it is once ``mine`` has it; None where somebody else has it, or had it since it was ``seen``.
 
     ``ended`` is a holder whose run is over, although it did not give the host back.
@@ -60,10 +79,10 @@ def claimed(
         return None
     if found["given_back"] != seen["given_back"]:
         return None
-    return {**found, "holder": dict(mine)}
+    return {**found, "holder": mine}
 
 
-def given_back(found: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any] | None:
+def given_back(found: Lock, mine: Mapping[str, object]) -> Lock | None:
     """The lock as it is without ``mine``; None where somebody else has it, or nobody."""
     if not found["holder"] or found["holder"]["run"] != mine["run"]:
         return None
@@ -80,7 +99,7 @@ def opened(path: str) -> Iterator[TextIO]:
         yield stream
 
 
-def write(stream: TextIO, content: Mapping[str, Any]) -> None:
+def write(stream: TextIO, content: Lock) -> None:
     """In place, and only then shorter: what has its room on the disk already needs no more of it, so a full disk keeps nobody out."""
     stream.seek(0)
     json.dump(content, stream)
@@ -89,10 +108,8 @@ def write(stream: TextIO, content: Mapping[str, Any]) -> None:
     os.fsync(stream.fileno())
 
 
-def take(
-    path: str, mine: Mapping[str, Any], seen: Mapping[str, Any], ended: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """Take the host: ``{taken, holder}``, the holder being who has it instead (None: a run that is over by now)."""
+def take(path: str, mine: Mapping[str, object], seen: Lock, ended: Mapping[str, object] | None) -> Taken:
+    """Take the host."""
     with opened(path) as stream:
         found = understood(stream.read())
         content = claimed(found, mine, seen, ended)
@@ -106,7 +123,7 @@ def take(
         return {"taken": True, "holder": None}
 
 
-def give_back(path: str, mine: Mapping[str, Any]) -> bool:
+def give_back(path: str, mine: Mapping[str, object]) -> bool:
     """Give the host back. Returns whether it was held by this run."""
     if not os.path.exists(path):
         return False

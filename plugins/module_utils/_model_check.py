@@ -14,9 +14,9 @@ import os
 import re
 import struct
 import zipfile
-from typing import Any, BinaryIO, Callable, Container, Iterable, Mapping, Sequence
+from typing import BinaryIO, Callable, Container, Iterable, Mapping, Sequence
 
-from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import Coded, CodedError, coded
 from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json, read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._gguf import (
     GgufError,
@@ -71,7 +71,7 @@ def model_problems(
     tokenizer: bool = False,
     leftovers: Sequence[str] = (),
     elsewhere: Container[str] = (),
-) -> list[dict[str, Any]]:
+) -> list[Coded]:
     """What is wrong with the files of a model, all of it: coded messages, none for a whole model.
 
     ``names`` are its files below the folder; ``weights`` and ``tokenizer`` say whether it has to have some, ``leftovers`` what ``unfinished``
@@ -149,7 +149,7 @@ def unfinished(folder: str) -> list[str]:
     return sorted(found)
 
 
-def _unfinished_problems(there: set[str], leftovers: Iterable[str], is_broken: bool) -> list[dict[str, Any]]:
+def _unfinished_problems(there: set[str], leftovers: Iterable[str], is_broken: bool) -> list[Coded]:
     """Of what is left over that of which the model lacks the file. What nobody can tell is only named beside other problems."""
     found = []
     for path in leftovers:
@@ -203,7 +203,7 @@ def _indexed(folder: str, names: Iterable[str]) -> dict[str, str]:
     return named
 
 
-def _lacking(there: Container[str], named: Mapping[str, str]) -> list[dict[str, Any]]:
+def _lacking(there: Container[str], named: Mapping[str, str]) -> list[Coded]:
     lacking: dict[str, list[str]] = {}
     for shard, by in sorted(named.items()):
         if shard not in there:
@@ -211,7 +211,7 @@ def _lacking(there: Container[str], named: Mapping[str, str]) -> list[dict[str, 
     return [coded("model_lacks", path=by, files=", ".join(shards)) for by, shards in sorted(lacking.items())]
 
 
-def gaps(names: Iterable[str]) -> list[dict[str, Any]]:
+def gaps(names: Iterable[str]) -> list[Coded]:
     """The same by names alone, before anything is fetched: which files a numbering leaves out."""
     there = set(names)
     return _lacking(there, numbered(there))
@@ -226,7 +226,7 @@ def shards_of(index: str) -> set[str]:
         raise ValueError(index) from error
 
 
-def _file_problem(full: str, name: str) -> dict[str, Any] | None:
+def _file_problem(full: str, name: str) -> Coded | None:
     """What is wrong with one file; None for nothing."""
     try:
         size = os.path.getsize(full)
@@ -249,11 +249,11 @@ def _file_problem(full: str, name: str) -> dict[str, Any] | None:
         return coded("model_unreadable", path=name, reason=error.strerror or error)
 
 
-def _length(name: str, found: int, wanted: int) -> dict[str, Any] | None:
+def _length(name: str, found: int, wanted: int) -> Coded | None:
     return None if found == wanted else coded("model_cut_off", path=name, found=found, wanted=wanted)
 
 
-def _json_problem(stream: BinaryIO, name: str, size: int) -> dict[str, Any] | None:
+def _json_problem(stream: BinaryIO, name: str, size: int) -> Coded | None:
     try:
         if name.endswith(_INDEXES):
             shards_of(stream.name)
@@ -270,7 +270,7 @@ def _json_problem(stream: BinaryIO, name: str, size: int) -> dict[str, Any] | No
     return None
 
 
-def _safetensors_problem(stream: BinaryIO, name: str, size: int) -> dict[str, Any] | None:
+def _safetensors_problem(stream: BinaryIO, name: str, size: int) -> Coded | None:
     try:
         [length] = struct.unpack("<Q", stream.read(8))
         if length > _LARGEST_HEADER:
@@ -284,14 +284,14 @@ def _safetensors_problem(stream: BinaryIO, name: str, size: int) -> dict[str, An
         return coded("model_no_safetensors", path=name)
 
 
-def _torch_problem(stream: BinaryIO, name: str, size: int) -> dict[str, Any] | None:
+def _torch_problem(stream: BinaryIO, name: str, size: int) -> Coded | None:
     """What torch writes is a zip archive, whose list is at its end."""
     if stream.read(4) != b"PK\x03\x04" or zipfile.is_zipfile(stream):
         return None
     return coded("model_no_end", path=name, found=size)
 
 
-def _gguf_problems(folder: str, names: Iterable[str]) -> list[dict[str, Any]]:
+def _gguf_problems(folder: str, names: Iterable[str]) -> list[Coded]:
     """What is wrong between GGUF files that are parts of one model, each of which is whole."""
     models: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
     for name in names:
@@ -314,7 +314,7 @@ def _gguf_header(folder: str, name: str) -> Header:
         return read_header(stream, os.path.getsize(full), name)
 
 
-_CHECKS: tuple[tuple[str, Callable[[BinaryIO, str, int], dict[str, Any] | None]], ...] = (
+_CHECKS: tuple[tuple[str, Callable[[BinaryIO, str, int], Coded | None]], ...] = (
     (".safetensors", _safetensors_problem),
     (".gguf", file_problem),
     (".json", _json_problem),

@@ -8,21 +8,21 @@ import os
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Iterable, Mapping, Sequence
 from urllib.parse import quote, urlsplit
 from urllib.request import OpenerDirector
 
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of, stamp
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Wanted, sha256_of, stamp
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import (
     INCOMING,
     incoming_name,
     place,
     write_state,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, coded
+from ansible_collections.baremetal.llm.plugins.module_utils._coded import Coded, CodedError, coded
 from ansible_collections.baremetal.llm.plugins.module_utils._download import DownloadError, download
 from ansible_collections.baremetal.llm.plugins.module_utils._model_check import WEIGHTS, is_part, require_model
-from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import Known, read_state
 
 PARALLEL = 4
 # Another host answers at once or not at all: the hub is there, too.
@@ -30,25 +30,31 @@ ATTEMPTS_AT_A_HOST = 2
 REACH_SECONDS = 5
 
 
+class OfHub(Wanted):
+    """A file of a model, and where a hub has it."""
+
+    urls: list[str]
+
+
 def fetch(
     dest: str,
-    files: Sequence[Mapping[str, Any]],
+    files: Sequence[OfHub],
     share: str,
     headers: Mapping[str, str],
     opener: OpenerDirector,
     direct: OpenerDirector,
     attempts: int = 5,
-) -> tuple[list[str], list[dict[str, Any]]]:
-    """Bring files (path, size, sha256, urls) below `dest`, from another host (`share`, reached by `direct`) first if it is named. What an
+) -> tuple[list[str], list[Coded]]:
+    """Bring files below `dest`, from another host (`share`, reached by `direct`) first if it is named. What an
     interrupted try left is continued. Returns the paths that came from the hub, and what could not be had, as coded messages."""
     if share and all(file["urls"] for file in files) and not is_reached(share):
         share = ""
     state, lock = read_state(dest), threading.Lock()
     from_hub: list[str] = []
 
-    def bring(file: Mapping[str, Any]) -> dict[str, Any] | None:
+    def bring(file: OfHub) -> Coded | None:
         target = os.path.join(dest, INCOMING, incoming_name(file))
-        wanted = {"path": file["path"], "size": file["size"], "sha256": file["sha256"]}
+        wanted: Wanted = {"path": file["path"], "size": file["size"], "sha256": file["sha256"]}
         try:
             if share:
                 try:
@@ -93,13 +99,13 @@ def listed(folder: str) -> list[str]:
     return sorted(found)
 
 
-def hashed(folder: str, names: Iterable[str], known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def hashed(folder: str, names: Iterable[str], known: Mapping[str, Known]) -> dict[str, Known]:
     """The SHA-256 of each file with its stamp. What `known` has with the same stamp is not read again."""
-    found = {}
+    found: dict[str, Known] = {}
     for name in names:
         full = os.path.realpath(os.path.join(folder, name))
-        now, last = stamp(full), known.get(name) or {}
-        digest = last["sha256"] if now and last.get("stamp") == now else sha256_of(full)
+        now, last = stamp(full), known.get(name)
+        digest = last["sha256"] if last and now and last.get("stamp") == now else sha256_of(full)
         found[name] = {"sha256": digest, "stamp": now}
     return found
 
@@ -127,7 +133,7 @@ def take_pulled(dest: str, folder: str, arrived: str, source: str, tokenizer: bo
     for name in names:
         full = os.path.join(arrived, name)
         path = folder + "/" + name
-        place(dest, {"path": path, "sha256": sha256_of(full)}, full, state)
+        place(dest, {"path": path, "size": os.path.getsize(full), "sha256": sha256_of(full)}, full, state)
         state[path]["source"] = source
     write_state(dest, state)
     return names

@@ -11,7 +11,7 @@ import os
 import re
 import socket
 import struct
-from typing import Any, Mapping, Sequence
+from typing import Mapping, Sequence, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 
@@ -28,6 +28,61 @@ _IFA_ADDRESS, _IFA_LOCAL, _IFA_FLAGS = 1, 2, 8
 # An address that is not ours yet or no more: duplicate found, or still being looked for.
 _UNUSABLE_FLAGS = 0x08 | 0x40
 DEFAULT_DYNAMIC = (32768, 60999)  # the kernel's default, Documentation/networking/ip-sysctl.rst
+
+
+class Interface(TypedDict):
+    """A network interface. None is what nobody tells, here and below."""
+
+    name: str
+    # With prefix length.
+    addresses: list[str]
+    speed_mbps: int | None
+    mtu: int | None
+    operstate: str
+    up: bool
+    # ethernet, bond, vlan, bridge and others
+    kind: str
+    driver: str | None
+    pci_id: str | None
+    wireless: bool
+    virtual: bool
+    # The bridge or bond that it belongs to, and what belongs to it.
+    master: str | None
+    members: list[str]
+    # DEVICE:PORT of the active ports of RDMA that it leads to.
+    rdma: list[str]
+
+
+class Gid(TypedDict):
+    """An address of a port of RDMA."""
+
+    index: int
+    gid: str
+    # IB/RoCE v1, RoCE v2
+    type: str
+    interface: str | None
+
+
+class Port(TypedDict):
+    """A port of an RDMA device."""
+
+    device: str
+    port: int
+    state: str | None
+    active: bool
+    link_layer: str | None
+    rate_gbps: float | None
+    interface: str | None
+    gids: list[Gid]
+
+
+class NicFacts(TypedDict):
+    """The network cards of a host."""
+
+    interfaces: list[Interface]
+    rdma: list[Port]
+    # first and last
+    dynamic_ports: dict[str, int]
 
 
 def _read(*parts: str) -> str | None:
@@ -74,7 +129,7 @@ def _kind(folder: str, device_type: str | None) -> str:
     return _ARP_KINDS.get(_number(_read(folder, "type")) or 0, "other")
 
 
-def _interface(root: str, name: str, addresses: Sequence[str]) -> dict[str, Any]:
+def _interface(root: str, name: str, addresses: Sequence[str]) -> Interface:
     folder = os.path.join(root, "class/net", name)
     uevent = dict(line.split("=", 1) for line in (_read(folder, "uevent") or "").splitlines() if "=" in line)
     kind = _kind(folder, uevent.get("DEVTYPE"))
@@ -98,10 +153,11 @@ def _interface(root: str, name: str, addresses: Sequence[str]) -> dict[str, Any]
         "virtual": not os.path.exists(os.path.join(folder, "device")),
         "master": _link(folder, "master"),
         "members": sorted(members),
+        "rdma": [],
     }
 
 
-def read_interfaces(root: str, addresses: Mapping[int, Sequence[str]]) -> list[dict[str, Any]]:
+def read_interfaces(root: str, addresses: Mapping[int, Sequence[str]]) -> list[Interface]:
     """Every interface, by name. ``addresses`` holds them by the interface's index, as ``kernel_addresses`` does."""
     found = []
     for name in _names(root, "class/net"):
@@ -111,7 +167,7 @@ def read_interfaces(root: str, addresses: Mapping[int, Sequence[str]]) -> list[d
     return found
 
 
-def _tell_bridges(interfaces: Sequence[dict[str, Any]]) -> None:
+def _tell_bridges(interfaces: Sequence[Interface]) -> None:
     """A bridge is as fast as the card below it. Older kernels know no speed of one, newer ones count containers' interfaces, too."""
     leads_out = {
         entry["name"]: entry["speed_mbps"]
@@ -124,8 +180,8 @@ def _tell_bridges(interfaces: Sequence[dict[str, Any]]) -> None:
             entry["speed_mbps"] = max(speeds, default=entry["speed_mbps"])
 
 
-def _gids(folder: str) -> list[dict[str, Any]]:
-    found = []
+def _gids(folder: str) -> list[Gid]:
+    found: list[Gid] = []
     for text in sorted(_names(folder, "gids"), key=lambda name: _number(name) or 0):
         gid = _read(folder, "gids", text)
         kind = _read(folder, "gid_attrs/types", text)
@@ -136,7 +192,7 @@ def _gids(folder: str) -> list[dict[str, Any]]:
     return found
 
 
-def _port(root: str, device: str, port: str) -> dict[str, Any]:
+def _port(root: str, device: str, port: str) -> Port:
     folder = os.path.join(root, "class/infiniband", device, "ports", port)
     gids = _gids(folder)
     own = _names(root, "class/infiniband", device, "device/net")
@@ -160,7 +216,7 @@ def _port(root: str, device: str, port: str) -> dict[str, Any]:
     }
 
 
-def read_rdma(root: str) -> list[dict[str, Any]]:
+def read_rdma(root: str) -> list[Port]:
     """Every port of every RDMA device."""
     return [
         _port(root, device, port)
@@ -233,7 +289,7 @@ def kernel_addresses() -> dict[int, list[str]]:
 
 def nic_facts(
     sysfs_root: str = "/sys", proc_root: str = "/proc", addresses: Mapping[int, Sequence[str]] | None = None
-) -> dict[str, Any]:
+) -> NicFacts:
     """All of it together; the kernel is asked for the addresses unless they are given."""
     rdma = read_rdma(sysfs_root)
     interfaces = read_interfaces(sysfs_root, kernel_addresses() if addresses is None else addresses)

@@ -16,7 +16,6 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 
@@ -250,7 +249,7 @@ def number_of(kind: str, name: str | None) -> int | None:
     return pwd.getpwnam(name).pw_uid if kind == "owner" else grp.getgrnam(name).gr_gid
 
 
-def set_attributes(descriptor: int, wanted: dict[str, int | None], dry: bool) -> dict[str, Any]:
+def set_attributes(descriptor: int, wanted: dict[str, int | None], dry: bool) -> dict[str, object]:
     """Give what is open its ``mode``, ``owner`` and ``group`` as far as these are said: before and after of what differs; nothing is done when ``dry``."""
     found = os.fstat(descriptor)
     now: dict[str, int] = {"owner": found.st_uid, "group": found.st_gid, "mode": stat.S_IMODE(found.st_mode)}
@@ -268,6 +267,6 @@ def set_attributes(descriptor: int, wanted: dict[str, int | None], dry: bool) ->
     return {"before": _shown({name: now[name] for name in other}), "after": _shown(other)}
 
 
-def _shown(attributes: dict[str, int]) -> dict[str, Any]:
+def _shown(attributes: dict[str, int]) -> dict[str, object]:
     """As people write them."""
     return {name: "{0:04o}".format(value) if name == "mode" else value for name, value in attributes.items()}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import struct
-from typing import Any
+from typing import TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import kernel_driver, normal_bus_id, pci_folders
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
@@ -25,6 +25,20 @@ _CONFIG_BYTES = 4096
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 # The second line of a card's resources is the window through which its memory is seen (BAR1).
 _WINDOW = 1
+
+
+class Seat(TypedDict):
+    """Where a GPU sits on the bus."""
+
+    bus_id: str | None
+    # What the kernel has bound to it; empty where nothing is.
+    kernel_driver: str
+    # Whether the firmware has given it no address for its memory; None where nobody tells.
+    window_missing: bool | None
+    # The kind of its group; empty without an IOMMU.
+    iommu: str
+    # The bridges above it that send what goes to others of them another way.
+    redirecting: list[str]
 
 
 def acs_control(config: bytes) -> int | None:
@@ -71,7 +85,7 @@ def redirecting(folder: str) -> list[str]:
     return sorted(found)
 
 
-def bus_facts(sysfs_root: str = "/sys") -> list[dict[str, Any]]:
+def bus_facts(sysfs_root: str = "/sys") -> list[Seat]:
     """Every GPU of NVIDIA with its address, what the kernel has bound to it, and what of the bus keeps it from others."""
     return [
         {

@@ -15,10 +15,12 @@ import os
 import platform
 import re
 import struct
-from typing import Any, Iterable, Mapping
+from typing import Iterable, Mapping, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _daemon_json
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import (
+    Compilers,
+    ModuleKey,
     compilers,
     kernels,
     list_packages,
@@ -30,7 +32,91 @@ from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_e
 from ansible_collections.baremetal.llm.plugins.module_utils._engine_flags import read_flags
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import ssh_client
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
-from ansible_collections.baremetal.llm.plugins.module_utils._storage import storage
+from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
+from ansible_collections.baremetal.llm.plugins.module_utils._storage import Remote, storage
+
+
+class Mount(TypedDict):
+    """A file system where it is mounted."""
+
+    type: str
+    # Those without a value.
+    options: list[str]
+
+
+class MountOf(Mount):
+    """That of a folder."""
+
+    path: str
+    mount: str
+    # Of xfs: 1 where it keeps the types of files.
+    ftype: int | None
+    # The type in the SELinux label of the folder.
+    label: str
+
+
+class Boot(TypedDict, total=False):
+    """The file system of kernels and initial RAM disks; empty where it is none of its own."""
+
+    mount: str
+    free_mib: int
+
+
+class Engine(TypedDict):
+    """The container engine of the host; what nobody tells is empty or false."""
+
+    # packages, static, snap, or nothing
+    installed_by: str
+    # By directive what the command line says, and which file says so.
+    flags: dict[str, dict[str, str]]
+    # Of daemon.json.
+    config: dict[str, object]
+    version: str
+    swarm: str
+    storage_driver: str
+    d_type: bool | None
+    containerd_store: bool
+    data_root: str
+    cgroup_driver: str
+    userns: bool
+    rootless: bool
+    live_restore: bool
+    missing_runtimes: list[str]
+    proxy: str
+    no_proxy: str
+
+
+class Picture(Compilers):
+    """A host as it is before anything is changed."""
+
+    engine: Engine
+    # Versions by name, and names.
+    packages: dict[str, str]
+    held: list[str]
+    # States by name.
+    units: dict[str, str]
+    mounts: list[MountOf]
+    # Each with network and interface.
+    routes: list[dict[str, str]]
+    ssh_client: str
+    modules: list[str]
+    secure_boot: bool
+    module: ModuleKey
+    # Whether each has the driver's module.
+    kernels: dict[str, bool]
+    boot: Boot
+    driver_packages: dict[str, str]
+    driver_held: list[str]
+    automatic_upgrades: bool
+    apparmor: dict[str, bool]
+    storage: list[Remote]
+    fabric_manager: str
+    selinux_booleans: dict[str, bool]
+    # 1 or 2
+    cgroup: int
+    python: str
+    dnf: bool
+
 
 # Packages that an engine gets along with badly, and those that show who else uses one.
 PACKAGES = frozenset(
@@ -83,9 +169,9 @@ def parse_units(text: str) -> dict[str, str]:
     return found
 
 
-def parse_mounts(text: str) -> dict[str, dict[str, Any]]:
+def parse_mounts(text: str) -> dict[str, Mount]:
     """File systems by where they are mounted, from /proc/mounts; the last one at a place is the one that is seen."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Mount] = {}
     for line in text.splitlines():
         cells = line.split()
         if len(cells) >= 4:
@@ -106,7 +192,7 @@ def automatic_upgrades(listing: str, units: Mapping[str, str], root: str = "/") 
     return bool(said) and said[-1] != "0"
 
 
-def boot_room(mounts_text: str, root: str = "/") -> dict[str, Any]:
+def boot_room(mounts_text: str, root: str = "/") -> Boot:
     """How much room kernels and initial RAM disks have, where that is a file system of its own."""
     if "/boot" not in parse_mounts(mounts_text):
         return {}
@@ -117,14 +203,14 @@ def boot_room(mounts_text: str, root: str = "/") -> dict[str, Any]:
     return {"mount": "/boot", "free_mib": status.f_bavail * status.f_frsize >> 20}
 
 
-def apparmor(programs: Any, sysfs_root: str) -> dict[str, bool]:
+def apparmor(programs: Programs, sysfs_root: str) -> dict[str, bool]:
     """Whether the kernel confines programs by profiles, as containerd asks for it, and whether the program is there that loads them."""
     enabled = read(sysfs_root, "module/apparmor/parameters/enabled").strip() == "Y"
     seen = os.path.isdir(os.path.join(sysfs_root, "kernel/security/apparmor"))
     return {"enabled": enabled and seen, "parser": bool(programs.path("apparmor_parser"))}
 
 
-def mount_of(path: str, mounts: Mapping[str, Any]) -> str:
+def mount_of(path: str, mounts: Mapping[str, object]) -> str:
     """Where the file system of a path is mounted; the path need not be there."""
     path = os.path.realpath(path)
     while path not in mounts and os.path.dirname(path) != path:
@@ -171,7 +257,7 @@ def booleans(sysfs_root: str) -> dict[str, bool]:
     return {name: words[0] == "1" for name, words in found.items() if words}
 
 
-def missing_runtimes(config: Mapping[str, Any], programs: Any) -> list[str]:
+def missing_runtimes(config: Mapping[str, object], programs: Programs) -> list[str]:
     """The runtimes of daemon.json whose program is not there."""
     runtimes = config.get("runtimes")
     found = []
@@ -183,7 +269,7 @@ def missing_runtimes(config: Mapping[str, Any], programs: Any) -> list[str]:
     return sorted(found)
 
 
-def engine_state(programs: Any, units: Mapping[str, str], root: str = "/") -> dict[str, Any]:
+def engine_state(programs: Programs, units: Mapping[str, str], root: str = "/") -> Engine:
     """How Docker came to the host, what it is told by flags and by its file, and what it says of itself."""
     info = ask_engine("/info") or {}
     status = {str(pair[0]): str(pair[1]) for pair in info.get("DriverStatus") or [] if len(pair) == 2}
@@ -222,21 +308,21 @@ def installed_by(units: Mapping[str, str], dockerd: str, root: str = "/") -> str
     return "static" if dockerd.startswith("/usr/local/") else "packages"
 
 
-def mounts_of(programs: Any, paths: Iterable[str], text: str) -> list[dict[str, Any]]:
+def mounts_of(programs: Programs, paths: Iterable[str], text: str) -> list[MountOf]:
     """The file system of each of these folders: where it is mounted, of which type, with which options."""
     mounts = parse_mounts(text)
-    found = []
+    found: list[MountOf] = []
     for path in dict.fromkeys(paths):
         place = mount_of(path, mounts)
-        entry = mounts.get(place, {"type": "", "options": []})
+        entry: Mount = mounts.get(place, {"type": "", "options": []})
         ftype = parse_ftype(programs.answer("xfs_info", place)) if entry["type"] == "xfs" else None
         found.append({"path": path, "mount": place, **entry, "ftype": ftype, "label": label_of(path)})
     return found
 
 
 def picture(
-    programs: Any, sysfs_root: str, host_dir: str, docker_root: str, proc_root: str = "/proc", base: str = "/"
-) -> dict[str, Any]:
+    programs: Programs, sysfs_root: str, host_dir: str, docker_root: str, proc_root: str = "/proc", base: str = "/"
+) -> Picture:
     """All of it, for the fact llm_host."""
     release = platform.release()
     listing = list_packages(programs)
@@ -276,6 +362,6 @@ def picture(
     }
 
 
-def image_root(engine: Mapping[str, Any], docker_root: str) -> str:
+def image_root(engine: Engine, docker_root: str) -> str:
     """Where an engine keeps images: with containerd's store not below its data root (https://docs.docker.com/engine/storage/containerd/)."""
-    return CONTAINERD_ROOT if engine.get("containerd_store") else docker_root
+    return CONTAINERD_ROOT if engine["containerd_store"] else docker_root

@@ -12,13 +12,24 @@ import base64
 import errno
 import hashlib
 import os
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence, TypedDict
 
 BLOCK_BYTES = 16 << 10
 SMALLEST_PIECE_BYTES, LARGEST_PIECE_BYTES = 256 << 10, 16 << 20
 # A piece is passed on when it is complete: small ones travel sooner, many cost more to keep account of.
 MOST_PIECES = 4096
 _NOTHING = bytes(32)
+
+
+class Pieces(TypedDict):
+    """What a file and each of its pieces is known by."""
+
+    size: int
+    sha256: str
+    # The root of the tree of hashes, in base 16.
+    root: str
+    # The hash of each piece, as base64; empty where one piece is all.
+    layer: str
 
 
 def piece_bytes(size: int) -> int:
@@ -50,8 +61,8 @@ def _power_of_two(number: int) -> int:
     return 1 << max(number - 1, 0).bit_length()
 
 
-def describe(path: str, add: Callable[[int], None] = lambda size: None) -> dict[str, Any]:
-    """Read a file once: ``{size, sha256, root, layer}``; ``layer`` has the hash of each piece, as base64, and is empty where one piece is all.
+def describe(path: str, add: Callable[[int], None] = lambda size: None) -> Pieces:
+    """Read a file once.
 
     ``add`` is called with the bytes of each piece. OSError if the file cannot be read.
     """
@@ -100,7 +111,7 @@ def piece_root(piece: bytes | memoryview, size: int) -> bytes:
     )
 
 
-def piece_roots(file: Mapping[str, Any]) -> list[bytes]:
+def piece_roots(file: Pieces) -> list[bytes]:
     """The hash of each piece of a file that was described."""
     layer = base64.b64decode(file["layer"])
     return [layer[at : at + 32] for at in range(0, len(layer), 32)] or [bytes.fromhex(file["root"])]
@@ -120,7 +131,7 @@ def bencode(value: Any) -> bytes:
     return b"l" + b"".join(bencode(one) for one in value) + b"e"
 
 
-def torrent(name: str, file: Mapping[str, Any], secret: str) -> bytes:
+def torrent(name: str, file: Pieces, secret: str) -> bytes:
     """The metainfo of a file, under a name. Who does not know the secret of the run does not know what the torrent is called on the wire."""
     root = bytes.fromhex(file["root"])
     layer = base64.b64decode(file["layer"])

@@ -18,7 +18,7 @@ import os
 import platform
 import sys
 import time
-from typing import Any
+from typing import TypedDict
 
 STATE_NAME = ".bundle-state.json"
 CHUNK_BYTES = 1 << 20
@@ -26,6 +26,32 @@ CHUNK_BYTES = 1 << 20
 # ioprio_set(2): its number (arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h), the calling thread, the class idle.
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 _WHO_PROCESS, _CLASS_IDLE = 1, 3 << 13
+
+
+class _Known(TypedDict):
+    sha256: str
+    # Size and modification time; None for one that has changed although nobody wrote to it.
+    stamp: list[int] | None
+
+
+class Known(_Known, total=False):
+    """What is noted of a file when it has arrived."""
+
+    # From where a program copied it.
+    source: str
+
+
+class Reread(TypedDict):
+    """What became of the files that were noted."""
+
+    # The time of the end, in seconds since 1970.
+    checked: int
+    seconds: float
+    files: int
+    bytes: int
+    # Paths below the folder.
+    bad: list[str]
+    missing: list[str]
 
 
 def yield_to_others() -> None:
@@ -51,13 +77,10 @@ def sha256_on_disk(path: str) -> str:
     return digest.hexdigest()
 
 
-def reread(folder: str) -> dict[str, Any]:
-    """Compare every file that was noted when it arrived: ``{checked, seconds, files, bytes, bad, missing}``.
-
-    ``checked`` is the time of the end, in seconds since 1970; ``bad`` and ``missing`` are paths below the folder.
-    """
+def reread(folder: str) -> Reread:
+    """Compare every file that was noted when it arrived."""
     started = time.monotonic()
-    found: dict[str, Any] = {"files": 0, "bytes": 0, "bad": [], "missing": []}
+    found: Reread = {"checked": 0, "seconds": 0.0, "files": 0, "bytes": 0, "bad": [], "missing": []}
     for path, known in sorted(read_state(folder).items()):
         full = os.path.join(folder, path)
         try:
@@ -71,7 +94,7 @@ def reread(folder: str) -> dict[str, Any]:
         found["files"] += 1
         if not right:
             found["bad"].append(path)
-    found.update(checked=int(time.time()), seconds=round(time.monotonic() - started, 1))
+    found["checked"], found["seconds"] = int(time.time()), round(time.monotonic() - started, 1)
     return found
 
 
@@ -84,7 +107,7 @@ def distrust(folder: str, paths: list[str]) -> None:
     write_json(os.path.join(folder, STATE_NAME), state)
 
 
-def read_state(folder: str) -> dict[str, Any]:
+def read_state(folder: str) -> dict[str, Known]:
     """The checksums noted when files arrived; an unreadable note, or a part of one, only means that files are read again."""
     try:
         with open(os.path.join(folder, STATE_NAME), encoding="utf-8") as stream:
@@ -92,14 +115,15 @@ def read_state(folder: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     entries = state.items() if isinstance(state, dict) else ()
-    return {path: known for path, known in entries if isinstance(known, dict) and _is_plain(known.get("sha256"))}
+    return {path: known for path, known in entries if _is_known(known)}
 
 
-def _is_plain(text: Any) -> bool:
-    return isinstance(text, str) and text.isascii()
+def _is_known(known: object) -> bool:
+    digest = known.get("sha256") if isinstance(known, dict) else None
+    return isinstance(digest, str) and digest.isascii()
 
 
-def write_json(path: str, content: Any) -> None:
+def write_json(path: str, content: object) -> None:
     """Write it; never half. OSError if the folder cannot be written to."""
     # Whoever may write there knows no name beforehand under which root would follow a link.
     incoming = "{0}.{1}.new".format(path, os.urandom(8).hex())

@@ -14,9 +14,11 @@ import glob
 import os
 import re
 import stat
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple
+from typing import Container, Iterable, Iterator, Mapping, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
+from ansible_collections.baremetal.llm.plugins.module_utils._before import Picture
+from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, texts
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import LABELS, ask_engine, ask_engine_list
 from ansible_collections.baremetal.llm.plugins.module_utils._engines import ENGINES
 from ansible_collections.baremetal.llm.plugins.module_utils._evidence import read_record
@@ -56,7 +58,7 @@ class Stays(NamedTuple):
     why: str
 
 
-def records_of(host_dir: str) -> list[tuple[str, str, Mapping[str, Any]]]:
+def records_of(host_dir: str) -> list[tuple[str, str, Mapping[str, object]]]:
     """Role, path and content of each record, in the order in which roles are undone. OSError never: what cannot be read counts as none."""
     below = glob.escape(host_dir)
     paths = glob.glob(os.path.join(below, "records/*.json"))
@@ -70,7 +72,7 @@ def records_of(host_dir: str) -> list[tuple[str, str, Mapping[str, Any]]]:
 class Owner:
     """Whether something is ours to remove."""
 
-    def __init__(self, host_dir: str, before: Mapping[str, Any] | None) -> None:
+    def __init__(self, host_dir: str, before: Picture | None) -> None:
         self.host_dir = host_dir.rstrip("/")
         self.before = before
 
@@ -89,19 +91,18 @@ class Owner:
         return BEFORE if name in self.before[kind] else ""
 
 
-def _asked(record: Mapping[str, Any], kind: str) -> list[str]:
-    said = (record.get("subjects") or {}).get(kind) or []
-    return [str(name) for name in said]
+def _asked(record: Mapping[str, object], kind: str) -> list[str]:
+    return texts(mapping(record.get("subjects")).get(kind))
 
 
-def _labels(name: str) -> Mapping[str, Any] | None:
+def _labels(name: str) -> Mapping[str, object] | None:
     """Of a container; None where there is none."""
     said = ask_engine("/containers/{0}/json".format(name))
     return None if said is None else (said.get("Config") or {}).get("Labels") or {}
 
 
 def planned(
-    host_dir: str, before: Mapping[str, Any] | None, programs: Programs, packages: Mapping[str, str]
+    host_dir: str, before: Picture | None, programs: Programs, packages: Container[str]
 ) -> tuple[list[Step], list[Stays]]:
     """What is to go, in this order, and what stays, of all that records name and that is there. ``packages`` are those of the host now."""
     owner = Owner(host_dir, before)
@@ -119,7 +120,7 @@ def planned(
 
 
 def _left(
-    role: str, record: Mapping[str, Any], owner: Owner, programs: Programs, packages: Mapping[str, str]
+    role: str, record: Mapping[str, object], owner: Owner, programs: Programs, packages: Container[str]
 ) -> Iterator[tuple[str, str, str]]:
     """Kind, name and why it stays, of what one record names and is there, in the order in which it goes."""
     for name in _asked(record, "units"):

@@ -17,7 +17,7 @@ import json
 import os
 import shutil
 import time
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._evidence import FORMAT, read_record
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
@@ -32,12 +32,61 @@ SHOWN = ("version", "since", RELEASE, "image", "models")
 YOUNG_SECONDS = 3600
 
 
-def read_served(path: str) -> dict[str, Any]:
-    """``{states, returned, begun}``; no states where there is no such file, or one that somebody else could have written or that is not understood."""
-    return understood(read_record(path), is_state)
+class Image(TypedDict):
+    """The image of a state; empty texts where there is none."""
+
+    reference: str
+    id: str
+    # Whether it stays on the host for a return.
+    pinned: bool
 
 
-def understood(content: Any, is_right: Callable[[Any], bool]) -> dict[str, Any]:
+class Model(TypedDict):
+    """A model of a state."""
+
+    model: str
+    folder: str
+    # The folder of its second names, empty where there is none.
+    kept: str
+    revision: str
+
+
+class State(TypedDict):
+    """A version that a deployment has served with."""
+
+    version: str
+    vllm_version: str
+    # 2026-11-28T12:00:00Z
+    since: str
+    image: Image
+    models: list[Model]
+    # What the roles of the engine were given.
+    section: dict[str, object]
+    plan: dict[str, object]
+    # The folder of its Python environment, empty for containers.
+    environment: str
+    # Digests of secrets that it was given.
+    closed: dict[str, object]
+
+
+class Served(TypedDict):
+    """What a deployment has served with."""
+
+    # The newest first.
+    states: list[State]
+    # When (``at``), from what (``version``, ``image``) and why (``reason``, empty where a person asked for it) it went back to the newest.
+    returned: dict[str, str] | None
+    # ``version`` and ``image`` that a run has begun to bring, and when (``at``).
+    begun: dict[str, str] | None
+
+
+def read_served(path: str) -> Served:
+    """What the file says; no states where there is no such file, or one that somebody else could have written or that is not understood."""
+    found = understood(read_record(path), is_state)
+    return {"states": found["states"], "returned": found["returned"], "begun": found["begun"]}
+
+
+def understood(content: object, is_right: Callable[[object], bool]) -> dict[str, Any]:
     """``{states, returned, begun}`` of what somebody else may have written; no states where one of them is not right."""
     content = content if isinstance(content, dict) else {}
     states = content.get("states", [])
@@ -51,15 +100,16 @@ def understood(content: Any, is_right: Callable[[Any], bool]) -> dict[str, Any]:
     }
 
 
-def is_state(state: Any) -> bool:
+def is_state(state: object) -> bool:
     """Whether everybody who goes back, or frees space, finds in a state what is looked for there."""
     return is_shown(state) and _has(state, dict, "section", "plan")
 
 
-def is_shown(state: Any) -> bool:
+def is_shown(state: object) -> bool:
     """The same of what the facts of a host say of a state."""
     return (
-        _has(state, str, "version", RELEASE, "since")
+        isinstance(state, dict)
+        and _has(state, str, "version", RELEASE, "since")
         and _has(state, dict, "image")
         and _has(state["image"], str, "reference", "id")
         and _has(state, list, "models")
@@ -67,11 +117,11 @@ def is_shown(state: Any) -> bool:
     )
 
 
-def _has(value: Any, kind: type, *names: str) -> bool:
+def _has(value: object, kind: type, *names: str) -> bool:
     return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name in names)
 
 
-def write_served(path: str, content: Mapping[str, Any]) -> bool:
+def write_served(path: str, content: Mapping[str, object]) -> bool:
     """Write it in one step, for root only. Returns whether it is another one than before. Names stay in their order, in which files are made of them."""
     text = json.dumps({"format": FORMAT, **content}, indent=1) + "\n"
     if read_record(path) == json.loads(text):
@@ -80,44 +130,43 @@ def write_served(path: str, content: Mapping[str, Any]) -> bool:
     return True
 
 
-def with_state(content: Mapping[str, Any], state: Mapping[str, Any], images: int, models: int) -> dict[str, Any]:
+def with_state(content: Served, state: State, images: int, models: int) -> Served:
     """The file's content once a token came from ``state``: of the states before it, ``images`` and ``models`` of them keep these.
 
     A version that served before is none that came after others.
     """
-    states = list(content["states"])
+    states = content["states"]
     place = _place(states, state["version"])
     older = states if place is None else states[place + 1 :]
-    newest = {**state, "since": states[0]["since"] if place == 0 else state["since"]}
+    newest: State = {**state, "since": states[0]["since"] if place == 0 else state["since"]}
     back = content["returned"] if place == 0 else None
     return {"states": _pinned([newest, *older], images, models), "returned": back, "begun": None}
 
 
-def gone_back(content: Mapping[str, Any], version: str, returned: Mapping[str, Any]) -> dict[str, Any]:
-    """The file's content once a token came from a version that served before. What came after it is none to go back to any more. ``returned`` says
-    when (``at``), from what (``version``, ``image``) and why (``reason``, empty where a person asked for it)."""
-    states = list(content["states"])
+def gone_back(content: Served, version: str, returned: dict[str, str]) -> Served:
+    """The file's content once a token came from a version that served before. What came after it is none to go back to any more."""
+    states = content["states"]
     kept = states[_place(states, version) or 0 :]
-    return {"states": [{**kept[0], "since": returned["at"]}, *kept[1:]], "returned": dict(returned), "begun": None}
+    return {"states": [{**kept[0], "since": returned["at"]}, *kept[1:]], "returned": returned, "begun": None}
 
 
-def _place(states: Sequence[Mapping[str, Any]], version: str) -> int | None:
+def _place(states: Sequence[State], version: str) -> int | None:
     return next((index for index, each in enumerate(states) if each["version"] == version), None)
 
 
-def _pinned(states: Sequence[Mapping[str, Any]], images: int, models: int) -> list[dict[str, Any]]:
+def _pinned(states: Sequence[State], images: int, models: int) -> list[State]:
     """As many of the states as are kept, each with what of it stays."""
     return [
         {
             **each,
             "image": {**each["image"], "pinned": index <= images},
-            "models": [dict(model, kept=model.get("kept", "") if index <= models else "") for model in each["models"]],
+            "models": [{**model, "kept": model["kept"] if index <= models else ""} for model in each["models"]],
         }
         for index, each in enumerate(states[: 1 + max(images, models, 0)])
     ]
 
 
-def summary(content: Mapping[str, Any]) -> dict[str, Any]:
+def summary(content: Served) -> dict[str, object]:
     """What is no secret of it, and short."""
     states = [{name: state.get(name) for name in SHOWN} for state in content["states"]]
     return {"states": states, "returned": content["returned"], "begun": content["begun"]}

@@ -20,7 +20,7 @@ import socketserver
 import threading
 import time
 import urllib.parse
-from typing import Any, Iterable, Mapping
+from typing import BinaryIO, Iterable, Mapping
 
 IDLE_SECONDS = 600
 # A receiver that stops reading holds a connection no longer than this.
@@ -68,7 +68,7 @@ class Share(http.server.ThreadingHTTPServer):
             # Not from this thread, which it would wait for.
             threading.Thread(target=self.shutdown, daemon=True).start()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:
         """A receiver that went away is no news."""
 
 
@@ -77,7 +77,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     timeout = STALLED_SECONDS
     server: Share
 
-    def log_message(self, format: str, *args: Any) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Nobody reads it, and the token is in it."""
 
     def do_HEAD(self) -> None:
@@ -118,7 +118,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         except FileNotFoundError:
             self._say(404)
 
-    def _send_from(self, stream: Any, size: int) -> None:
+    def _send_from(self, stream: BinaryIO, size: int) -> None:
         asked = _RANGE.fullmatch(self.headers.get("Range") or "")
         start = int(asked.group(1)) if asked else 0
         if start > size:
@@ -134,7 +134,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             stream.seek(start)
             self._copy(stream, size - start)
 
-    def _copy(self, stream: Any, left: int) -> None:
+    def _copy(self, stream: BinaryIO, left: int) -> None:
         try:
             # The kernel copies it, without Python in between.
             self.connection.sendfile(stream, stream.tell(), left)

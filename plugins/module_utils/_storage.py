@@ -11,7 +11,7 @@ import glob
 import ipaddress
 import os
 import re
-from typing import Any, Iterator
+from typing import Iterator, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 
@@ -19,6 +19,18 @@ from ansible_collections.baremetal.llm.plugins.module_utils._proc import read
 _NAMED_BY_SOURCE = ("lustre", "ceph", "glusterfs", "fuse.glusterfs", "fuse.ceph")
 # Those that say it among their options: addr=10.0.0.200.
 _NAMED_BY_OPTION = ("nfs", "nfs4", "cifs", "smb3")
+
+
+class Remote(TypedDict):
+    """A share, a parallel file system or a disk."""
+
+    # nfs4, lustre, nvme-rdma, iscsi
+    kind: str
+    # An address.
+    server: str
+    # Where it is mounted, or the name of the disk.
+    mount: str
+    rdma: bool
 
 
 def _address(text: str) -> str:
@@ -30,7 +42,7 @@ def _address(text: str) -> str:
         return ""
 
 
-def mounted(text: str) -> Iterator[dict[str, Any]]:
+def mounted(text: str) -> Iterator[Remote]:
     """The shares and parallel file systems of /proc/mounts."""
     for line in text.splitlines():
         cells = line.split()
@@ -47,7 +59,7 @@ def mounted(text: str) -> Iterator[dict[str, Any]]:
             yield {"kind": kind, "server": server, "mount": place, "rdma": rdma}
 
 
-def disks(sysfs_root: str) -> Iterator[dict[str, Any]]:
+def disks(sysfs_root: str) -> Iterator[Remote]:
     """The disks of NVMe over Fabrics, and of iSCSI."""
     for folder in sorted(glob.glob(os.path.join(sysfs_root, "class/nvme/nvme*"))):
         transport = read(folder, "transport").strip()
@@ -62,7 +74,7 @@ def disks(sysfs_root: str) -> Iterator[dict[str, Any]]:
             yield {"kind": "iscsi", "server": server, "mount": os.path.basename(folder), "rdma": False}
 
 
-def storage(mounts_text: str, sysfs_root: str = "/sys") -> list[dict[str, Any]]:
+def storage(mounts_text: str, sysfs_root: str = "/sys") -> list[Remote]:
     """All of it, each server and place once."""
     found = {(entry["server"], entry["mount"]): entry for entry in (*mounted(mounts_text), *disks(sysfs_root))}
     return list(found.values())

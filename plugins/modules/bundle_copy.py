@@ -122,9 +122,9 @@ taken:
 """
 
 import os
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Wanted
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import (
     INCOMING,
     PACKED,
@@ -138,7 +138,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedE
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state
 
 
-def check(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
+def check(module: AnsibleModule, dest: str, files: list[Wanted]) -> None:
     """Say which files the host lacks and which of them have arrived already, and make room where the connection's user may put the rest."""
     found = look(dest, files, bool(module.params["content"]), module.check_mode, "llm_host_dir")
     incoming = os.path.join(dest, INCOMING)
@@ -154,7 +154,7 @@ def check(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None
     )
 
 
-def receive(module: AnsibleModule, dest: str, files: list[dict[str, Any]]) -> None:
+def receive(module: AnsibleModule, dest: str, files: list[Wanted]) -> None:
     """Check what has arrived and give it its name. What is wrong is removed and returned, so that the others can go on."""
     state, wrong = read_state(dest), []
     if module.params["packed"]:

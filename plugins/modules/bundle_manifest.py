@@ -203,9 +203,7 @@ def main() -> None:
                 except BundleError as error:
                     module.fail_json(**failure(error.code, **error.values))
     manifest_path, signature_path = (os.path.join(bundle, name) for name in (MANIFEST_NAME, SIGNATURE_NAME))
-    old: dict[str, Any] = {}
-    if os.path.exists(manifest_path):
-        old = earlier(manifest_path)
+    old = earlier(manifest_path) if os.path.exists(manifest_path) else {}
     if module.check_mode:
         module.exit_json(changed=changed or not old, files=len(old.get("files", [])), bytes=0)
     if old.get("files") != records or old.get("schema") != SCHEMA:

@@ -90,7 +90,6 @@ backup_file:
 
 import os
 import tempfile
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import failure
@@ -129,7 +128,7 @@ def main() -> None:
     after = text if merged == current else render(merged)
     programs = Programs(module)
     info, flags = ask_engine("/info") or {}, read_flags(programs)
-    result: dict[str, Any] = {
+    result: dict[str, object] = {
         "flags": flags,
         "swarm": str((info.get("Swarm") or {}).get("LocalNodeState") or ""),
         "installed_by": installed_by({}, programs.path("dockerd")),
@@ -148,7 +147,12 @@ def main() -> None:
 
 
 def refuse_what_cannot_start(
-    module: AnsibleModule, programs: Programs, text: str, merged: dict[str, Any], flags: dict[str, Any], version: str
+    module: AnsibleModule,
+    programs: Programs,
+    text: str,
+    merged: dict[str, object],
+    flags: dict[str, dict[str, str]],
+    version: str,
 ) -> None:
     """Fail with a file with which the engine would not start; nothing has been written then."""
     path = module.params["path"]

@@ -265,7 +265,7 @@ def unpacked(wheel: str) -> str:
     return folder
 
 
-def start(module: AnsibleModule) -> dict[str, Any]:
+def start(module: AnsibleModule) -> dict[str, object]:
     """Start the program and wait until it listens."""
     said, job = module.params, module.params["job"]
     run = said["run"]
@@ -317,11 +317,11 @@ def start(module: AnsibleModule) -> dict[str, Any]:
     raise CodedError("fanout_not_started", reason=journal.strip())
 
 
-def report(module: AnsibleModule) -> dict[str, Any]:
+def report(module: AnsibleModule) -> _fanout.Status:
     """What the program says, which lives on for it. OSError or CodedError where it is gone."""
     run = module.params["run"]
     os.utime(os.path.join(folder_of(run), _fanout.LEASE))
-    found: dict[str, Any] = read(run, _fanout.STATUS)
+    found: _fanout.Status = read(run, _fanout.STATUS)
     if not os.path.isdir("/proc/{0}".format(found["pid"])):
         state = module.run_command(["systemctl", "is-active", UNIT.format(run) + ".service"])[1].strip()
         if state not in ("active", "activating"):
@@ -329,7 +329,7 @@ def report(module: AnsibleModule) -> dict[str, Any]:
     return found
 
 
-def meet(module: AnsibleModule) -> dict[str, Any]:
+def meet(module: AnsibleModule) -> _fanout.Status:
     """Tell the program of its peers, and wait until it has looked at what was here."""
     run = module.params["run"]
     write(run, _fanout.PEERS, json.dumps(module.params["peers"]))
@@ -341,9 +341,10 @@ def meet(module: AnsibleModule) -> dict[str, Any]:
         time.sleep(0.2)
 
 
-def end(module: AnsibleModule) -> dict[str, Any]:
+def end(module: AnsibleModule) -> dict[str, object]:
     """End the program and remove what it was told. One that has ended already is as good."""
-    run, last = module.params["run"], {}
+    run = module.params["run"]
+    last: dict[str, object] = {}
     module.run_command(["systemctl", "stop", UNIT.format(run) + ".service"])
     try:
         last = read(run, _fanout.STATUS)
@@ -415,7 +416,7 @@ def main() -> None:
         no_log=True,
     )
     os.umask(0o022)
-    said: dict[str, Any] = module.params
+    said = module.params
     try:
         if said["phase"] == "look":
             found = look(

@@ -121,7 +121,7 @@ import os
 import re
 import subprocess
 import tempfile
-from typing import Any
+from typing import TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils import _own_files
@@ -134,7 +134,7 @@ _TABLE = re.compile(r".*[.]nft")
 CHECK_SECONDS = 60
 
 
-def common(mode: str) -> dict[str, Any]:
+def common(mode: str) -> dict[str, object]:
     """The options of a folder and of a file."""
     return {
         "path": {"type": "path", "required": True},
@@ -181,12 +181,27 @@ def _said(command: list[str], name: str, content: bytes) -> str:
         return (said.strip() or "{0}: {1}".format(command[0], done.returncode)) if done.returncode else ""
 
 
+class Attributes(TypedDict):
+    """Whose a folder or file is, by name or number, and its mode, in base 8 where it is a text; None for as it is."""
+
+    path: str
+    owner: str | None
+    group: str | None
+    mode: str | int | None
+
+
+class Wanted(Attributes):
+    """A file with its content."""
+
+    content: str
+
+
 class Files:
     """What is changed on this host, or would be in check mode. OSError or CodedError where it cannot be."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
-        self.diffs: list[dict[str, Any]] = []
+        self.diffs: list[dict[str, object]] = []
         self.changed_paths: list[str] = []
 
     def absent(self, path: str) -> None:
@@ -200,7 +215,7 @@ class Files:
         with _own_files.opened(os.path.dirname(path.rstrip("/"))) as holder:
             _own_files.remove(holder, os.path.basename(path.rstrip("/")))
 
-    def folder(self, wanted: dict[str, Any]) -> None:
+    def folder(self, wanted: Attributes) -> None:
         path = wanted["path"]
         if not os.path.isdir(path):
             self._changed(path, {"before": {"state": "absent"}, "after": {"state": "directory"}})
@@ -217,7 +232,7 @@ class Files:
                 raise CodedError("folder_of_others", path=path, user=_own_files.user_name(owner))
             self._attributes(folder, path, numbers)
 
-    def file(self, wanted: dict[str, Any]) -> None:
+    def file(self, wanted: Wanted) -> None:
         path, content = wanted["path"], wanted["content"].encode("utf-8")
         name = os.path.basename(path)
         if self.module.check_mode and not os.path.isdir(os.path.dirname(path)):
@@ -254,7 +269,7 @@ class Files:
         with _own_files.opened(os.path.dirname(path)) as folder:
             _own_files.link(folder, os.path.basename(path), to)
 
-    def _write(self, folder: int, path: str, content: bytes, wanted: dict[str, Any]) -> None:
+    def _write(self, folder: int, path: str, content: bytes, wanted: Attributes) -> None:
         """Beside the old one first: nobody sees half a file, or one with the permissions of another."""
         name = os.path.basename(path)
         numbers = self._numbers(path, wanted)
@@ -262,18 +277,18 @@ class Files:
             _own_files.fill(descriptor, content)
             _own_files.set_attributes(descriptor, numbers, dry=False)
 
-    def _numbers(self, path: str, wanted: dict[str, Any]) -> dict[str, int | None]:
+    def _numbers(self, path: str, wanted: Attributes) -> dict[str, int | None]:
         """What is wanted, in numbers. In check mode an owner or a group that is not there would have been made by an earlier task."""
         mode = wanted.get("mode")
         numbers: dict[str, int | None] = {"mode": int(mode, 8) if isinstance(mode, str) else mode}
-        for kind in ("owner", "group"):
+        for kind, name in (("owner", wanted.get("owner")), ("group", wanted.get("group"))):
             try:
-                numbers[kind] = _own_files.number_of(kind, wanted.get(kind))
+                numbers[kind] = _own_files.number_of(kind, name)
             except LookupError:
                 if not self.module.check_mode:
-                    raise CodedError("file_owner_unknown", path=path, name=wanted[kind]) from None
+                    raise CodedError("file_owner_unknown", path=path, name=name) from None
                 numbers[kind] = None
-                self._changed(path, {"before": {}, "after": {kind: wanted[kind]}})
+                self._changed(path, {"before": {}, "after": {kind: name}})
         return numbers
 
     def _attributes(self, descriptor: int, path: str, numbers: dict[str, int | None]) -> None:
@@ -281,7 +296,7 @@ class Files:
         if diff:
             self._changed(path, diff)
 
-    def _changed(self, path: str, diff: dict[str, Any]) -> None:
+    def _changed(self, path: str, diff: dict[str, object]) -> None:
         if path not in self.changed_paths:
             self.changed_paths.append(path)
             self.diffs.append({**diff, "before_header": path, "after_header": path})

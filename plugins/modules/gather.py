@@ -508,18 +508,20 @@ from ansible.module_utils.facts import default_collectors
 from ansible.module_utils.facts.ansible_collector import get_ansible_collector
 from ansible.module_utils.facts.namespace import PrefixFactNamespace
 from ansible_collections.baremetal.llm.plugins.module_utils import _journal
-from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._discover import disks, reached, versions, weights
 from ansible_collections.baremetal.llm.plugins.module_utils._disks import measure_disks
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import read_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._engines import ENGINES, PROBED
 from ansible_collections.baremetal.llm.plugins.module_utils._environment import environments
 from ansible_collections.baremetal.llm.plugins.module_utils._evidence import (
+    Differs,
     Host,
     firewalld,
     recorded_names,
     verify_records,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils._facts import Facts, Ufw
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import facts_for_roles, read_gpus
 from ansible_collections.baremetal.llm.plugins.module_utils._host import host_facts, parse_gpu_processes
 from ansible_collections.baremetal.llm.plugins.module_utils._listeners import foreign_ports, ssh_ports
@@ -561,7 +563,7 @@ print(json.dumps({"python": "{0}.{1}".format(*sys.version_info[:2]), "glibc": pl
 GPU_PROCESSES = ["--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader,nounits"]
 
 
-def system(module: AnsibleModule) -> dict[str, Any]:
+def system(module: AnsibleModule) -> dict[str, object]:
     """What ansible.builtin.setup tells with gather_subset=min."""
     collector = get_ansible_collector(
         all_collector_classes=default_collectors.collectors,
@@ -570,11 +572,11 @@ def system(module: AnsibleModule) -> dict[str, Any]:
         gather_subset=["!all"],
         minimal_gather_subset=MINIMAL_SUBSET,
     )
-    found: dict[str, Any] = collector.collect(module=module)
+    found: dict[str, object] = collector.collect(module=module)
     return found
 
 
-def network(sysfs_root: str) -> dict[str, Any]:
+def network(sysfs_root: str) -> Facts:
     """Interfaces and RDMA devices, and who listens."""
     found = nic_facts(sysfs_root)
     dynamic = found["dynamic_ports"]
@@ -587,14 +589,13 @@ def network(sysfs_root: str) -> dict[str, Any]:
     }
 
 
-def ufw(settings: str = "/etc/ufw/ufw.conf", defaults: str = "/etc/default/ufw") -> dict[str, Any]:
-    """Whether ufw is switched on, and what becomes of a packet that no rule is about."""
+def ufw(settings: str = "/etc/ufw/ufw.conf", defaults: str = "/etc/default/ufw") -> Ufw:
     policy = re.search(r"^DEFAULT_INPUT_POLICY=\"?(\w+)", read(defaults), re.M)
     enabled = bool(re.search(r"^ENABLED=yes", read(settings), re.M))
     return {"enabled": enabled, "default_input": policy.group(1) if policy else ""}
 
 
-def network_state(path: str) -> dict[str, Any]:
+def network_state(path: str) -> dict[str, object]:
     """What earlier runs decided about the network."""
     try:
         state = read_json(read(path))
@@ -603,7 +604,7 @@ def network_state(path: str) -> dict[str, Any]:
     return state if isinstance(state, dict) else {}
 
 
-def probe_state(path: str) -> dict[str, Any]:
+def probe_state(path: str) -> dict[str, object]:
     """What the probe says of the server; it keeps more."""
     try:
         state = read_json(read(path))[PROBED]
@@ -668,31 +669,27 @@ def first_line(path: str) -> str:
         return ""
 
 
-def gather(module: AnsibleModule) -> dict[str, Any]:
+def gather(module: AnsibleModule) -> Facts:
     """All of it."""
     options = module.params
     sysfs_root = options["sysfs_root"]
     programs = Programs(module)
     gpu_sysfs_root = options["gpu_sysfs_root"] or sysfs_root
-    gpu = {**read_gpus(programs, gpu_sysfs_root, "/proc"), "bus": bus_facts(gpu_sysfs_root)}
+    gpus = read_gpus(programs, gpu_sysfs_root, "/proc")
     engine = read_engine()
     containers = {entry["id"]: entry["name"] for entry in (engine or {"containers": []})["containers"]}
     processes = parse_gpu_processes(programs.answer("nvidia-smi", *GPU_PROCESSES))
-    host = {
-        **host_facts("/proc", sysfs_root, containers, processes),
-        **picture(programs, sysfs_root, options["host_dir"], options["docker_root"] or ""),
-    }
-    firewalls = {"firewalld": firewalld(programs), "ufw": ufw()}
+    runs = host_facts("/proc", sysfs_root, containers, processes)
+    host = picture(programs, sysfs_root, options["host_dir"], options["docker_root"] or "")
     docker_root = options["docker_root"] or host["engine"]["data_root"] or "/var/lib/docker"
     return {
-        **system(module),
-        **facts_for_roles(gpu),
+        **facts_for_roles(gpus),
         **network(sysfs_root),
-        "llm_gpu": gpu,
-        "llm_memory_mib": host["memory"]["total_mib"],
-        "llm_host": host,
+        "llm_gpu": {**gpus, "bus": bus_facts(gpu_sysfs_root)},
+        "llm_memory_mib": runs["memory"]["total_mib"],
+        "llm_host": {**runs, **host},
         "llm_disks": measure_disks(options["needs"], image_root(host["engine"], docker_root)),
-        "llm_firewall": firewalls,
+        "llm_firewall": {"firewalld": firewalld(programs), "ufw": ufw()},
         "llm_network_state": network_state(options["state_file"] or ""),
         "llm_container_engine": engine,
         "llm_server_units": server_units(),
@@ -700,26 +697,26 @@ def gather(module: AnsibleModule) -> dict[str, Any]:
         **discovered(options, programs),
         **living(options, programs, docker_root),
         **of_environments(options, programs),
-        **of_earlier_runs(options, Host(programs, gpu)),
+        **of_earlier_runs(options, Host(programs, gpus)),
     }
 
 
-def discovered(options: dict[str, Any], programs: Programs) -> dict[str, Any]:
+def discovered(options: dict[str, Any], programs: Programs) -> Facts:
     """What is asked of a host that no inventory describes yet."""
     if not options["discover"]:
         return {}
-    found = {"versions": versions(programs), "reached": reached(options["reach"]), "disks": disks()}
-    return {"llm_discovered": {**found, **weights()}}
+    there = reached(options["reach"])
+    return {"llm_discovered": {"versions": versions(programs), "reached": there, "disks": disks(), **weights()}}
 
 
-def living(options: dict[str, Any], programs: Programs, docker_root: str) -> dict[str, Any]:
+def living(options: dict[str, Any], programs: Programs, docker_root: str) -> Facts:
     """What runs at this moment, where it is asked for."""
     asked = options["live"]
     if not asked:
         return {}
     # Of a deployment without some of its hosts, another one may be the head.
-    remembered = network_state(options["state_file"] or "").get("absent") or {}
-    head = asked["head"] or bool(isinstance(remembered, dict) and remembered.get("hosts"))
+    remembered = mapping(network_state(options["state_file"] or "").get("absent"))
+    head = asked["head"] or bool(remembered.get("hosts"))
     return {
         "llm_live": look(
             {**asked, "head": head, "places": [docker_root, options["host_dir"], *asked["places"]]}, programs
@@ -727,9 +724,9 @@ def living(options: dict[str, Any], programs: Programs, docker_root: str) -> dic
     }
 
 
-def of_environments(options: dict[str, Any], programs: Programs) -> dict[str, Any]:
+def of_environments(options: dict[str, Any], programs: Programs) -> Facts:
     """What is asked about Python. As below, a later call that asks for less takes nothing back."""
-    found: dict[str, Any] = {}
+    found: Facts = {}
     if options["python"]:
         found["llm_environment"] = environment(options["python"], options["package"] or "", programs)
     if options["base_python"]:
@@ -737,9 +734,9 @@ def of_environments(options: dict[str, Any], programs: Programs) -> dict[str, An
     return found
 
 
-def of_earlier_runs(options: dict[str, Any], host: Host) -> dict[str, Any]:
+def of_earlier_runs(options: dict[str, Any], host: Host) -> Facts:
     """What runs left on the host, as far as it is asked for: a later call that asks for less takes nothing back of what is known."""
-    found: dict[str, Any] = {}
+    found: Facts = {}
     if options["lock_file"]:
         found["llm_lock"] = read_lock(options["lock_file"])
     if options["lock_file"] and options["live"]:
@@ -753,7 +750,7 @@ def of_earlier_runs(options: dict[str, Any], host: Host) -> dict[str, Any]:
     return found
 
 
-def records(options: dict[str, Any], host: Host) -> dict[str, Any]:
+def records(options: dict[str, Any], host: Host) -> dict[str, Differs]:
     """The records of the machine, and of the deployment where they lie elsewhere."""
     found = verify_records(options["records_dir"], host)
     own = os.path.join(deployment_dir(options), "records")
@@ -821,7 +818,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    facts = gather(module)
+    facts = {**system(module), **gather(module)}
     challenge = module.params["challenge"]
     seals = sealed_secrets(os.path.join(deployment_dir(module.params), "secrets"), challenge) if challenge else {}
     # The clock is read last: nothing but the way back lies between it and the controller's.

@@ -87,22 +87,11 @@ record:
   type: dict
 """
 
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._accept import examine
-from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_object
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
-
-
-def read_record(path: str) -> dict[str, Any]:
-    """The result of last time; an unreadable one only means that nothing is compared."""
-    try:
-        with open(path, encoding="utf-8") as stream:
-            found = load_json(stream)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def main() -> None:
@@ -125,7 +114,8 @@ def main() -> None:
     programs = Programs(module)
     diagnoses = Programs(module, asked["dcgm_seconds"])
     facts = examine(programs, diagnoses, asked["command"], asked["seconds"], asked["dcgm_level"], asked["sysfs_root"])
-    module.exit_json(changed=False, facts=facts, last=read_record(asked["record"]))
+    # The result of last time; an unreadable one only means that nothing is compared.
+    module.exit_json(changed=False, facts=facts, last=read_object(asked["record"]))
 
 
 if __name__ == "__main__":

@@ -102,7 +102,6 @@ stayed:
   elements: dict
 """
 
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._cleanup import (
@@ -114,7 +113,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._cleanup import (
     survey,
     why_not,
 )
-from ansible_collections.baremetal.llm.plugins.module_utils._cleanup_rules import CLASSES
+from ansible_collections.baremetal.llm.plugins.module_utils._cleanup_rules import CLASSES, Gone, Stayed
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._programs import Programs
 
@@ -142,7 +141,7 @@ def main() -> None:
         found = survey(where, options["classes"], options["keep_days"])
         module.exit_json(changed=False, file_systems=file_systems(where), damage=damage(where, programs), **found)
     removed, stayed = removal(module, where)
-    answer: dict[str, Any] = {
+    answer: dict[str, object] = {
         "changed": bool(removed),
         "removed": removed,
         "stayed": stayed,
@@ -154,16 +153,22 @@ def main() -> None:
     module.exit_json(**answer)
 
 
-def removal(module: AnsibleModule, where: Where) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def removal(module: AnsibleModule, where: Where) -> tuple[list[Gone], list[Stayed]]:
     """What went, and what stayed and why. Each is looked at just before it goes."""
     options, look = module.params, Look(where, module.params["keep_days"])
-    removed: list[dict[str, Any]] = []
-    stayed: list[dict[str, Any]] = []
+    removed: list[Gone] = []
+    stayed: list[Stayed] = []
     for wanted in options["items"]:
         each, why = why_not(wanted, look.items(wanted["class"]))
         said = "" if why or module.check_mode else remove(each, where)
         # Of an image the size that it had beside the others.
-        shown = {name: wanted.get(name) for name in ("class", "name", "bytes", "mount", "tags")}
+        shown: Gone = {
+            "class": wanted["class"],
+            "name": wanted["name"],
+            "bytes": wanted["bytes"],
+            "mount": wanted["mount"],
+            "tags": wanted.get("tags"),
+        }
         if why or said:
             stayed.append({**shown, "why": why, "said": said})
         else:

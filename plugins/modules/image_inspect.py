@@ -75,8 +75,9 @@ text:
   elements: str
 """
 
+import io
 import os
-from typing import Any, Iterator
+from collections.abc import Iterator
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import failure
@@ -96,23 +97,20 @@ except ImportError:
     HAS_DOCKER = False
 
 
-class Pieces:
+class Pieces(io.RawIOBase):
     """The pieces that the engine sends, as a stream."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self.pieces, self.rest = pieces, b""
 
-    def seekable(self) -> bool:
-        return False
-
-    def read(self, size: int) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         if not self.rest:
             self.rest = next(self.pieces, b"")
         found, self.rest = self.rest[:size], self.rest[size:]
         return found
 
 
-def look(module: AnsibleModule) -> list[dict[str, Any]]:
+def look(module: AnsibleModule) -> list[dict[str, object]]:
     path, reference = module.params["path"], module.params["reference"]
     if path:
         with open(path, "rb") as stream:

@@ -80,20 +80,10 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, failure
-from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_object
 from ansible_collections.baremetal.llm.plugins.module_utils._model_check import require_model
 from ansible_collections.baremetal.llm.plugins.module_utils._model_files import hashed, listed, matters
-from ansible_collections.baremetal.llm.plugins.module_utils._rehash import write_json, yield_to_others
-
-
-def read_notes(path: str) -> dict[str, Any]:
-    """What is known of adopted models, by folder; an unreadable note only means that files are read again."""
-    try:
-        with open(path, encoding="utf-8") as stream:
-            found = load_json(stream)
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+from ansible_collections.baremetal.llm.plugins.module_utils._rehash import Known, write_json, yield_to_others
 
 
 def main() -> None:
@@ -118,8 +108,9 @@ def main() -> None:
         require_model(folder, names, module.params["weights"], module.params["tokenizer"], said=path)
         if module.check_mode:
             module.exit_json(changed=False, digest="", files=len(names))
-        known = read_notes(notes)
-        last = known.get(path) or {}
+        # By folder; an unreadable note only means that files are read again.
+        known: Any = read_object(notes)
+        last: dict[str, Known] = known.get(path) or {}
         if module.params["content"]:
             yield_to_others()
         found = hashed(folder, names, {} if module.params["content"] else last)

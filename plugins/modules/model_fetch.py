@@ -99,7 +99,6 @@ rotten:
 """
 
 import os
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import look
@@ -127,7 +126,7 @@ def main() -> None:
     )
     # Containers read the models as another user, whatever a host lets root's files be by default.
     os.umask(0o022)
-    said: dict[str, Any] = module.params
+    said = module.params
     dest, files = said["dest"], said["files"] or []
     try:
         if said["phase"] == "check":

@@ -83,7 +83,7 @@ import secrets
 import urllib.request
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.baremetal.llm.plugins.module_utils._bundle import stamp
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Wanted, stamp
 from ansible_collections.baremetal.llm.plugins.module_utils._download import direct_opener
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import read_state
 from ansible_collections.baremetal.llm.plugins.module_utils._share import END, first_listening
@@ -118,11 +118,10 @@ def main() -> None:
         module.exit_json(changed=False)
     dest = said["dest"]
     files = [
-        {"path": path, "size": known["stamp"][0], "sha256": known["sha256"]}
+        Wanted(path=path, size=now[0], sha256=known["sha256"])
         for path, known in sorted(read_state(dest).items())
-        if path.startswith(said["folder"] + "/")
-        and known.get("stamp")
-        and known["stamp"] == stamp(os.path.join(dest, path))
+        for now in [stamp(os.path.join(dest, path)) if path.startswith(said["folder"] + "/") else None]
+        if now and known.get("stamp") == now
     ]
     url = ""
     if files and not module.check_mode:

@@ -78,7 +78,6 @@ recorded:
 """
 
 import os
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._evidence import (
@@ -109,9 +108,7 @@ def main() -> None:
     if module.check_mode or not options["made_from"]:
         module.exit_json(changed=False, recorded=False)
     programs = Programs(module)
-    gpus: dict[str, Any] = {}
-    if "driver" in options["subjects"]:
-        gpus = read_gpus(programs, options["sysfs_root"], "/proc")
+    gpus = read_gpus(programs, options["sysfs_root"], "/proc") if "driver" in options["subjects"] else None
     record = make_record(options["subjects"], Host(programs, gpus), options["made_from"], options["collection"])
     before = read_record(os.path.join(options["records_dir"], options["role"] + ".json"))
     earlier = brought_before(before) if options["role"] == "images" else {}

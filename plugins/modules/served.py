@@ -121,11 +121,12 @@ lacking:
 
 import os
 import time
-from typing import Any, Mapping
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._served import (
+    Image,
+    State,
     gone_back,
     keep_model,
     pins,
@@ -140,7 +141,8 @@ from ansible_collections.baremetal.llm.plugins.module_utils._served import (
 def keep(module: AnsibleModule) -> None:
     """Note what serves now. That is no change of the host."""
     options = module.params
-    serves: dict[str, Any] = dict(options["serves"])
+    # With the name of the image, and without what is added here.
+    serves: State = options["serves"]
     image = (
         (ask_engine("/containers/{0}/json".format(options["container"])) or {}).get("Image", "")
         if options["container"]
@@ -150,10 +152,10 @@ def keep(module: AnsibleModule) -> None:
     if module.check_mode:
         module.exit_json(changed=False)
     before = read_served(options["path"])
-    state = {
+    state: State = {
         **serves,
         "since": now(),
-        "image": {"reference": serves["image"], "id": image},
+        "image": {"reference": options["serves"]["image"], "id": image, "pinned": True},
         "models": [{**model, "kept": keep_model(options["models_dir"], model["folder"])} for model in serves["models"]],
         "closed": options["closed"],
     }
@@ -186,19 +188,19 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def asked_for(module: AnsibleModule) -> dict[str, Any]:
-    """The version that is asked for; empty where there is none."""
+def asked_for(module: AnsibleModule) -> State | None:
+    """The version that is asked for; None where there is none."""
     states, version = read_served(module.params["path"])["states"], module.params["version"]
-    return next((dict(state) for state in states if state["version"] == version), {})
+    return next((state for state in states if state["version"] == version), None)
 
 
-def is_here(image: Mapping[str, Any]) -> bool:
-    return not image.get("id") or ask_engine("/images/{0}/json".format(image["id"])) is not None
+def is_here(image: Image) -> bool:
+    return not image["id"] or ask_engine("/images/{0}/json".format(image["id"])) is not None
 
 
-def is_moved(image: Mapping[str, Any]) -> bool:
-    said = ask_engine("/images/{0}/json".format(image["reference"])) if image.get("id") else None
-    return bool(image.get("id")) and (said or {}).get("Id") != image["id"]
+def is_moved(image: Image) -> bool:
+    said = ask_engine("/images/{0}/json".format(image["reference"])) if image["id"] else None
+    return bool(image["id"]) and (said or {}).get("Id") != image["id"]
 
 
 def main() -> None:
@@ -226,7 +228,7 @@ def main() -> None:
     if module.params["state"] == "gone_back":
         go_back(module)
     served = asked_for(module)
-    kept = {model["folder"]: model.get("kept") or "" for model in served.get("models") or []}
+    kept = {model["folder"]: model["kept"] for model in served["models"]} if served else {}
     of_ours = {folder for folder in kept if os.path.dirname(folder) == os.path.normpath(module.params["models_dir"])}
     changed = False
     if module.params["state"] == "put_back":
@@ -234,9 +236,9 @@ def main() -> None:
             changed |= os.path.isdir(tree) and put_back(tree, folder, module.check_mode)
     module.exit_json(
         changed=changed,
-        served=served,
-        present=is_here(served.get("image") or {}),
-        moved=is_moved(served.get("image") or {}),
+        served=served or {},
+        present=served is None or is_here(served["image"]),
+        moved=served is not None and is_moved(served["image"]),
         lacking=sorted(folder for folder in of_ours if not os.path.isdir(kept[folder])),
     )
 

@@ -24,8 +24,8 @@ from ansible_collections.baremetal.llm.plugins.module_utils import (
     _bundle,
     _bundle_check,
     _connectivity,
+    _content,
     _daemon_json,
-    _download,
     _engine,
     _environment,
     _evidence,
@@ -37,7 +37,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils import (
     _served,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
-from ansible_collections.baremetal.llm.plugins.modules import gather, gpu_accept, model_adopt
+from ansible_collections.baremetal.llm.plugins.modules import gather
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import (
     hub,
     online,
@@ -202,16 +202,11 @@ READERS: dict[str, Callable[[Path, bytes], Any]] = {
         _environment.is_whole(str(folder / "env")),
     ),
     "files that arrived": arrived,
-    "note of a download": lambda folder, content: (
-        placed(folder, "x.note", content),
-        _download._noted(str(folder / "x")),
-    ),
     "checks of a bundle": checks,
     "word of a connectivity check": lambda _folder, content: _connectivity._object(content),
     "DCGM": lambda _folder, content: _accept.dcgm_results("lines before " + text_of(content)),
     "burn-in": lambda _folder, content: _accept.burnt(text_of(content)),
-    "notes of adopted models": lambda folder, content: model_adopt.read_notes(placed(folder, "notes.json", content)),
-    "acceptance": lambda folder, content: gpu_accept.read_record(placed(folder, "accept.json", content)),
+    "any object of JSON": lambda folder, content: _content.read_object(placed(folder, "object.json", content)),
     "looks.json": lambda folder, content: (placed(folder, asked.LOOKS, content), asked.read_looks(str(folder))),
     "members.json": lambda folder, content: deployment_members._read(placed(folder, "members.json", content)),
     "starts.json": started,

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import datetime
 import statistics
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _xid
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
+from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, texts
+from ansible_collections.baremetal.llm.plugins.module_utils._live import Disk
 from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.finding import NO_ANSWER, Finding, Findings, Question
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS, days_left
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
@@ -99,7 +100,7 @@ def states(asked: Question) -> Findings:
         state, host = state_of(looked), looked.asked.host
         if state.grade == GOOD or state.code in _OTHERS:
             continue
-        values = {"deployment": looked.asked.deployment, "probe": looked.asked.names["probe"], **_commands(looked)}
+        values = {"deployment": looked.asked.deployment, "probe": str(looked.asked.names["probe"]), **_commands(looked)}
         word = message("status_is_" + state.code, asked.lang)
         found = asked.finding("state", state.grade, [host], state.said, state=word, **values)
         remedy = message("doctor_state_" + state.code, asked.lang, host=host, **values)
@@ -113,15 +114,16 @@ def restart_loops(asked: Question) -> Findings:
         if program is None:
             continue
         code, word = state_of(looked).code, looked.word
-        restarts = int(program.get("restarts") or 0)
+        restarts = program["restarts"] or 0
         loops = code == "crashing" or (restarts >= LOOP_STARTS and code in ("stopped", "loading", "unproved"))
         if not loops:
             continue
-        log = str((looked.live.get("logs") or {}).get(name) or "") or "\n".join(map(str, word.get("causes") or ()))
+        log = looked.live.get("logs", {}).get(name, "") or "\n".join(map(str, word.get("causes") or ()))
         roots = [each for each in diagnose_log(log, asked.lang) if each["kind"] in (ROOT, SYMPTOM)]
         starts = word.get("starts") or restarts
-        values: dict[str, Any] = {"deployment": looked.asked.deployment, "starts": starts, **_commands(looked)}
-        found = asked.finding("restart_loop", BAD, [looked.asked.host], state_of(looked).said, **values)
+        values = {"deployment": looked.asked.deployment, **_commands(looked)}
+        said = state_of(looked).said
+        found = asked.finding("restart_loop", BAD, [looked.asked.host], said, starts=starts, **values)
         if program.get("out_of_memory"):
             cause = message("doctor_out_of_memory", asked.lang)
             yield Finding("", found.code, BAD, found.hosts, f"{found.what} {cause}", found.evidence, found.remedy)
@@ -143,18 +145,19 @@ def placement(asked: Question) -> Findings:
                 and state_of(other).code not in ("running", "serving")
             ]
             absent = names([host for host in missing if host != looked.asked.host], asked.lang)
-            values: dict[str, Any] = {"deployment": looked.asked.deployment, "absent": absent}
-            yield asked.finding("placement_pending", BAD, [looked.asked.host], group, **values)
+            name = looked.asked.deployment
+            yield asked.finding("placement_pending", BAD, [looked.asked.host], group, deployment=name, absent=absent)
 
 
 def hung(asked: Question) -> Findings:
     """An engine that has requests and generates nothing."""
     for looked in asked.serving:
-        now, before = figures_of(looked), looked.word.get("counters") or {}
+        now, word = figures_of(looked), looked.word
+        before = word.get("counters") or {}
         then = [before.get(f"{kind}_tokens_total") for kind in ("prompt", "generation")]
         if not now.get("running") or not before.get("num_requests_running") or None in then:
             continue
-        age = float(looked.word["age"])
+        age = word["age"]
         if age >= HUNG_SECONDS and then == [now.get("prompt_tokens"), now.get("generated_tokens")]:
             evidence = message(
                 "doctor_hung_evidence",
@@ -163,7 +166,7 @@ def hung(asked: Question) -> Findings:
                 seconds=int(age),
                 tokens=int(then[1] or 0),
             )
-            values: dict[str, Any] = {"deployment": looked.asked.deployment, **_commands(looked)}
+            values = {"deployment": looked.asked.deployment, **_commands(looked)}
             yield asked.finding("hung", BAD, [looked.asked.host], evidence, **values)
 
 
@@ -174,14 +177,16 @@ def networks(asked: Question) -> Findings:
         if not agreed or len(looked.asked.members) < 2:
             continue
         for kind in ("ray", "server"):
-            container = looked.container(str(looked.asked.names[kind])) or {}
-            told = {**(container.get("environment") or {}), **(container.get("arguments") or {})}
+            container = looked.container(str(looked.asked.names[kind]))
+            if container is None:
+                continue
+            told = {**container["environment"], **container["arguments"]}
             address = next(filter(None, map(told.get, ("node-ip-address", *address_variables()))), None)
             interface = str(told.get("NCCL_SOCKET_IFNAME") or "").lstrip("=")
             # A list, or all but some, is somebody's own setting (the environment of an engine).
             interface = "" if {",", "^"}.intersection(interface) else interface
             wrong = (address and address != agreed["address"]) or (interface and interface != agreed["interface"])
-            if container.get("state") == "running" and wrong:
+            if container["state"] == "running" and wrong:
                 values = {"found": f"{address or '?'} ({interface or '?'})", "name": container["name"]}
                 wanted = f"{agreed['address']} ({agreed['interface']}, {agreed['network']})"
                 yield asked.finding("wrong_network", BAD, [looked.asked.host], wanted=wanted, **values)
@@ -204,8 +209,7 @@ def certificates(asked: Question) -> Findings:
 
 
 def _machine(looked: Looked) -> str:
-    sharing = looked.asked.names.get("sharing") or [looked.asked.host]
-    return str(sharing[0])
+    return (texts(looked.asked.names.get("sharing")) or [looked.asked.host])[0]
 
 
 def disks(asked: Question) -> Findings:
@@ -215,18 +219,18 @@ def disks(asked: Question) -> Findings:
             yield from _disk(asked, looked.asked.host, disk)
 
 
-def _disk(asked: Question, host: str, disk: Mapping[str, Any]) -> Findings:
-    total, free = int(disk["total_bytes"]), int(disk["available_bytes"])
+def _disk(asked: Question, host: str, disk: Disk) -> Findings:
+    total, free = disk["total_bytes"], disk["available_bytes"]
     share = free / total if total else 1.0
     if total >= SMALL_BYTES:
         bad, warning = free < asked.reserve_bytes, free < RESERVES_WARNING * asked.reserve_bytes
     else:
         bad, warning = share < SMALL_BAD, share < SMALL_WARNING
-    mount = str(disk["mount"])
+    mount = disk["mount"]
     left = message("doctor_disk_evidence", asked.lang, free=human_bytes(free), total=human_bytes(total))
     if bad or warning:
         yield asked.finding("disk_full", BAD if bad else WARNING, [host], left, mount=mount)
-    files, files_free = int(disk["files"]), int(disk["files_free"])
+    files, files_free = disk["files"], disk["files_free"]
     few = files_free / files if files else 1.0
     if few < FILES_WARNING:
         grade = BAD if few < FILES_BAD else WARNING
@@ -252,9 +256,8 @@ def clocks(asked: Question) -> Findings:
 def weights(asked: Question) -> Findings:
     """Files of models that are not as they arrived; only where that was asked for."""
     for looked in machines_once(asked.seen, _machine):
-        found = looked.live.get("weights") or {}
-        wrong = [*(found.get("bad") or ()), *(found.get("missing") or ())]
-        if wrong:
+        found = looked.live.get("weights")
+        if found and (wrong := [*found["bad"], *found["missing"]]):
             yield asked.finding("weights_wrong", BAD, [looked.asked.host], names(wrong, asked.lang))
 
 
@@ -265,12 +268,12 @@ def card_errors(asked: Question) -> Findings:
         if logged is None:
             yield asked.finding("xids_unknown", UNKNOWN, [looked.asked.host])
             continue
-        recent = [each for each in logged if float(looked.live["now"]) - float(each["time"]) < XID_SECONDS]
-        codes = sorted({int(each["xid"]) for each in recent})
+        recent = [each for each in logged if looked.live["now"] - each["time"] < XID_SECONDS]
+        codes = sorted({each["xid"] for each in recent})
         if codes:
             grade = BAD if any(each["action"] in _xid.BAD for each in recent) else WARNING
             last = recent[-1]
-            ago = duration(float(looked.live["now"]) - float(last["time"]), asked.lang)
+            ago = duration(looked.live["now"] - last["time"], asked.lang)
             evidence = message("doctor_xid_evidence", asked.lang, xid=last["xid"], bus=last["bus_id"], ago=ago)
             yield asked.finding("xids", grade, [looked.asked.host], evidence, codes=", ".join(map(str, codes)))
 
@@ -294,7 +297,7 @@ def changed(asked: Question) -> Findings:
     """What is no longer as a role left it."""
     for looked in asked.seen:
         records = looked.facts.get("llm_records") or {}
-        found = [f"{role}: {what}" for role, record in records.items() for what in record.get("differs") or ()]
+        found = [f"{role}: {what}" for role, record in records.items() for what in record["differs"]]
         if found:
             yield asked.finding("changed", WARNING, [looked.asked.host], names(found, asked.lang))
 
@@ -318,9 +321,8 @@ def left_over(asked: Question) -> Findings:
 def held(asked: Question) -> Findings:
     """Hosts that a run holds for so long that it was likely killed."""
     for looked in asked.seen:
-        holder = (looked.facts.get("llm_lock") or {}).get("holder") or {}
-        since = holder.get("since")
-        seconds = float(looked.live["now"]) - float(since) if since else 0.0
+        since = mapping(mapping(looked.facts.get("llm_lock")).get("holder")).get("since")
+        seconds = looked.live["now"] - since if isinstance(since, (int, float)) else 0.0
         if seconds > HELD_SECONDS:
             yield asked.finding("held", WARNING, [looked.asked.host], since=duration(seconds, asked.lang))
 

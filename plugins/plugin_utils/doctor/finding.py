@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Looked
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import SCHEMA, KnownSeries, Looks
 
 GIB = 1 << 30
 # The findings that say that a host could not be looked at, by its state.
@@ -42,8 +43,8 @@ class Question:
     hosts: Sequence[Looked]
     preflight: Sequence[Mapping[str, Any]] = ()
     used: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    looks: Mapping[str, Any] = field(default_factory=lambda: {"looks": []})
-    series: Mapping[str, Any] | None = None
+    looks: Looks = field(default_factory=lambda: Looks(schema=SCHEMA, looks=[]))
+    series: KnownSeries | None = None
     former: Mapping[str, str] = field(default_factory=dict)
     reserve_bytes: int = 2 * GIB
     now: float = 0.0
@@ -58,7 +59,7 @@ class Question:
         """Hosts of deployments of which something is known."""
         return [looked for looked in self.seen if looked.asked.deployment]
 
-    def finding(self, code: str, grade: str, hosts: Sequence[str], evidence: str = "", **values: Any) -> Finding:
+    def finding(self, code: str, grade: str, hosts: Sequence[str], evidence: str = "", **values: object) -> Finding:
         """A finding whose texts are the messages ``doctor_CODE`` and ``doctor_CODE_remedy``."""
         said = {"host": names(hosts, self.lang), **values}
         what = message("doctor_" + code, self.lang, **said)

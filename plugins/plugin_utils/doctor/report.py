@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.doctor.finding import Finding
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -20,7 +20,21 @@ ORDER = (BAD, UNKNOWN, WARNING, GOOD)
 WELL, BROKEN, BLIND = 0, 1, 2
 
 
-def doctor_document(found: Sequence[Finding], time: str) -> dict[str, Any]:
+class DoctorDocument(TypedDict):
+    """What the doctor found, as it is written."""
+
+    schema: int
+    # As reports write moments.
+    time: str
+    # Well, broken or not known.
+    exit_code: int
+    # Of each grade.
+    counts: dict[str, int]
+    # The fields of Finding, the worst first.
+    findings: list[dict[str, Any]]
+
+
+def doctor_document(found: Sequence[Finding], time: str) -> DoctorDocument:
     """The findings, how many of each grade, and the code: 0 well, 1 something is broken, 2 a host could not be looked at and nothing else is broken."""
     counts = Counter(each.grade for each in found)
     code = BROKEN if counts[BAD] else BLIND if any(each.blind for each in found) else WELL
@@ -34,13 +48,13 @@ def doctor_document(found: Sequence[Finding], time: str) -> dict[str, Any]:
     }
 
 
-def verdict(document: Mapping[str, Any], lang: str = "en") -> str:
+def verdict(document: DoctorDocument, lang: str = "en") -> str:
     """Well, broken or not known, in one line."""
     code = ("doctor_well", "doctor_broken", "doctor_blind")[document["exit_code"]]
     return message(code, lang, **document["counts"])
 
 
-def doctor_lines(document: Mapping[str, Any], lang: str = "en", written: str = "") -> list[str]:
+def doctor_lines(document: DoctorDocument, lang: str = "en", written: str = "") -> list[str]:
     """The verdict, then a line for each finding with what shows it and what to do below, then a line for each check that is well."""
     words = {grade: message("doctor_grade_" + grade, lang) for grade in ORDER}
     wide = max(map(width, words.values()))

@@ -11,21 +11,27 @@ from ansible import constants as C
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action.normal import ActionModule as NormalAction
 from ansible.utils.display import Display
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, reason, render
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import (
+    language,
+    message,
+    problem,
+    reason,
+    render,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.cards import said_fleet
 
 
-def explained(result: dict[str, Any], lang: Any) -> dict[str, Any]:
+def explained(result: dict[str, Any], lang: object) -> dict[str, Any]:
     """A module's result with the text of its failure. What fails without a code, as a wrong argument does, stays as it is."""
     if not result.get("failed") or "code" not in result:
         return result
     # Ansible has noted the code as what went wrong; without that note it makes one of the text.
     kept = {name: value for name, value in result.items() if name != "exception"}
-    return {**kept, "msg": message(result["code"], lang, **result["values"])}
+    return {**kept, "msg": message(result["code"], language(lang), **result["values"])}
 
 
 def refuse(
-    problems: Sequence[Mapping[str, str]], lang: str, result: Mapping[str, Any] | None = None, more: str = ""
+    problems: Sequence[Mapping[str, str]], lang: str, result: Mapping[str, object] | None = None, more: str = ""
 ) -> NoReturn:
     """End an action that refuses. The problems are printed here, once: Ansible would print them twice, and once as one line of JSON.
 
@@ -38,7 +44,7 @@ def refuse(
     raise AnsibleActionFail(message(code, lang, count=len(problems)), result=fields)
 
 
-def refuse_text(text: str, lang: str, result: Mapping[str, Any] | None = None) -> NoReturn:
+def refuse_text(text: str, lang: str, result: Mapping[str, object] | None = None) -> NoReturn:
     """End an action that refuses with a text of several lines, which is printed here, once."""
     if "\n" not in text:
         raise AnsibleActionFail(text, result=dict(result or {}))
@@ -46,7 +52,7 @@ def refuse_text(text: str, lang: str, result: Mapping[str, Any] | None = None) -
     raise AnsibleActionFail(message("refused_above", lang), result=dict(result or {}))
 
 
-def refuse_fleet(error: Exception, variables: Mapping[str, Any], lang: str) -> NoReturn:
+def refuse_fleet(error: Exception, variables: Mapping[str, object], lang: str) -> NoReturn:
     """The same of a fleet of the command line that cannot be read or served."""
     where = message("where_command_line", lang)
     refuse([problem("fleet_not_read", lang, said_fleet(variables), where, why=reason(error, lang))], lang)
@@ -56,8 +62,8 @@ class SpeakingAction(NormalAction):  # type: ignore[misc,unused-ignore]
     """Runs the module of the action's name and explains its failure."""
 
     @property
-    def language(self) -> Any:
-        return self._task.args.get("language", "en")
+    def language(self) -> str:
+        return str(self._task.args.get("language", "en"))
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+    def run(self, tmp: object = None, task_vars: Mapping[str, object] | None = None) -> dict[str, Any]:
         return explained(super().run(tmp, task_vars), self.language)

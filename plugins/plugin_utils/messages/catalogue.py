@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError
 
@@ -36,7 +35,7 @@ class _Texts(dict[str, dict[str, str]]):
 TEXTS = _Texts()
 
 
-def language(value: Any) -> str:
+def language(value: object) -> str:
     """The language to speak: the value if it is one of ours, else English."""
     return value if isinstance(value, str) and value in LANGUAGES else "en"
 
@@ -47,12 +46,12 @@ def language_of(environment: Mapping[str, str]) -> str:
     return "zh" if said.startswith("zh") else "en"
 
 
-def own_language(value: Any = "") -> str:
+def own_language(value: object = "") -> str:
     """The language to speak where nobody may have chosen one: the value, or that of whoever runs Ansible."""
     return language(value) if value else language_of(os.environ)
 
 
-def message(code: str, lang: str = "en", **values: Any) -> str:
+def message(code: str, lang: str = "en", **values: object) -> str:
     """The text of a code in a language, its placeholders filled in. A value may be a message itself, or a list of messages."""
     return TEXTS[language(lang)][code].format(**{name: spoken(value, lang) for name, value in values.items()})
 
@@ -60,7 +59,7 @@ def message(code: str, lang: str = "en", **values: Any) -> str:
 class Text:
     """A message that is said later, where its language is known."""
 
-    def __init__(self, code: str, **values: Any) -> None:
+    def __init__(self, code: str, **values: object) -> None:
         self.code = code
         self.values = values
 
@@ -68,23 +67,23 @@ class Text:
         return message(self.code, lang, **self.values)
 
 
-def _is_coded(value: Any) -> bool:
-    """Whether a value is a message without its text: an error, a text to be said later, or what modules return of one."""
-    return isinstance(value, (CodedError, Text)) or (isinstance(value, Mapping) and set(value) == {"code", "values"})
-
-
-def spoken(value: Any, lang: str = "en") -> Any:
-    """A value of a message; what is a message itself as its text."""
+def _said(value: object, lang: str) -> str | None:
+    """The text of a message without one: an error, a text to be said later, or what modules return of one. None for any other value."""
     if isinstance(value, (CodedError, Text)):
         return message(value.code, lang, **value.values)
-    if _is_coded(value):
+    if isinstance(value, Mapping) and set(value) == {"code", "values"}:
         return message(value["code"], lang, **value["values"])
-    if isinstance(value, (list, tuple)) and value and all(map(_is_coded, value)):
-        return "\n".join(spoken(one, lang) for one in value)
-    return value
+    return None
 
 
-def names(items: Sequence[Any], lang: str = "en", limit: int = _NAMES_SHOWN) -> str:
+def spoken(value: object, lang: str = "en") -> object:
+    """A value of a message; what is a message itself as its text."""
+    parts = [_said(one, lang) for one in value] if isinstance(value, (list, tuple)) else [_said(value, lang)]
+    texts = [text for text in parts if text is not None]
+    return "\n".join(texts) if texts and len(texts) == len(parts) else value
+
+
+def names(items: Sequence[object], lang: str = "en", limit: int = _NAMES_SHOWN) -> str:
     """A list of names as people write it, cut where it would fill the screen."""
     texts = [str(item) for item in items]
     if not texts:
@@ -94,7 +93,7 @@ def names(items: Sequence[Any], lang: str = "en", limit: int = _NAMES_SHOWN) -> 
     return message("and_more", lang, names=", ".join(texts[:limit]), count=len(texts) - limit)
 
 
-def shown(value: Any, lang: str = "en") -> str:
+def shown(value: object, lang: str = "en") -> str:
     """A value as it would stand in an inventory, in one line; of a large one its beginning, whatever it holds further on."""
     return _shown(value, lang, _SHOWN_LEVELS)
 
@@ -111,7 +110,7 @@ def _joined(texts: Iterable[str]) -> str:
     return ", ".join(found)
 
 
-def _shown(value: Any, lang: str, levels: int) -> str:
+def _shown(value: object, lang: str, levels: int) -> str:
     if value is None or value == "":
         return message("nothing", lang)
     if isinstance(value, bool):
@@ -132,7 +131,7 @@ def _shown(value: Any, lang: str, levels: int) -> str:
     return text if len(text) <= _VALUE_SHOWN else text[: _VALUE_SHOWN - 3] + "..."
 
 
-def problem(code: str, lang: str = "en", value: str = "", where: str = "", **values: Any) -> dict[str, str]:
+def problem(code: str, lang: str = "en", value: str = "", where: str = "", **values: object) -> dict[str, str]:
     """An error: its code and the four things that it has to say. ``value`` and ``where`` are texts already."""
     return {
         "code": code,
@@ -161,7 +160,7 @@ def render(problems: Sequence[Mapping[str, str]], lang: str = "en", header: str 
     return "\n".join(lines)
 
 
-def error_text(code: str, lang: str = "en", value: str = "", where: str = "", **values: Any) -> str:
+def error_text(code: str, lang: str = "en", value: str = "", where: str = "", **values: object) -> str:
     """The text of one problem, without a number."""
     return render([problem(code, lang, value, where, **values)], lang, "").strip().replace("1. ", "", 1)
 

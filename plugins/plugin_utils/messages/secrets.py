@@ -9,7 +9,6 @@ import html
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 
@@ -49,7 +48,7 @@ _OPEN = (
 )
 
 
-def is_open(name: str, value: Any) -> bool:
+def is_open(name: str, value: object) -> bool:
     """Whether people may see what a variable of an environment holds: what its name does not say for certain is taken for a secret."""
     return name.startswith(_OPEN) and not may_be_secret(name) and not _OF_URL.search(str(value))
 
@@ -68,7 +67,7 @@ def may_be_secret(name: str) -> bool:
     )
 
 
-def secret_values(value: Any, name: str = "") -> Iterator[str]:
+def secret_values(value: object, name: str = "") -> Iterator[str]:
     """The texts in the variables of an inventory, or in one of them, that its name or that of a part says to be secret.
 
     Of a mapping that is an environment all that nobody is to see. What is shorter than LEAST letters would be found everywhere.
@@ -95,7 +94,7 @@ def without_values(text: str, values: Iterable[str]) -> str:
     return text
 
 
-def without_secrets(value: Any, name: str = "") -> Any:
+def without_secrets(value: object, name: str = "") -> object:
     """A copy in which the name of a secret stands where its value was."""
     if is_secret(name) and value and not isinstance(value, bool):
         return f"<{name}>"
@@ -106,12 +105,12 @@ def without_secrets(value: Any, name: str = "") -> Any:
     return _text_without_secrets(value) if isinstance(value, str) else value
 
 
-def _words_without_secrets(words: Sequence[Any]) -> list[Any]:
+def _words_without_secrets(words: Sequence[object]) -> list[object]:
     """The words of a command line, perhaps: an option has all words up to the next one."""
     found, option = [], ""
     for word in words:
         is_option = isinstance(word, str) and word.startswith("-")
-        option = word.lstrip("-") if is_option else option
+        option = str(word).lstrip("-") if is_option else option
         found.append(without_secrets(word, "" if is_option else option))
     return found
 

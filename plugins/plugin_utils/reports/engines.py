@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.recommend import (
     CONTEXT,
@@ -42,7 +41,7 @@ def engine_lines(model: str, hosts: Sequence[Host], language: str, context: int 
 
 
 def _lines(
-    model: str, names: Sequence[str], gpus: Sequence[Mapping[str, Any]], choices: Sequence[Choice], language: str
+    model: str, names: Sequence[str], gpus: Sequence[Mapping[str, object]], choices: Sequence[Choice], language: str
 ) -> list[str]:
     cards = " + ".join(f"{count} x {name}" for name, count in Counter(str(gpu["name"]) for gpu in gpus).items())
     lines = [message("engines_title", language, model=model, cards=cards, count=len(names))]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import language as known_language
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -27,11 +26,11 @@ def _environment() -> Environment:
     )
 
 
-def render_page(name: str, language: str, **view: Any) -> str:
+def render_page(name: str, language: str, **view: object) -> str:
     """The page of a template: ``view`` holds plain data, and ``text(code)`` in a template is a message of the catalogue."""
     lang = known_language(language)
 
-    def text(code: str, **values: Any) -> str:
+    def text(code: str, **values: object) -> str:
         return message(code, lang, **values)
 
     return _environment().get_template(f"{name}.html.j2").render(language=lang, text=text, **view)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import rate
@@ -28,6 +28,13 @@ def network_report(checks: Mapping[str, Mapping[str, Any]], report_format: str =
     for name, check in sorted(checks.items()):
         lines += [str(name), *(f"  {line}" for line in network_lines(check, language))]
     return "\n".join(lines)
+
+
+class Row(TypedDict):
+    """The paths from a host: who sends, and for each that receives a ``state`` and a ``text``."""
+
+    sender: str
+    cells: list[dict[str, str]]
 
 
 def _works(path: Mapping[str, Any]) -> bool:
@@ -59,7 +66,7 @@ def _header(entry: Mapping[str, Any], language: str) -> list[str]:
     return [message("connectivity_corner", language), *entry["paths"]]
 
 
-def _rows(entry: Mapping[str, Any], language: str) -> list[dict[str, Any]]:
+def _rows(entry: Mapping[str, Any], language: str) -> list[Row]:
     """The matrix of one network: a row for each host that sends, a cell for each host that receives."""
     return [
         {
@@ -115,7 +122,7 @@ def network_lines(check: Mapping[str, Any], language: str = "en") -> list[str]:
     return lines + ["  " + note for note in check.get("notes") or ()]
 
 
-def _network_view(check: Mapping[str, Any], entry: Mapping[str, Any], language: str) -> dict[str, Any]:
+def _network_view(check: Mapping[str, Any], entry: Mapping[str, Any], language: str) -> dict[str, object]:
     return {
         "title": _title(check, entry, language),
         "header": _header(entry, language),
@@ -125,7 +132,7 @@ def _network_view(check: Mapping[str, Any], entry: Mapping[str, Any], language: 
     }
 
 
-def _deployment_view(name: str, check: Mapping[str, Any], language: str) -> dict[str, Any]:
+def _deployment_view(name: str, check: Mapping[str, Any], language: str) -> dict[str, object]:
     """The warnings of the network in use are among the notes: they stand below the network only."""
     networks = check.get("networks") or []
     warnings = [warning for entry in networks for warning in entry["warnings"]]

@@ -9,9 +9,10 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import yaml
+from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, mappings, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, VARIABLE, engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -46,11 +47,11 @@ class Rank(NamedTuple):
     host: str
     number: int
     memory_gib: float | None
-    parts: Mapping[str, Any]
+    parts: Mapping[str, object]
 
     @property
     def used_gib(self) -> float:
-        return sum(max(float(self.parts.get(key) or 0), 0.0) for key, _label, _colour in PARTS)
+        return sum(max(_number(self.parts.get(key)) or 0.0, 0.0) for key, _label, _colour in PARTS)
 
     @property
     def free_gib(self) -> float | None:
@@ -62,7 +63,16 @@ class Rank(NamedTuple):
         return max(self.memory_gib or 0.0, self.used_gib)
 
 
-def plan_report(plans: Any, report_format: Any = "table", language: str = "en") -> str:
+class Command(TypedDict):
+    """What is run on a host: its environment as NAME=VALUE, the line, and the file of options that it reads, if it does."""
+
+    host: str
+    environment: list[str]
+    line: str
+    file: list[str]
+
+
+def plan_report(plans: object, report_format: object = "table", language: str = "en") -> str:
     """One plan, or plans by the name of their deployment, in one of the formats."""
     name = str(report_format)
     if name not in FORMATS:
@@ -73,7 +83,7 @@ def plan_report(plans: Any, report_format: Any = "table", language: str = "en") 
 
 
 # -- what both forms show ------------------------------------------------------------------------------------------------
-def read_plans(value: Any) -> dict[str, Mapping[str, Any]]:
+def read_plans(value: object) -> dict[str, Mapping[str, object]]:
     """One plan, or plans by the name of their deployment, without the values of secrets."""
     plans = fields.mapping(without_secrets(value), "plans")
     if "predicted" in plans:
@@ -81,7 +91,7 @@ def read_plans(value: Any) -> dict[str, Mapping[str, Any]]:
     return {str(name): fields.mapping(plan, f"plans.{name}") for name, plan in plans.items()}
 
 
-def figure(value: Any) -> str:
+def figure(value: object) -> str:
     """A number with separators of thousands, two digits of a fraction, a dash for none."""
     if value is None:
         return "-"
@@ -90,20 +100,25 @@ def figure(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def fleet_text(plan: Mapping[str, Any]) -> str:
+def _number(value: object) -> float | None:
+    """A figure of a plan; None where it is none."""
+    return value if isinstance(value, (int, float)) else None
+
+
+def fleet_text(plan: Mapping[str, object]) -> str:
     """The GPUs of a plan as people write a fleet: 3 x 2 Tesla V100-PCIE-16GB. Hosts that are alike are one part."""
     alike = Counter(
-        " + ".join(f"{count} {name}" for name, count in Counter(node.get("gpus") or []).items())
-        for node in plan.get("fleet") or []
+        " + ".join(f"{count} {name}" for name, count in Counter(texts(node.get("gpus"))).items())
+        for node in mappings(plan.get("fleet"))
     )
     return " + ".join(f"{count} x {gpus}" for gpus, count in alike.items()) or "-"
 
 
-def inventory_text(plan: Mapping[str, Any]) -> str:
+def inventory_text(plan: Mapping[str, object]) -> str:
     """The settings of a plan as YAML for the group_vars of its deployment: variables of their own, the other options in one of them."""
-    settings = {name: value for name, value in (plan.get("settings") or {}).items() if value is not None}
+    settings = {name: value for name, value in mapping(plan.get("settings")).items() if value is not None}
     mine = _engine(plan)
-    own: dict[str, Any] = {} if mine.name == DEFAULT else {VARIABLE: mine.name}
+    own: dict[str, object] = {} if mine.name == DEFAULT else {VARIABLE: mine.name}
     own |= {f"{mine.name}_model": plan.get("model_name"), f"{mine.name}_version": _release(plan)}
     own |= {f"{mine.name}_{name}": settings.pop(name) for name in mine.settings if name in settings}
     said = {name: value for name, value in own.items() if value is not None}
@@ -116,38 +131,39 @@ def inventory_text(plan: Mapping[str, Any]) -> str:
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=1000)
 
 
-def _engine(plan: Mapping[str, Any]) -> Engine:
+def _engine(plan: Mapping[str, object]) -> Engine:
     """What a plan is for. One that a filter made, or an older release of the collection, does not say it."""
     return engine(str(plan.get("engine") or DEFAULT))
 
 
-def _release(plan: Mapping[str, Any]) -> Any:
+def _release(plan: Mapping[str, object]) -> object:
     return plan.get(f"{_engine(plan).name}_version")
 
 
-def _ranks(plan: Mapping[str, Any]) -> list[Rank]:
-    hosts = {rank: str(node.get("host")) for node in plan.get("nodes") or [] for rank in node.get("ranks") or []}
-    gpus = dict(enumerate(plan.get("gpus") or []))
-    ranks = []
-    for number, parts in enumerate(_predicted(plan).get("ranks") or []):
-        gpu = gpus.get(number) or {}
-        ranks.append(Rank(hosts.get(number, "-"), number, gpu.get("memory_gib"), parts))
-    return ranks
+def _ranks(plan: Mapping[str, object]) -> list[Rank]:
+    hosts = {rank: str(node.get("host")) for node in mappings(plan.get("nodes")) for rank in _ranks_of(node)}
+    sizes = dict(enumerate(_number(gpu.get("memory_gib")) for gpu in mappings(plan.get("gpus"))))
+    parts = mappings(_predicted(plan).get("ranks"))
+    return [Rank(hosts.get(number, "-"), number, sizes.get(number), each) for number, each in enumerate(parts)]
 
 
-def _predicted(plan: Mapping[str, Any]) -> Mapping[str, Any]:
-    predicted: Mapping[str, Any] = plan.get("predicted") or {}
-    return predicted
+def _ranks_of(node: Mapping[str, object]) -> list[int]:
+    ranks = node.get("ranks")
+    return [rank for rank in ranks if isinstance(rank, int)] if isinstance(ranks, (list, tuple)) else []
 
 
-def _outcome(one: Mapping[str, Any], language: str) -> str:
+def _predicted(plan: Mapping[str, object]) -> Mapping[str, object]:
+    return mapping(plan.get("predicted"))
+
+
+def _outcome(one: Mapping[str, object], language: str) -> str:
     """Whether it starts, in words. A plan of an older release of the collection has no verdict."""
-    return message("plan_" + (one.get("verdict") or ("starts" if one.get("ok") else "does_not_start")), language)
+    return message("plan_" + str(one.get("verdict") or ("starts" if one.get("ok") else "does_not_start")), language)
 
 
-def _margin(plan: Mapping[str, Any], code: str, language: str) -> str:
+def _margin(plan: Mapping[str, object], code: str, language: str) -> str:
     """What a start leaves, and how far the prediction may be off; empty where the plan does not say it."""
-    margin = _predicted(plan).get("margin") or {}
+    margin = mapping(_predicted(plan).get("margin"))
     if margin.get("spare_gib") is None:
         return ""
     return message(
@@ -155,18 +171,19 @@ def _margin(plan: Mapping[str, Any], code: str, language: str) -> str:
     )
 
 
-def _commands(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _commands(plan: Mapping[str, object]) -> list[Command]:
     """What is run on each host, and the file of options that it reads, where it does."""
-    found = []
-    for host, entry in (plan.get("launch") or {}).items():
-        config = entry.get("config") or {}
-        environment = sorted((entry.get("environment") or {}).items())
+    found: list[Command] = []
+    for host, said in mapping(plan.get("launch")).items():
+        entry = mapping(said)
+        config = mapping(entry.get("config"))
+        environment = sorted(mapping(entry.get("environment")).items())
         content = yaml.safe_dump(config.get("content") or {}, width=1000, sort_keys=False, allow_unicode=True)
         found.append(
             {
                 "host": str(host),
                 "environment": [f"{name}={shlex.quote(str(value))}" for name, value in environment],
-                "line": shlex.join(str(word) for word in (config or entry).get("argv") or []),
+                "line": shlex.join(texts((config or entry).get("argv"))),
                 "file": [f"# {config['path']}", *content.splitlines()] if config else [],
             }
         )
@@ -174,10 +191,10 @@ def _commands(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 # -- terminal ------------------------------------------------------------------------------------------------------------
-def _verdict(plan: Mapping[str, Any], language: str) -> str:
-    error = _predicted(plan).get("error")
+def _verdict(plan: Mapping[str, object], language: str) -> str:
+    error = mapping(_predicted(plan).get("error"))
     if plan.get("verdict") == UNVERIFIED:
-        reason = (_predicted(plan).get("margin") or {}).get("reason")
+        reason = mapping(_predicted(plan).get("margin")).get("reason")
         return message("plan_not_verified_because", language, reason=reason)
     if plan.get("verdict") == NARROWLY:
         return _margin(plan, "plan_starts_narrowly_because", language)
@@ -188,7 +205,7 @@ def _verdict(plan: Mapping[str, Any], language: str) -> str:
     )
 
 
-def _memory_lines(plan: Mapping[str, Any], language: str) -> list[str]:
+def _memory_lines(plan: Mapping[str, object], language: str) -> list[str]:
     labels = [message(label, language) for _key, label, _colour in PARTS]
     codes = ("plan_host", "plan_rank", "plan_gpu_gib")
     rows = [[*(message(code, language) for code in codes), *labels, "(GiB)"]]
@@ -198,21 +215,21 @@ def _memory_lines(plan: Mapping[str, Any], language: str) -> list[str]:
     return ["", *aligned(rows, range(1, 8), ruled=True)] if len(rows) > 1 else []
 
 
-def capacity(one: Mapping[str, Any], length: Any, language: str) -> str:
+def capacity(one: Mapping[str, object], length: object, language: str) -> str:
     """What fits into the KV cache, in words: about 9 conversations of 40,960 tokens. A dash where nothing does."""
-    requests = float(one.get("max_concurrency") or 0)
-    if not length or requests <= 0:
+    requests, tokens = _number(one.get("max_concurrency")) or 0.0, _number(length)
+    if not tokens or requests <= 0:
         return "-"
     code = "plan_one_conversation" if requests < 2 else "plan_conversations"
-    return message(code, language, count=f"{int(requests):,}", length=figure(int(length)))
+    return message(code, language, count=f"{int(requests):,}", length=figure(int(tokens)))
 
 
-def _alternative_lines(plan: Mapping[str, Any], language: str) -> list[str]:
+def _alternative_lines(plan: Mapping[str, object], language: str) -> list[str]:
     rows = [
         [message(code, language) for code in ("plan_alternative", "plan_capacity_column", "plan_outcome", "plan_cost")]
     ]
-    for one in plan.get("alternatives") or []:
-        error = {} if one.get("ok") else one.get("error") or {}
+    for one in mappings(plan.get("alternatives")):
+        error = {} if one.get("ok") else mapping(one.get("error"))
         said = str(error.get("message") or "")
         outcome = f"{_outcome(one, language)}: {said}" if said else _outcome(one, language)
         outcome = outcome if len(outcome) <= OUTCOME_WIDTH else outcome[: OUTCOME_WIDTH - 3] + "..."
@@ -227,11 +244,11 @@ def _alternative_lines(plan: Mapping[str, Any], language: str) -> list[str]:
     return ["", *aligned(rows, ruled=True)] if len(rows) > 1 else []
 
 
-def plan_table(plans: Any, language: str = "en") -> str:
+def plan_table(plans: object, language: str = "en") -> str:
     """Plain text, one block for each deployment."""
     lines: list[str] = []
     for name, plan in read_plans(plans).items():
-        predicted, settings = _predicted(plan), plan.get("settings") or {}
+        predicted, settings = _predicted(plan), mapping(plan.get("settings"))
         block = [_verdict(plan, language)]
         block.append(
             message(
@@ -242,7 +259,7 @@ def plan_table(plans: Any, language: str = "en") -> str:
                 dtype=predicted.get("dtype"),
             )
         )
-        block += [f"- {reason}" for reason in plan.get("reasons") or []]
+        block += [f"- {reason}" for reason in texts(plan.get("reasons"))]
         block += [*_memory_lines(plan, language), *_alternative_lines(plan, language), ""]
         for command in _commands(plan):
             block += [f"{command['host']}:"] if command["host"] else []
@@ -255,19 +272,19 @@ def plan_table(plans: Any, language: str = "en") -> str:
 
 
 # -- page ----------------------------------------------------------------------------------------------------------------
-def _parts_of(rank: Rank, language: str) -> list[tuple[str, Any, str]]:
+def _parts_of(rank: Rank, language: str) -> list[tuple[str, object, str]]:
     """(label, GiB, colour) of everything that a bar is made of, the unused rest last."""
     parts = [(message(label, language), rank.parts.get(key), colour) for key, label, colour in PARTS]
     return [*parts, (message("plan_unused", language), rank.free_gib, FREE_COLOUR)]
 
 
-def _rank_view(rank: Rank, scale: float, language: str) -> dict[str, Any]:
+def _rank_view(rank: Rank, scale: float, language: str) -> dict[str, object]:
     """A stacked bar, and the same figures for a table. Where the parts exceed the memory, ``end`` says where the GPU ends."""
     left = 0.0
     bars = []
     parts = _parts_of(rank, language)
     for label, value, colour in parts:
-        width = max(float(value or 0), 0.0) * scale
+        width = max(_number(value) or 0.0, 0.0) * scale
         bars.append(
             {"x": f"{left:.1f}", "width": f"{width:.1f}", "colour": colour, "title": f"{label} {figure(value)} GiB"}
         )
@@ -284,31 +301,31 @@ def _rank_view(rank: Rank, scale: float, language: str) -> dict[str, Any]:
     }
 
 
-def _rank_views(plan: Mapping[str, Any], language: str) -> list[dict[str, Any]]:
+def _rank_views(plan: Mapping[str, object], language: str) -> list[dict[str, object]]:
     """All bars of a deployment have one scale, so that a smaller GPU has a shorter bar."""
     ranks = _ranks(plan)
     longest = max((rank.full_gib for rank in ranks), default=0.0)
     return [_rank_view(rank, BAR_WIDTH / (longest or 1), language) for rank in ranks]
 
 
-def _setting(value: Any) -> str:
+def _setting(value: object) -> str:
     """As an inventory has it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _placement_views(plan: Mapping[str, Any]) -> list[dict[str, str]]:
-    names = [str(gpu.get("name")) for gpu in plan.get("gpus") or []]
+def _placement_views(plan: Mapping[str, object]) -> list[dict[str, str]]:
+    names = [str(gpu.get("name")) for gpu in mappings(plan.get("gpus"))]
     views = []
-    for node in plan.get("nodes") or []:
-        ranks = list(node.get("ranks") or [])
+    for node in mappings(plan.get("nodes")):
+        ranks = _ranks_of(node)
         gpus = [names[rank] for rank in ranks if rank < len(names)]
         kinds = [f"{gpus.count(name)} x {name}" for name in dict.fromkeys(gpus)]
         views.append({"host": str(node.get("host")), "ranks": ", ".join(map(str, ranks)), "gpus": ", ".join(kinds)})
     return views
 
 
-def _alternative_view(one: Mapping[str, Any], language: str) -> dict[str, Any]:
-    error = {} if one.get("ok") else one.get("error") or {}
+def _alternative_view(one: Mapping[str, object], language: str) -> dict[str, object]:
+    error = {} if one.get("ok") else mapping(one.get("error"))
     return {
         "change": one.get("change"),
         "length": figure(one.get("max_model_len")),
@@ -322,16 +339,16 @@ def _alternative_view(one: Mapping[str, Any], language: str) -> dict[str, Any]:
     }
 
 
-def _past(plan: Mapping[str, Any], language: str) -> str:
-    past = plan.get("past") or {}
+def _past(plan: Mapping[str, object], language: str) -> str:
+    past = mapping(plan.get("past"))
     if not past.get("observations"):
         return ""
     error = figure(past.get("kv_cache_error_gib"))
     return message("plan_past", language, starts=past["observations"], level=past.get("level"), gib=error)
 
 
-def _plan_view(name: str, plan: Mapping[str, Any], language: str) -> dict[str, Any]:
-    predicted, settings = _predicted(plan), plan.get("settings") or {}
+def _plan_view(name: str, plan: Mapping[str, object], language: str) -> dict[str, object]:
+    predicted, settings = _predicted(plan), mapping(plan.get("settings"))
     summary = {
         _engine(plan).title: _release(plan),
         message("plan_executor", language): plan.get("executor"),
@@ -356,13 +373,13 @@ def _plan_view(name: str, plan: Mapping[str, Any], language: str) -> dict[str, A
         "settings": [(key, _setting(value)) for key, value in sorted(settings.items()) if value is not None],
         "placement": _placement_views(plan),
         "ranks": _rank_views(plan, language),
-        "alternatives": [_alternative_view(one, language) for one in plan.get("alternatives") or []],
+        "alternatives": [_alternative_view(one, language) for one in mappings(plan.get("alternatives"))],
         "past": _past(plan, language),
         "commands": [command for command in _commands(plan) if command["line"]],
     }
 
 
-def plan_html(plans: Any, language: str = "en", problems: Sequence[Mapping[str, str]] = (), day: str = "") -> str:
+def plan_html(plans: object, language: str = "en", problems: Sequence[Mapping[str, str]] = (), day: str = "") -> str:
     """One page that needs nothing else: no script, no font, no request. Problems that stop the run stand on top, with the day of the plan."""
     legend = [{"label": message(label, language), "colour": colour} for _key, label, colour in PARTS]
     return render_page(

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import SERVICE_GROUPS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
@@ -62,8 +62,29 @@ ENTRIES = (
 )
 
 
-def commands(entry: Entry, fleet: Mapping[str, Any], lang: str = "en") -> list[str]:
-    """The commands of an entry, ready to be pasted into a shell. ``fleet`` is that of ``runbook_page``."""
+class Fleet(TypedDict):
+    """What the commands are made for."""
+
+    # As the inventory check returns them.
+    deployments: Mapping[str, Mapping[str, Any]]
+    # Of Ansible.
+    groups: Mapping[str, Sequence[str]]
+    # By host.
+    addresses: Mapping[str, str]
+    # As they were given.
+    inventories: Sequence[object]
+    # Of a playbook's name, {name} in it.
+    form: str
+    # By variable.
+    folders: Mapping[str, object]
+    # When, as text.
+    made: str
+    # Its version.
+    collection: str
+
+
+def commands(entry: Entry, fleet: Fleet, lang: str = "en") -> list[str]:
+    """The commands of an entry, ready to be pasted into a shell."""
     inventories = [part for source in fleet["inventories"] for part in ("-i", shlex.quote(str(source)))]
     begin = ["ansible-playbook", fleet["form"].format(name=entry.playbook), *inventories]
     asked = {name: f'"${{{name}:?{message(code, lang)}}}"' for name, code in ASKED.items()}
@@ -73,8 +94,8 @@ def commands(entry: Entry, fleet: Mapping[str, Any], lang: str = "en") -> list[s
     ]
 
 
-def _names(entry: Entry, fleet: Mapping[str, Any]) -> Iterator[str]:
-    deployments: Mapping[str, Mapping[str, Any]] = fleet["deployments"]
+def _names(entry: Entry, fleet: Fleet) -> Iterator[str]:
+    deployments = fleet["deployments"]
     if entry.group and not fleet["groups"].get(entry.group):
         return
     if entry.each == FLEET:
@@ -88,12 +109,8 @@ def _names(entry: Entry, fleet: Mapping[str, Any]) -> Iterator[str]:
         yield from dict.fromkeys(found)
 
 
-def runbook_page(fleet: Mapping[str, Any], lang: str = "en") -> str:
-    """One file that needs nothing else.
-
-    ``fleet``: ``deployments`` as the inventory check returns them, ``groups`` of Ansible, ``addresses`` by host, ``inventories`` as they were given,
-    ``form`` of a playbook's name ({name} in it), ``folders`` by variable, ``made`` (when, as text) and the version of the ``collection``.
-    """
+def runbook_page(fleet: Fleet, lang: str = "en") -> str:
+    """One file that needs nothing else."""
     services = {
         host: [group for group in SERVICE_GROUPS if host in fleet["groups"].get(group, ())]
         for host in fleet["addresses"]

@@ -7,10 +7,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
+from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.secrets import CALLED
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Links
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
@@ -36,23 +38,70 @@ NEXT = dict.fromkeys(["decide", "prepare", "loading", "models"], "report_next_si
 NEXT_OF_ONE_LINE = "report_next_discover"
 
 
+class Stage(TypedDict):
+    """A stage of a playbook, and when it started (seconds since 1970)."""
+
+    name: str
+    started: float
+
+
+class Answer(TypedDict):
+    """What the head of a deployment answered, and the host of each rank."""
+
+    url: str
+    model: str
+    prompt: str
+    answer: str
+    tokens: int
+    ranks: list[str]
+
+
+class Start(TypedDict):
+    """The start of a server in this run."""
+
+    seconds: float
+    served_before: bool
+    # The seconds of the first start with the same cache.
+    first: float | None
+    # The size of that cache.
+    kept_kib: int
+
+
+class Size(TypedDict):
+    """An all-reduce of one size."""
+
+    bytes: int
+    seconds: float
+    algbw_bytes_per_second: float
+    busbw_bytes_per_second: float
+
+
+class Collective(Links):
+    """What an all-reduce over all ranks measured."""
+
+    ranks: int
+    backend: str
+    # When.
+    measured: str
+    results: list[Size]
+
+
 @dataclass(frozen=True)
 class Run:
     """What a playbook has reached: what its stages left."""
 
-    # The stages in their order, each with its ``name`` and when it ``started`` (seconds since 1970).
-    stages: Sequence[Mapping[str, Any]] = ()
+    # In their order.
+    stages: Sequence[Stage] = ()
     # The deployments, each with its ``hosts`` and ``head``; their plans, and what was verified of their networks.
     deployments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    plans: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    plans: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     networks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # By head what it answered (``url``, ``model``, ``prompt``, ``answer``, ``tokens``, ``ranks``), what the all-reduce measured, and the last two benchmarks.
-    serving: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    collective: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # By head what it answered, what the all-reduce measured, and the last two benchmarks.
+    serving: Mapping[str, Answer] = field(default_factory=dict)
+    collective: Mapping[str, Collective] = field(default_factory=dict)
     benchmarks: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
-    # By head the start of a server in this run: ``seconds``, ``served_before``, ``first`` (the seconds of the first start with the same cache) and
-    # ``kept_kib`` (the size of that cache).
-    starts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # By head.
+    starts: Mapping[str, Start] = field(default_factory=dict)
     # By deployment the replicas that answered meanwhile.
     meanwhile: Mapping[str, Sequence[str]] = field(default_factory=dict)
     # By stage and host why there was something to do.
@@ -82,10 +131,10 @@ def report_lines(run: Run, language: str = "en") -> list[str]:
     for name, deployment in sorted(run.deployments.items()):
         head, plan = deployment["head"], run.plans.get(name) or {}
         lines += _deployment_head(name, deployment, run.networks.get(name) or {}, language)
-        lines += _deployment(name, plan, run.serving.get(head) or {}, language)
+        lines += _deployment(name, plan, run.serving.get(head), language)
         measured = benchmark_lines(run.benchmarks.get(head) or [], plan, language)
-        started = _started(run.starts.get(head) or {}, run.meanwhile.get(name, ()), language)
-        lines[-1:] = [*_collective(run.collective.get(head) or {}, language), *started, *measured, ""]
+        started = _started(run.starts.get(head), run.meanwhile.get(name, ()), language)
+        lines[-1:] = [*_collective(run.collective.get(head), language), *started, *measured, ""]
     lines += _gateways(run.gateways, language)
     for why, hosts in run.gpu_exporters.items():
         lines.append(message("report_gpu_exporter", language, hosts=names(hosts, language), why=why))
@@ -96,7 +145,7 @@ def report_lines(run: Run, language: str = "en") -> list[str]:
     lines += [
         *_secrets(run.secrets, language),
         *_work(run.work if looked else {}, language),
-        *_stages(list(run.stages), language),
+        *_stages(run.stages, language),
     ]
     use = use_lines(run.addresses, pages, language)
     return [*lines, "", *use] if use else lines
@@ -112,7 +161,7 @@ def _verdict(run: Run, follows: Mapping[str, str], language: str) -> list[str]:
         planned = {name: plan for name, plan in run.plans.items() if plan.get("settings")}
         for name, plan in sorted(planned.items()):
             said = message(
-                "plan_" + (plan.get("verdict") or ("starts" if plan.get("ok") else "does_not_start")), language
+                "plan_" + str(plan.get("verdict") or ("starts" if plan.get("ok") else "does_not_start")), language
             )
             lines.append(message("report_planned", language, deployment=name, verdict=said, **_said_of(plan)))
     last = [stage["name"] for stage in run.stages if stage["name"] != "report"][-1:]
@@ -123,7 +172,7 @@ def _verdict(run: Run, follows: Mapping[str, str], language: str) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _said_of(plan: Mapping[str, Any]) -> dict[str, Any]:
+def _said_of(plan: Mapping[str, object]) -> dict[str, object]:
     """What a plan says in one line: model, release, fleet."""
     return {
         "model": plan.get("model_name") or "-",
@@ -195,9 +244,9 @@ def _deployment_head(name: str, deployment: Mapping[str, Any], network: Mapping[
     ]
 
 
-def _deployment(name: str, plan: Mapping[str, Any], serving: Mapping[str, Any], language: str) -> list[str]:
+def _deployment(name: str, plan: Mapping[str, object], serving: Answer | None, language: str) -> list[str]:
     lines: list[str] = []
-    settings: dict[str, Any] = plan.get("settings") or {}
+    settings, predicted = mapping(plan.get("settings")), mapping(plan.get("predicted"))
     if settings:
         lines.append(
             "  "
@@ -207,30 +256,33 @@ def _deployment(name: str, plan: Mapping[str, Any], serving: Mapping[str, Any], 
                 tensor=settings.get("tensor_parallel_size", 1),
                 pipeline=settings.get("pipeline_parallel_size", 1),
                 executor=plan.get("executor"),
-                tokens=figure((plan.get("predicted") or {}).get("kv_cache_tokens")),
+                tokens=figure(predicted.get("kv_cache_tokens")),
             )
         )
         if is_true(settings.get("trust_remote_code", False)):
             lines.append("  " + message("report_remote_code", language))
-        for warning in (plan.get("predicted") or {}).get("warnings") or []:
+        for warning in texts(predicted.get("warnings")):
             lines.append("  " + message("report_warning", language, text=warning))
     if serving:
         lines += [
             "  " + message("report_rank", language, rank=rank, host=host) for rank, host in enumerate(serving["ranks"])
         ]
-        values = {key: serving[key] for key in ("url", "model", "prompt", "answer", "tokens")}
-        lines.append("  " + message("report_answer", language, **values))
+        answer = {"prompt": serving["prompt"], "answer": serving["answer"], "tokens": serving["tokens"]}
+        lines.append("  " + message("report_answer", language, url=serving["url"], model=serving["model"], **answer))
     elif plan:
         lines += [f"  {line}" for line in plan_table({name: plan}, language).splitlines()]
     return [*lines, ""]
 
 
-def _collective(found: Mapping[str, Any], language: str) -> list[str]:
+def _collective(found: Collective | None, language: str) -> list[str]:
     """The all-reduce over all ranks: a line for each size, and what the link would carry."""
     if not found:
         return []
     lines = [
-        "  " + message("report_collective", language, **{key: found[key] for key in ("ranks", "backend", "measured")})
+        "  "
+        + message(
+            "report_collective", language, ranks=found["ranks"], backend=found["backend"], measured=found["measured"]
+        )
     ]
     for row in found["results"]:
         lines.append(
@@ -247,7 +299,7 @@ def _collective(found: Mapping[str, Any], language: str) -> list[str]:
     return lines
 
 
-def _started(start: Mapping[str, Any], replicas: Sequence[str], language: str) -> list[str]:
+def _started(start: Start | None, replicas: Sequence[str], language: str) -> list[str]:
     """How long a server took to start in this run, who answered meanwhile, and what the caches of earlier starts saved."""
     if not start:
         return []
@@ -259,7 +311,7 @@ def _started(start: Mapping[str, Any], replicas: Sequence[str], language: str) -
         code = "report_start_saved" if saved > 0 else "report_first_start"
         lines.append("    " + message(code, language, first=round(start["first"]), saved=saved))
     if start["kept_kib"]:
-        lines.append("    " + message("report_kept", language, size=human_bytes(1024 * int(start["kept_kib"]))))
+        lines.append("    " + message("report_kept", language, size=human_bytes(1024 * start["kept_kib"])))
     return lines
 
 
@@ -276,7 +328,7 @@ def _size(count: int) -> str:
     return f"{count} B"
 
 
-def _stages(stages: list[Mapping[str, Any]], language: str) -> list[str]:
+def _stages(stages: Sequence[Stage], language: str) -> list[str]:
     """The last stage is the report itself: it only marks when the one before it ended."""
     if len(stages) < 2 or stages[-1]["started"] - stages[0]["started"] < WORTH_A_TABLE_SECONDS:
         return []

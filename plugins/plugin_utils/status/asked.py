@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
+from ansible_collections.baremetal.llm.plugins.module_utils._facts import Facts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import served_name
@@ -18,6 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import with_memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.memory import memory_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Asked, Looked, looked_at
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import KnownSeries
 
 # What the task that looks registers on each host.
 REGISTERED = "__preflight_looked"
@@ -30,7 +32,7 @@ def asked_of(
     host: str,
     inventory: Mapping[str, Any],
     groups: Mapping[str, Sequence[str]],
-    variables: Mapping[str, Any],
+    variables: Mapping[str, object],
 ) -> Asked:
     """What the inventory says of a host; ``inventory`` is that of the inventory check."""
     services = tuple(group for group in SERVICE_GROUPS if host in (groups.get(group) or ()))
@@ -67,7 +69,7 @@ def looked_of_run(
         if not isinstance(registered, Mapping) or registered.get("skipped"):
             continue
         answered = _answered(registered)
-        facts = (fleet[host].get("ansible_facts") or {}) if answered else {}
+        facts = (fleet[host].get("ansible_facts") if answered else None) or Facts()
         said = str(registered.get("said") or registered.get("msg") or "")
         looked = looked_at(asked_of(host, inventory, groups, fleet[host]), facts, "" if answered else short(said))
         if looked.answered or looked.asked.deployment or looked.asked.services:
@@ -85,7 +87,7 @@ def remembered(fleet: Mapping[str, Mapping[str, Any]], inventory: Mapping[str, A
     return with_memory(inventory, states)
 
 
-def _answered(registered: Mapping[str, Any]) -> bool:
+def _answered(registered: Mapping[str, object]) -> bool:
     return "said" not in registered and not registered.get("failed")
 
 
@@ -95,7 +97,7 @@ def short(said: str) -> str:
     return (lines or ["-"])[-1][:200]
 
 
-def read_looks(folder: str) -> Any:
+def read_looks(folder: str) -> object:
     """What is kept of earlier looks; None where there is nothing that can be read."""
     try:
         return read_json(Path(os.path.join(folder, LOOKS)).read_text(encoding="utf-8"))
@@ -103,7 +105,7 @@ def read_looks(folder: str) -> Any:
         return None
 
 
-def series_of(hosts: Sequence[Looked]) -> Mapping[str, Any] | None:
+def series_of(hosts: Sequence[Looked]) -> KnownSeries | None:
     """What the first Prometheus says that answers."""
     found = (looked.live.get("series") for looked in hosts if looked.answered)
     return next((each for each in found if each), None)

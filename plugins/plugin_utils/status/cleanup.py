@@ -11,17 +11,22 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import human_bytes
+from ansible_collections.baremetal.llm.plugins.module_utils._cleanup import Hurt, Space
 from ansible_collections.baremetal.llm.plugins.module_utils._cleanup_rules import (
     CLASSES,
     FOREIGN,
     KEPT,
     SAFE,
     UNKNOWN,
+    Gone,
+    Item,
+    Stayed,
     is_within,
 )
+from ansible_collections.baremetal.llm.plugins.module_utils._live import Disk
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
     image_reference,
     image_to_run,
@@ -67,6 +72,47 @@ class Asked:
     folders: frozenset[str]
 
 
+class Decided(Item):
+    """An item with the last word about it, and whether it goes."""
+
+    goes: bool
+
+
+class Mended(Hurt):
+    """Something damaged, with the playbook that mends it and its options."""
+
+    playbook: str
+    options: str
+
+
+class HostDocument(TypedDict):
+    """What is said of one host."""
+
+    host: str
+    answered: bool
+    # Whether its container engine does.
+    engine_answers: NotRequired[bool]
+    items: list[Decided]
+    # What else is large.
+    other: list[Space]
+    file_systems: list[Disk]
+    damage: list[Mended]
+    # After a cleanup: what is no longer there, and what stayed after all.
+    removed: NotRequired[list[Gone]]
+    stayed: NotRequired[list[Stayed]]
+    freed_bytes: NotRequired[int]
+
+
+class CleanupDocument(TypedDict):
+    """All hosts, as it is written."""
+
+    schema: int
+    time: str
+    # The classes that were asked for.
+    what: list[str]
+    hosts: list[HostDocument]
+
+
 def asked_of(machine: Iterable[Mapping[str, Any]], records: Sequence[Mapping[str, Any]]) -> Asked:
     """By the variables of each deployment of a machine, and what the bundle has (``records``)."""
     images: set[str] = set()
@@ -85,25 +131,25 @@ def unknown_classes(what: Iterable[str]) -> list[str]:
     return [name for name in what if name not in CLASSES]
 
 
-def decided(item: Mapping[str, Any], asked: Asked, what: Collection[str]) -> dict[str, Any]:
-    """An item with the last word about it: ``verdict``, ``why``, ``by``, and whether it ``goes``."""
-    verdict, why, by = str(item["verdict"]), str(item["why"]), str(item["by"])
+def decided(item: Item, asked: Asked, what: Collection[str]) -> Decided:
+    """An item with the last word about it."""
+    verdict, why, by = item["verdict"], item["why"], item["by"]
     if verdict == SAFE and _is_asked(item, asked):
         verdict, why, by = KEPT, "asked", ""
     goes = verdict == SAFE and item["class"] in what
     return {**item, "verdict": verdict, "why": why, "by": by, "goes": goes}
 
 
-def _is_asked(item: Mapping[str, Any], asked: Asked) -> bool:
+def _is_asked(item: Item, asked: Asked) -> bool:
     if item["class"] in ("images", "layers"):
         return bool(asked.images.intersection([item["name"], *item["tags"], *item["digests"]]))
     if item["class"] == "models":
-        path = str(item["name"])
+        path = item["name"]
         return any(is_within(*pair) for folder in asked.folders for pair in ((path, folder), (folder, path)))
     return False
 
 
-def host_document(host: str, found: Mapping[str, Any] | None, asked: Asked, what: Collection[str]) -> dict[str, Any]:
+def host_document(host: str, found: Mapping[str, Any] | None, asked: Asked, what: Collection[str]) -> HostDocument:
     """What is said of one host; ``found`` is what baremetal.llm.host_cleanup returned, None where the host does not answer."""
     if found is None:
         return {"host": host, "answered": False, "items": [], "other": [], "file_systems": [], "damage": []}
@@ -119,7 +165,7 @@ def host_document(host: str, found: Mapping[str, Any] | None, asked: Asked, what
     }
 
 
-def with_result(document: Mapping[str, Any], done: Mapping[str, Any] | None) -> dict[str, Any]:
+def with_result(document: HostDocument, done: Mapping[str, Any] | None) -> HostDocument:
     """The same with what was removed, and what is free and damaged afterwards; ``done`` is what the module returned, None where nothing was to go."""
     if not done:
         return {**document, "removed": [], "stayed": [], "freed_bytes": 0}
@@ -137,33 +183,33 @@ def with_result(document: Mapping[str, Any], done: Mapping[str, Any] | None) -> 
     }
 
 
-def to_remove(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def to_remove(document: HostDocument) -> list[dict[str, object]]:
     """What the host is told to remove."""
-    return [{name: item[name] for name in SENT if name in item} for item in document["items"] if item["goes"]]
+    return [{name: item.get(name) for name in SENT if name in item} for item in document["items"] if item["goes"]]
 
 
 SENT = ("class", "name", "stamp", "bytes", "mount", "tags")
 
 
-def with_command(hurt: Mapping[str, Any], host: str) -> dict[str, Any]:
+def with_command(hurt: Hurt, host: str) -> Mended:
     """Something damaged with the playbook that mends it."""
     if hurt["kind"] == "begun":
         return {**hurt, "playbook": "upgrade", "options": f"-e llm_target={host}"}
-    by_name = (playbook for beginning, playbook in PLAYBOOKS if str(hurt["name"]).startswith(beginning))
-    playbook = next(by_name, ROLES.get(str(hurt["role"]), "site"))
+    by_name = (playbook for beginning, playbook in PLAYBOOKS if hurt["name"].startswith(beginning))
+    playbook = next(by_name, ROLES.get(hurt["role"], "site"))
     return {**hurt, "playbook": playbook, "options": ""}
 
 
-def cleanup_document(hosts: Sequence[Mapping[str, Any]], what: Sequence[str], time: str) -> dict[str, Any]:
+def cleanup_document(hosts: Sequence[HostDocument], what: Sequence[str], time: str) -> CleanupDocument:
     return {"schema": SCHEMA, "time": time, "what": list(what), "hosts": list(hosts)}
 
 
-def plan_lines(hosts: Sequence[Mapping[str, Any]], what: Collection[str], lang: str) -> list[str]:
+def plan_lines(hosts: Sequence[HostDocument], what: Collection[str], lang: str) -> list[str]:
     """What takes space on each host, what goes and what stays, before anything is removed."""
     return [line for document in hosts for line in _host_lines(document, what, lang)]
 
 
-def _host_lines(document: Mapping[str, Any], what: Collection[str], lang: str) -> Iterator[str]:
+def _host_lines(document: HostDocument, what: Collection[str], lang: str) -> Iterator[str]:
     host = document["host"]
     if not document["answered"]:
         yield message("cleanup_silent", lang, host=host)
@@ -189,7 +235,7 @@ def _host_lines(document: Mapping[str, Any], what: Collection[str], lang: str) -
     yield from damage_lines(document, lang)
 
 
-def _disk_lines(document: Mapping[str, Any], lang: str) -> Iterator[str]:
+def _disk_lines(document: HostDocument, lang: str) -> Iterator[str]:
     disks = [disk for disk in document["file_systems"] if disk["total_bytes"]]
     for disk in sorted(disks, key=lambda each: each["available_bytes"] / each["total_bytes"]):
         # btrfs and others have no limit of files, and say 0.
@@ -216,16 +262,16 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f} %" if whole else "-"
 
 
-def _going(host: str, items: Sequence[Mapping[str, Any]], lang: str) -> Iterator[str]:
+def _going(host: str, items: Sequence[Item], lang: str) -> Iterator[str]:
     for each in items[:LINES]:
         yield message("cleanup_goes", lang, host=host, name=_name(each), why=_why(each, lang), **_sum([each]))
     if rest := items[LINES:]:
         yield message("cleanup_more", lang, host=host, kind=_kind(rest[0]["class"], lang), **_sum(rest))
 
 
-def _staying(host: str, items: Sequence[Mapping[str, Any]], grade: str, lang: str) -> Iterator[str]:
+def _staying(host: str, items: Sequence[Item], grade: str, lang: str) -> Iterator[str]:
     """A line for each reason, with the largest by name. Of what is somebody else's the sizes only."""
-    reasons: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    reasons: dict[tuple[str, str], list[Item]] = {}
     for each in items:
         reasons.setdefault((each["class"], each["why"]), []).append(each)
     for (kind, _why_code), same in reasons.items():
@@ -242,8 +288,16 @@ def _staying(host: str, items: Sequence[Mapping[str, Any]], grade: str, lang: st
         )
 
 
-def _sum(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    mounts = sorted({str(each["mount"]) for each in items if each["mount"]})
+class Sum(TypedDict):
+    """Several items in a message: how many, their size, and where they lie."""
+
+    count: int
+    size: str
+    mount: str
+
+
+def _sum(items: Sequence[Item]) -> Sum:
+    mounts = sorted({each["mount"] for each in items if each["mount"]})
     return {
         "count": len(items),
         "size": human_bytes(sum(each["bytes"] for each in items)),
@@ -255,16 +309,16 @@ def _kind(kind: str, lang: str) -> str:
     return message("cleanup_kind_" + kind, lang)
 
 
-def _why(item: Mapping[str, Any], lang: str) -> str:
+def _why(item: Item, lang: str) -> str:
     return message("cleanup_why_" + item["why"], lang, by=item["by"])
 
 
-def _name(item: Mapping[str, Any]) -> str:
+def _name(item: Item | Gone) -> str:
     """An image by its names, where it has some."""
-    return ", ".join(item.get("tags") or ()) or str(item["name"])
+    return ", ".join(item.get("tags") or ()) or item["name"]
 
 
-def result_lines(document: Mapping[str, Any], lang: str, dry: bool = False) -> list[str]:
+def result_lines(document: HostDocument, lang: str, dry: bool = False) -> list[str]:
     """What was removed on a host, what stayed after all, what is free now, and what is damaged."""
     host = document["host"]
     lines = []
@@ -279,7 +333,7 @@ def result_lines(document: Mapping[str, Any], lang: str, dry: bool = False) -> l
     return [*lines, *_disk_lines(document, lang), *damage_lines(document, lang)]
 
 
-def damage_lines(document: Mapping[str, Any], lang: str) -> Iterator[str]:
+def damage_lines(document: HostDocument, lang: str) -> Iterator[str]:
     """Each damaged thing, and below them the commands that mend all of it."""
     hurt, host = document["damage"], document["host"]
     for kind in dict.fromkeys(each["kind"] for each in hurt):

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu import Gpu
+from ansible_collections.baremetal.llm.plugins.module_utils._live import Container
+from ansible_collections.baremetal.llm.plugins.module_utils._nics import Interface
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import BY_VARIABLES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Looked
 
@@ -14,7 +16,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import
 DIGITS = 12
 
 
-def _of_cards(read: Callable[[Mapping[str, Any]], Any]) -> Callable[[Looked], str | None]:
+def _of_cards(read: Callable[[Gpu], str | None]) -> Callable[[Looked], str | None]:
     """A fact of all cards of a host: one value where they are alike."""
 
     def found(looked: Looked) -> str | None:
@@ -27,68 +29,72 @@ def _of_cards(read: Callable[[Mapping[str, Any]], Any]) -> Callable[[Looked], st
     return found
 
 
-def _link(gpu: Mapping[str, Any]) -> str | None:
-    width = (gpu.get("link") or {}).get("width")
+def _link(gpu: Gpu) -> str | None:
+    width = gpu["link"]["width"]
     return None if width is None else f"x{width}"
 
 
-def _clocks(gpu: Mapping[str, Any]) -> str | None:
-    clocks = gpu.get("clocks") or {}
-    if clocks.get("graphics_mhz") is None:
+def _clocks(gpu: Gpu) -> str | None:
+    clocks = gpu["clocks"]
+    if clocks["graphics_mhz"] is None:
         return None
-    return f"{clocks['graphics_mhz']}/{clocks.get('memory_mhz') or '?'} MHz"
+    return f"{clocks['graphics_mhz']}/{clocks['memory_mhz'] or '?'} MHz"
 
 
-def _power(gpu: Mapping[str, Any]) -> str | None:
-    limits = gpu.get("power_limit_watts")
-    watts = limits.get("now") if isinstance(limits, Mapping) else None
+def _power(gpu: Gpu) -> str | None:
+    watts = gpu["power_limit_watts"]["now"]
     return None if watts is None else f"{watts} W"
 
 
-def _ecc(gpu: Mapping[str, Any]) -> str | None:
-    enabled = (gpu.get("ecc") or {}).get("enabled")
+def _ecc(gpu: Gpu) -> str | None:
+    enabled = gpu["ecc"]["enabled"]
     return None if enabled is None else "on" if enabled else "off"
 
 
-def _interface(looked: Looked) -> Mapping[str, Any]:
-    """The interface of the cluster, as the programs of the deployment were told; nothing where they were not."""
+def _interface(looked: Looked) -> Interface | None:
+    """The interface of the cluster, as the programs of the deployment were told; None where they were not."""
     for name in (looked.asked.names.get("server"), looked.asked.names.get("ray")):
-        told = (looked.container(str(name)) or {}).get("environment") or {}
+        container = looked.container(str(name))
+        told = container["environment"] if container else {}
         wanted = str(told.get("NCCL_SOCKET_IFNAME") or told.get("GLOO_SOCKET_IFNAME") or "").lstrip("=^")
         for nic in looked.facts.get("llm_nics_found") or ():
-            if nic.get("name") == wanted:
-                return dict(nic)
-    return {}
+            if nic["name"] == wanted:
+                return nic
+    return None
 
 
 def _card(looked: Looked) -> str | None:
     nic = _interface(looked)
     if not nic:
         return None
-    speed = nic.get("speed_mbps")
-    driver = nic.get("driver") or nic.get("kind") or "?"
+    speed = nic["speed_mbps"]
+    driver = nic["driver"] or nic["kind"]
     firmware = (looked.live.get("firmware") or {}).get(nic["name"])
-    return " ".join([str(driver), *([f"{speed / 1000:g} Gbit/s"] if speed else []), *([firmware] if firmware else [])])
+    return " ".join([driver, *([f"{speed / 1000:g} Gbit/s"] if speed else []), *([firmware] if firmware else [])])
 
 
 def _mtu(looked: Looked) -> str | None:
-    found = _interface(looked).get("mtu")
-    return None if found is None else str(found)
+    nic = _interface(looked)
+    return None if nic is None or nic["mtu"] is None else str(nic["mtu"])
 
 
-def image_of(looked: Looked) -> Mapping[str, Any] | None:
+def image_of(looked: Looked) -> Container | None:
     """The container of the deployment's program."""
-    _name, program = looked.program if looked.asked.deployment else ("", None)
-    return program if program and "image_id" in program else None
+    return looked.container(looked.program[0]) if looked.asked.deployment else None
 
 
 def _image(looked: Looked) -> str | None:
     found = image_of(looked)
-    return _short((found or {}).get("image_id"))
+    return _short(found["image_id"] if found else None)
 
 
-def _short(digest: Any) -> str | None:
-    return str(digest).removeprefix("sha256:")[:DIGITS] if digest else None
+def _short(digest: str | None) -> str | None:
+    return digest.removeprefix("sha256:")[:DIGITS] if digest else None
+
+
+def driver_of(looked: Looked) -> str | None:
+    """The version of the driver that runs."""
+    return looked.facts["llm_gpu"]["driver"]["loaded"] if "llm_gpu" in looked.facts else None
 
 
 def _version(name: str) -> Callable[[Looked], str | None]:
@@ -96,21 +102,25 @@ def _version(name: str) -> Callable[[Looked], str | None]:
 
 
 def _settings(role: str) -> Callable[[Looked], str | None]:
-    return lambda looked: _short(((looked.facts.get("llm_records") or {}).get(role) or {}).get("digest"))
+    def found(looked: Looked) -> str | None:
+        record = looked.facts.get("llm_records", {}).get(role)
+        return _short(record["digest"] if record else None)
+
+    return found
 
 
 SETTINGS = "settings_"
 # In the order in which they are shown; each has a message status_fact_NAME. Settings are those of roles that are asked for the same on equal hosts.
-FACTS: dict[str, Callable[[Looked], Any]] = {
-    "kernel": lambda looked: (looked.facts.get("llm_host") or {}).get("kernel"),
-    "driver": lambda looked: ((looked.facts.get("llm_gpu") or {}).get("driver") or {}).get("loaded"),
+FACTS: dict[str, Callable[[Looked], str | None]] = {
+    "kernel": lambda looked: looked.facts["llm_host"]["kernel"],
+    "driver": driver_of,
     "engine": _version("docker"),
     "toolkit": _version("toolkit"),
     "image": _image,
     "model": lambda looked: _short((looked.live.get("models") or {}).get(looked.asked.model_folder)),
     "environment": lambda looked: (looked.facts.get("llm_environment") or {}).get("version"),
-    "gpus": _of_cards(lambda gpu: gpu.get("name")),
-    "firmware": _of_cards(lambda gpu: gpu.get("firmware")),
+    "gpus": _of_cards(lambda gpu: gpu["name"]),
+    "firmware": _of_cards(lambda gpu: gpu["firmware"]),
     "link": _of_cards(_link),
     "clocks": _of_cards(_clocks),
     "power": _of_cards(_power),
@@ -130,18 +140,13 @@ def alike(hosts: Iterable[Looked]) -> dict[str, list[Looked]]:
     return found
 
 
-def _text(value: Any) -> str | None:
-    """What a host says may be of any kind."""
-    return None if value is None else str(value)
-
-
 def drift(hosts: Sequence[Looked]) -> dict[str, dict[str, dict[str, str | None]]]:
     """``{group: {fact: {host: value}}}`` of facts in which hosts of a group differ. A value that is not known is None, and differs from nothing."""
     found: dict[str, dict[str, dict[str, str | None]]] = {}
     for group, members in alike(hosts).items():
         seen = [looked for looked in members if looked.answered]
         for fact, read in FACTS.items():
-            values = {looked.asked.host: _text(read(looked)) for looked in seen}
+            values = {looked.asked.host: read(looked) for looked in seen}
             if len({value for value in values.values() if value is not None}) > 1:
                 found.setdefault(group, {})[fact] = values
     return found

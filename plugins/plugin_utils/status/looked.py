@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.module_utils._engines import PROBED
+from ansible_collections.baremetal.llm.plugins.module_utils._facts import Facts
+from ansible_collections.baremetal.llm.plugins.module_utils._gpu import Gpu
+from ansible_collections.baremetal.llm.plugins.module_utils._live import Container, Live, Unit, Word
 
 # A word of the probe that is older counts for nothing: its longest look takes about 120 s, and the next one follows soon.
 PROBE_SECONDS = 180
@@ -48,7 +51,7 @@ class Asked:
     head: str = ""
     members: tuple[str, ...] = ()
     # As plugin_utils/deployment/names.py makes them, of this host and of every deployment of its machine.
-    names: Mapping[str, Any] = field(default_factory=dict)
+    names: Mapping[str, object] = field(default_factory=dict)
     served_model: str = ""
     model_folder: str = ""
     # Groups of services that it is in: llm_gateway, llm_monitoring, llm_web_ui.
@@ -69,32 +72,32 @@ class Looked:
     """What was found: the facts of gather, or why there are none."""
 
     asked: Asked
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=Facts)
     said: str = ""
 
     @property
-    def live(self) -> Mapping[str, Any]:
-        found = self.facts.get("llm_live")
+    def live(self) -> Live:
+        found = self.facts.get("llm_live") or {}
         return found if isinstance(found, Mapping) else {}
 
     @property
-    def gpus(self) -> list[Mapping[str, Any]]:
+    def gpus(self) -> list[Gpu]:
         return list(self.facts.get("llm_gpus_found") or ())
 
     @property
     def answered(self) -> bool:
         return bool(self.live)
 
-    def container(self, name: str) -> Mapping[str, Any] | None:
+    def container(self, name: str) -> Container | None:
         return next((each for each in self.live.get("containers") or () if each["name"] == name), None)
 
-    def unit(self, name: str) -> Mapping[str, Any] | None:
+    def unit(self, name: str) -> Unit | None:
         """One that is loaded: of a unit that was removed systemd may still know the name."""
         found = (each for each in self.live.get("units") or () if each["name"] == name and each["load"] != "not-found")
         return next(found, None)
 
     @property
-    def program(self) -> tuple[str, Mapping[str, Any] | None]:
+    def program(self) -> tuple[str, Container | Unit | None]:
         """The program of the deployment by which this host is judged, with its name: the server, or what takes part in its cluster."""
         kinds = ("server",) if self.asked.is_head else ("ray", "server")
         names = [str(self.asked.names[kind]) for kind in kinds]
@@ -105,13 +108,13 @@ class Looked:
         return names[-1], None
 
     @property
-    def word(self) -> Mapping[str, Any]:
+    def word(self) -> Word:
         """What the probe said of that program at its last look; nothing where that is too old, or there is no probe."""
         name, _found = self.program
         suffix = str(self.asked.names.get("suffix") or "")
         words = self.live.get("probe") or {}
-        said = (words.get(PROBED) if name == self.asked.names["server"] else None) or {}
-        said = said or words.get(name.removesuffix(suffix) if suffix else name) or {}
+        said = words.get(PROBED) if name == self.asked.names["server"] else None
+        said = said or words.get(name.removesuffix(suffix) if suffix else name)
         return said if said and said["age"] <= PROBE_SECONDS else {}
 
 
@@ -128,7 +131,7 @@ class State:
         return STATES[self.code]
 
 
-def looked_at(asked: Asked, facts: Mapping[str, Any], said: str) -> Looked:
+def looked_at(asked: Asked, facts: Facts, said: str) -> Looked:
     """A host of whose answer something can be made; facts in which nothing is where it should be are none, and ``said`` tells so."""
     looked = Looked(asked, facts, said)
     if not facts:
@@ -178,7 +181,7 @@ def state_of(looked: Looked) -> State:
     _name, program = looked.program
     if program is None:
         return State("engine_silent" if looked.live["containers"] is None else "absent")
-    started = program.get("started")
+    started = program["started"]
     seconds = float(looked.live["now"]) - float(started) if started else None
     if program["state"] == "restarting":
         return State("crashing", "", None)
@@ -205,15 +208,16 @@ def last_token(looked: Looked) -> float | None:
 
 def figures_of(looked: Looked) -> Mapping[str, float]:
     """What the engine counts; nothing where it does not answer."""
-    return ((looked.live.get("server") or {}).get("figures") or {}) if looked.answered else {}
+    server = looked.live.get("server") if looked.answered else None
+    return server["figures"] if server else {}
 
 
 def ranks_of(looked: Looked) -> list[int] | None:
     """The ranks on a host where its program says them; None where only Ray knows."""
     if not looked.answered or not looked.asked.deployment:
         return None
-    server = looked.container(str(looked.asked.names["server"])) or {}
-    told = server.get("arguments") or {}
+    server = looked.container(str(looked.asked.names["server"]))
+    told = server["arguments"] if server else {}
     if len(looked.asked.members) == 1:
         return list(range(len(looked.gpus))) if looked.program[1] else []
     nodes = digits(str(told.get("nnodes") or ""))
@@ -229,7 +233,7 @@ def gpu_errors(looked: Looked) -> int | None:
     """Errors that the cards and their driver know of since the boot; None where one of them does not tell and the other knows none."""
     if not looked.answered or not looked.gpus:
         return None
-    counts = [((gpu.get("ecc") or {}).get("volatile") or {}).get("uncorrected") for gpu in looked.gpus]
+    counts = [gpu["ecc"]["volatile"]["uncorrected"] for gpu in looked.gpus]
     logged = looked.live.get("xids")
     known = sum(count or 0 for count in counts) + len(logged or ())
     # Cards without error correction have nothing to tell.

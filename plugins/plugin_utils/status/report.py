@@ -8,13 +8,15 @@ import datetime
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypedDict
 
+from ansible_collections.baremetal.llm.plugins.module_utils._content import mapping
+from ansible_collections.baremetal.llm.plugins.module_utils._journal import TEXTS, Told
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import absent_line
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import aligned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import render_page
-from ansible_collections.baremetal.llm.plugins.plugin_utils.status.drift import SETTINGS, drift, image_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.drift import SETTINGS, drift, driver_of, image_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.leftovers import Leftover, leftovers
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import (
     ANSWERS,
@@ -29,7 +31,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import
     ranks_of,
     state_of,
 )
-from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import deployment_series
+from ansible_collections.baremetal.llm.plugins.plugin_utils.status.trends import KnownSeries, deployment_series
 
 SCHEMA = 1
 # The columns of the table; each has a message status_NAME. A column of the second line whose cells are all equal is said once above the table.
@@ -48,18 +50,106 @@ SPARKS = ("running", "tokens")
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
+class Row(TypedDict):
+    """A host: sizes in MiB, times in seconds, shares from 0 to 1. None is what nobody knows."""
+
+    host: str
+    # Empty outside of all deployments.
+    deployment: str
+    services: list[str]
+    # The name of each.
+    gpus: list[str | None] | None
+    memory_used_mib: int | None
+    memory_mib: int | None
+    # Of the warmest card, in degrees Celsius.
+    temperature: int | None
+    errors: int | None
+    driver: str | None
+    # The versions of the container engine, and of NVIDIA's toolkit.
+    engine: str | None
+    toolkit: str | None
+    image: str | None
+    image_id: str | None
+    head: bool
+    ranks: list[int] | None
+    # State.code, grade and said.
+    state: str
+    grade: str
+    said: str
+    last_token_seconds: float | None
+    kv_use: float | None
+    # Requests.
+    running: float | None
+    waiting: float | None
+    since_seconds: float | None
+    # What is no longer as a role left it.
+    changed: list[str]
+
+
+class Deployment(TypedDict):
+    """A deployment, with the state of its head and the worst grade of its hosts."""
+
+    model: str
+    head: str
+    state: str
+    grade: str
+    hosts: list[str]
+
+
+class Held(TypedDict):
+    """A host that a run holds, who that is, and since when (seconds since 1970)."""
+
+    host: str
+    who: str
+    playbook: str
+    since: float
+
+
+class LastRun(Told):
+    """A run that took hosts, and what it changed there."""
+
+    # Seconds since 1970.
+    begun: int
+    hosts: list[str]
+    roles: list[str]
+    # Those that it has not given back.
+    unfinished: list[str]
+
+
+class StatusDocument(TypedDict):
+    """All of it, as it is written."""
+
+    schema: int
+    # As reports write moments.
+    time: str
+    rows: list[Row]
+    deployments: dict[str, Deployment]
+    # Hosts that do not take part, as plugin_utils/inventory/members.py says them.
+    absent: list[dict[str, str]]
+    # By group, fact and host.
+    drift: dict[str, dict[str, dict[str, str | None]]]
+    # The fields of Leftover.
+    leftovers: list[dict[str, Any]]
+    held: list[Held]
+    runs: list[LastRun]
+    # By deployment and one of SPARKS: values by time.
+    series: dict[str, dict[str, list[tuple[float, float]]]]
+    # Whether all is well.
+    ok: bool
+
+
 def status_document(
     hosts: Sequence[Looked],
     now: float,
     former: Mapping[str, float] | None = None,
-    series: Mapping[str, Any] | None = None,
+    series: KnownSeries | None = None,
     absent: Sequence[Mapping[str, str]] = (),
-) -> dict[str, Any]:
+) -> StatusDocument:
     """All of it as plain data. ``absent`` are hosts that do not take part (plugin_utils/inventory/members.py).
 
     ``now`` is the controller's clock; ``former`` hosts were there in earlier looks, and ``series`` is what Prometheus knows."""
     rows = [row_of(looked) for looked in hosts if looked.asked.deployment or looked.asked.services]
-    deployments = {}
+    deployments: dict[str, Deployment] = {}
     for looked in hosts:
         if looked.asked.is_head:
             name = looked.asked.deployment
@@ -72,7 +162,7 @@ def status_document(
                 "hosts": [row["host"] for row in members],
             }
     days = {host: _day(seen) for host, seen in (former or {}).items()}
-    found = {
+    return {
         "schema": SCHEMA,
         "time": moment(now),
         "rows": rows,
@@ -86,32 +176,33 @@ def status_document(
             name: {kind: values for kind in SPARKS if (values := deployment_series(series, kind, name))}
             for name in deployments
         },
+        "ok": all(row["grade"] == GOOD for row in rows) and bool(rows),
     }
-    return {**found, "ok": all(row["grade"] == GOOD for row in rows) and bool(rows)}
 
 
-def row_of(looked: Looked) -> dict[str, Any]:
-    """A row of the table as data: sizes in MiB, times in seconds, shares from 0 to 1."""
+def row_of(looked: Looked) -> Row:
+    """A row of the table as data."""
     state, figures, head = state_of(looked), figures_of(looked), looked.asked.is_head
     cards = looked.gpus
-    used = [gpu.get("memory_used_mib") for gpu in cards]
-    warm = [gpu["temperature_celsius"] for gpu in cards if gpu.get("temperature_celsius") is not None]
+    used = _known(gpu["memory_used_mib"] for gpu in cards)
+    warm = _known(gpu["temperature_celsius"] for gpu in cards)
+    sizes = _known(gpu["memory_mib"] for gpu in cards)
     image = image_of(looked)
     versions = looked.live.get("versions") or {}
     return {
         "host": looked.asked.host,
         "deployment": looked.asked.deployment,
         "services": list(looked.asked.services),
-        "gpus": [gpu.get("name") for gpu in cards] if looked.answered else None,
-        "memory_used_mib": sum(value or 0 for value in used) if cards and None not in used else None,
-        "memory_mib": _sum(gpu.get("memory_mib") for gpu in cards),
+        "gpus": [gpu["name"] for gpu in cards] if looked.answered else None,
+        "memory_used_mib": sum(used) if cards and len(used) == len(cards) else None,
+        "memory_mib": sum(sizes) if sizes else None,
         "temperature": max(warm) if warm else None,
         "errors": gpu_errors(looked),
-        "driver": ((looked.facts.get("llm_gpu") or {}).get("driver") or {}).get("loaded"),
+        "driver": driver_of(looked),
         "engine": versions.get("docker") or None,
         "toolkit": versions.get("toolkit") or None,
-        "image": (image or {}).get("image"),
-        "image_id": (image or {}).get("image_id"),
+        "image": image["image"] if image else None,
+        "image_id": image["image_id"] if image else None,
         "head": head,
         "ranks": ranks_of(looked),
         "state": state.code,
@@ -126,43 +217,42 @@ def row_of(looked: Looked) -> dict[str, Any]:
     }
 
 
-def held(hosts: Iterable[Looked]) -> list[dict[str, Any]]:
-    """Hosts that a run holds, each with who that is, the playbook, and since when (seconds since 1970)."""
-    found = {}
+def held(hosts: Iterable[Looked]) -> list[Held]:
+    """Hosts that a run holds."""
+    found: list[Held] = []
     for looked in hosts:
-        holder = (looked.facts.get("llm_lock") or {}).get("holder")
+        holder: Any = mapping(looked.facts.get("llm_lock")).get("holder")
         if holder:
-            about = {name: str(holder.get(name) or "") for name in ("who", "playbook")}
-            found[looked.asked.host] = {"host": looked.asked.host, **about, "since": holder["since"]}
-    return list(found.values())
+            who, playbook = (str(holder.get(name) or "") for name in ("who", "playbook"))
+            found.append({"host": looked.asked.host, "who": who, "playbook": playbook, "since": holder["since"]})
+    return found
 
 
-def last_runs(hosts: Iterable[Looked], most: int = 5) -> list[dict[str, Any]]:
-    """The last runs that took hosts, the newest first, each with its hosts and with what it changed there."""
-    runs: dict[str, dict[str, Any]] = {}
+def last_runs(hosts: Iterable[Looked], most: int = 5) -> list[LastRun]:
+    """The last runs that took hosts, the newest first."""
+    runs: dict[str, LastRun] = {}
     for looked in hosts:
         for each in looked.facts.get("llm_journal") or ():
-            run = runs.setdefault(
-                repr(sorted(each["run"].items())), {**each, "hosts": [], "roles": [], "unfinished": []}
-            )
-            run["begun"] = min(int(run["begun"]), int(each["begun"]))
+            told: Any = {name: each.get(name) for name in TEXTS if name in each}
+            started: LastRun = {"begun": each["begun"], "hosts": [], "roles": [], "unfinished": []}
+            started.update(told)
+            run = runs.setdefault(repr(sorted(each["run"].items())), started)
+            run["begun"] = min(run["begun"], each["begun"])
             run["hosts"].append(looked.asked.host)
-            run["roles"] = sorted({*run["roles"], *map(str, each["roles"])})
+            run["roles"] = sorted({*run["roles"], *each["roles"]})
             if each["ended"] is None:
                 run["unfinished"].append(looked.asked.host)
-    newest = sorted(runs.values(), key=lambda run: int(run["begun"]), reverse=True)[:most]
-    return [{name: value for name, value in run.items() if name not in ("run", "ended")} for run in newest]
+    return sorted(runs.values(), key=lambda run: run["begun"], reverse=True)[:most]
 
 
 def _changed(looked: Looked) -> list[str]:
     """What is no longer as a role left it, by its record."""
     records = looked.facts.get("llm_records") or {}
-    return [f"{role}: {what}" for role, record in records.items() for what in record.get("differs") or ()]
+    return [f"{role}: {what}" for role, record in records.items() for what in record["differs"]]
 
 
-def _sum(values: Iterable[Any]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+def _known(values: Iterable[int | None]) -> list[int]:
+    return [value for value in values if value is not None]
 
 
 def _worst(grades: Iterable[str]) -> str:
@@ -180,7 +270,7 @@ def _day(seconds: float) -> str:
 
 
 # -- words ------------------------------------------------------------------------------------------------------------
-def verdict(document: Mapping[str, Any], lang: str = "en") -> str:
+def verdict(document: StatusDocument, lang: str = "en") -> str:
     """What matters most, in one or two lines: what serves, what does not, what is not known."""
     every = document["deployments"]
     answering = [name for name, each in every.items() if each["state"] in ANSWERS]
@@ -215,11 +305,11 @@ def duration(seconds: float | None, lang: str = "en") -> str:
     return message("status_days", lang, days=whole // DAY, hours=whole % DAY // HOUR)
 
 
-def cells(row: Mapping[str, Any], lang: str = "en") -> dict[str, str]:
+def cells(row: Row, lang: str = "en") -> dict[str, str]:
     """The texts of a row, by column."""
     unknown = message("status_unknown", lang)
 
-    def known(value: Any, form: str = "{}") -> str:
+    def known(value: object, form: str = "{}") -> str:
         return unknown if value is None else form.format(value)
 
     gpus = _cards(row["gpus"], lang)
@@ -251,14 +341,14 @@ def cells(row: Mapping[str, Any], lang: str = "en") -> dict[str, str]:
     return {**found, **dict.fromkeys(OF_HEADS, "-")} if idle else found
 
 
-def _cards(cards: Sequence[Any] | None, lang: str) -> str:
+def _cards(cards: Sequence[str | None] | None, lang: str) -> str:
     if cards is None:
         return message("status_unknown", lang)
     counts = Counter(str(name or "?").removeprefix("NVIDIA ").removeprefix("Tesla ") for name in cards)
     return " + ".join(f"{count} x {name}" for name, count in counts.items()) or "-"
 
 
-def _rank(row: Mapping[str, Any], lang: str) -> str:
+def _rank(row: Row, lang: str) -> str:
     if not row["deployment"]:
         return "-"
     role = message("status_head" if row["head"] else "status_worker", lang)
@@ -269,7 +359,7 @@ def _rank(row: Mapping[str, Any], lang: str) -> str:
     return role
 
 
-def status_lines(document: Mapping[str, Any], lang: str = "en", page: str = "") -> list[str]:
+def status_lines(document: StatusDocument, lang: str = "en", page: str = "") -> list[str]:
     """The verdict first, then the table, what is behind its states, the drift, and what is left over. ``page`` is where the page was written."""
     rows = [cells(row, lang) for row in document["rows"]]
     lines = [verdict(document, lang)]
@@ -296,7 +386,7 @@ def status_lines(document: Mapping[str, Any], lang: str = "en", page: str = "") 
     return lines
 
 
-def held_lines(document: Mapping[str, Any], lang: str = "en") -> list[str]:
+def held_lines(document: StatusDocument, lang: str = "en") -> list[str]:
     """Which hosts a run holds."""
     now = datetime.datetime.fromisoformat(document["time"]).timestamp()
     return [
@@ -312,11 +402,11 @@ def held_lines(document: Mapping[str, Any], lang: str = "en") -> list[str]:
     ]
 
 
-def run_lines(document: Mapping[str, Any], lang: str = "en") -> list[str]:
+def run_lines(document: StatusDocument, lang: str = "en") -> list[str]:
     """Who changed the fleet last, and what."""
     lines = []
     for run in document["runs"]:
-        asked = [f"--{name} {run[name]}" for name in ("limit", "tags") if run.get(name)]
+        asked = [f"--{name} {run.get(name)}" for name in ("limit", "tags") if run.get(name)]
         said = message(
             "status_run",
             lang,
@@ -340,7 +430,7 @@ def fact_name(fact: str, lang: str = "en") -> str:
     return message("status_fact_" + fact, lang)
 
 
-def _drift_lines(found: Mapping[str, Mapping[str, Mapping[str, Any]]], lang: str) -> list[str]:
+def _drift_lines(found: Mapping[str, Mapping[str, Mapping[str, str | None]]], lang: str) -> list[str]:
     lines: list[str] = []
     for group, facts in found.items():
         hosts = list(dict.fromkeys(host for values in facts.values() for host in values))
@@ -367,7 +457,7 @@ def _leftover_lines(found: Sequence[Mapping[str, Any]], lang: str) -> list[str]:
 
 
 # -- the page ---------------------------------------------------------------------------------------------------------
-def status_page(document: Mapping[str, Any], lang: str = "en") -> str:
+def status_page(document: StatusDocument, lang: str = "en") -> str:
     """One file that needs nothing else: no script, no font, no request."""
     groups = [
         {
@@ -400,7 +490,7 @@ def status_page(document: Mapping[str, Any], lang: str = "en") -> str:
     )
 
 
-def _deployment_view(name: str, each: Mapping[str, Any], document: Mapping[str, Any], lang: str) -> dict[str, Any]:
+def _deployment_view(name: str, each: Deployment, document: StatusDocument, lang: str) -> dict[str, object]:
     series = document["series"].get(name) or {}
     sparks = [
         {

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
@@ -21,7 +21,27 @@ WHY = {
 }
 
 
-def plan_lines(host: str, found: Mapping[str, Any], language: str) -> list[str]:
+class Thing(TypedDict):
+    """Something that a record names, and why it stays."""
+
+    role: str
+    kind: str
+    name: str
+    why: str
+
+
+class Reset(TypedDict):
+    """What baremetal.llm.host_reset returned."""
+
+    # What goes, or went.
+    steps: list[Thing]
+    stays: list[Thing]
+    failed_steps: list[Thing]
+    # By kind what differs from before the first change, with the signs below; None where nobody looked then.
+    differs: dict[str, dict[str, list[str]]] | None
+
+
+def plan_lines(host: str, found: Reset, language: str) -> list[str]:
     """Before anything is removed; ``found`` is what baremetal.llm.host_reset returned in check mode."""
     steps = [step for step in found["steps"] if step["kind"] != "record"]
     lines = []
@@ -38,7 +58,7 @@ def plan_lines(host: str, found: Mapping[str, Any], language: str) -> list[str]:
     return lines
 
 
-def result_lines(host: str, found: Mapping[str, Any], language: str) -> list[str]:
+def result_lines(host: str, found: Reset, language: str) -> list[str]:
     """Afterwards: what could not be removed, and in what the host is another one than before the first change."""
     lines = [message("reset_failed", language, host=host, **each) for each in found["failed_steps"]]
     if found["differs"] is None:

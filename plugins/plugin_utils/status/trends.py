@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict, TypeGuard
 
+from ansible_collections.baremetal.llm.plugins.module_utils._live import Series
 from ansible_collections.baremetal.llm.plugins.plugin_utils.status.looked import Looked
 
 # What is asked of Prometheus, by name: over so long, in such steps. Each host and deployment is a label there (plugin_utils/monitoring/targets.py).
@@ -25,18 +26,36 @@ LEAST_SECONDS = 6 * 3600
 Points = Sequence[tuple[float, float]]
 
 
-def kept_looks(before: Any, hosts: Sequence[Looked], now: float) -> dict[str, Any]:
-    """What the controller keeps of its looks at disks: ``{schema, looks: [{time, hosts: {host: {mount: [bytes, inodes]}}}]}``."""
-    looks = list(before["looks"]) if _is_ours(before) else []
+class Look(TypedDict):
+    """What was free at a time (seconds since 1970) on each disk: by host and mount point bytes and inodes."""
+
+    time: float
+    hosts: dict[str, dict[str, list[int]]]
+
+
+class Looks(TypedDict):
+    """The looks that are kept, the oldest first."""
+
+    schema: int
+    looks: list[Look]
+
+
+# By name of a query.
+KnownSeries = Mapping[str, Sequence[Series]]
+
+
+def kept_looks(before: object, hosts: Sequence[Looked], now: float) -> Looks:
+    """What the controller keeps of its looks at disks."""
+    looks: list[Look] = list(before["looks"]) if _is_ours(before) else []
     looks = [each for each in looks if now - KEPT_SECONDS <= each["time"] <= now]
-    mine = {"time": now, "hosts": {looked.asked.host: _free(looked) for looked in hosts if looked.answered}}
+    mine: Look = {"time": now, "hosts": {looked.asked.host: _free(looked) for looked in hosts if looked.answered}}
     # Between two that are kept the newest takes the place of the one before it.
     if len(looks) > 1 and looks[-1]["time"] - looks[-2]["time"] < LOOK_SECONDS:
         looks.pop()
     return {"schema": SCHEMA, "looks": [*looks, mine]}
 
 
-def _is_ours(before: Any) -> bool:
+def _is_ours(before: object) -> TypeGuard[Mapping[str, list[Look]]]:
     """Whether somebody else, or another release, wrote it."""
     if not isinstance(before, Mapping) or before.get("schema") != SCHEMA or not isinstance(before.get("looks"), list):
         return False
@@ -50,7 +69,7 @@ def _free(looked: Looked) -> dict[str, list[int]]:
     return {str(disk["mount"]): [disk["available_bytes"], disk["files_free"]] for disk in looked.live["disks"]}
 
 
-def former_hosts(looks: Mapping[str, Any], named: Sequence[str]) -> dict[str, float]:
+def former_hosts(looks: Looks, named: Sequence[str]) -> dict[str, float]:
     """Hosts of earlier looks that the inventory has no more, with the time when they were seen last."""
     found: dict[str, float] = {}
     for each in looks["looks"]:
@@ -59,7 +78,7 @@ def former_hosts(looks: Mapping[str, Any], named: Sequence[str]) -> dict[str, fl
 
 
 def points(
-    looks: Mapping[str, Any], series: Mapping[str, Any] | None, host: str, mount: str
+    looks: Looks, series: KnownSeries | None, host: str, mount: str
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
     """What was free at which time on a disk of a host: bytes, and inodes."""
     if series:
@@ -71,7 +90,7 @@ def points(
     return [(at, float(free[0])) for at, free in known], [(at, float(free[1])) for at, free in known]
 
 
-def _points_of(entries: Sequence[Mapping[str, Any]], host: str, mount: str) -> list[tuple[float, float]]:
+def _points_of(entries: Sequence[Series], host: str, mount: str) -> list[tuple[float, float]]:
     for entry in entries:
         if entry["labels"].get("host") == host and entry["labels"].get("mountpoint") == mount:
             return [(float(at), float(value)) for at, value in entry["values"]]
@@ -91,14 +110,14 @@ def days_until_nothing(found: Points) -> float | None:
     return None if slope >= 0 else found[-1][1] / -slope / 86400
 
 
-def check_series(series: Mapping[str, Any] | None) -> None:
+def check_series(series: KnownSeries | None) -> None:
     """Raise TypeError, ValueError or KeyError where what a Prometheus answered is not what is asked of it here."""
     for entries in (series or {}).values():
         for entry in entries:
             dict(entry["labels"]), [(float(at), float(value)) for at, value in entry["values"]]
 
 
-def deployment_series(series: Mapping[str, Any] | None, name: str, deployment: str) -> list[tuple[float, float]]:
+def deployment_series(series: KnownSeries | None, name: str, deployment: str) -> list[tuple[float, float]]:
     """What Prometheus knows of a deployment; nothing where there is none."""
     for entry in (series or {}).get(name) or ():
         if entry["labels"].get("deployment") == deployment:

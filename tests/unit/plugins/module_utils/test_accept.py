@@ -30,8 +30,11 @@ def test_figures_are_read_beside_the_health() -> None:
 
 
 def test_the_worst_of_all_samples_counts() -> None:
-    cold = {"link": {"generation": 1, "width": 16}, "temperature_celsius": 35, "throttle_reasons": []}
-    warm = {
+    card = next(iter((accept.readings(xml()) or {}).values()))
+    card["temperature_left_celsius"] = None
+    cold: Any = {**card, "link": {"generation": 1, "width": 16}, "temperature_celsius": 35, "throttle_reasons": []}
+    warm: Any = {
+        **card,
         "link": {"generation": 5, "width": 8},
         "temperature_celsius": 80,
         "throttle_reasons": ["hw_slowdown"],

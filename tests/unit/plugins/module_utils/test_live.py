@@ -180,12 +180,15 @@ def test_what_waits_in_ray() -> None:
 def test_logs_are_read_of_what_is_not_well() -> None:
     programs = FakePrograms(docker=(0, "end of the log", ""), journalctl=(0, "of the unit", ""))
     container = {"name": "llm-vllm-a", "state": "running", "restarts": 0, "arguments": {}}
-    found: dict[str, Any] = {"containers": [container], "units": [], "probe": {"llm-vllm": {"kind": "serving"}}}
-    assert live.causes(found, programs, "-a") == {"logs": {}, "pending": None}  # type: ignore[arg-type]
+    found: Any = {"containers": [container], "units": [], "probe": {"llm-vllm": {"kind": "serving"}}}
+    live.add_causes(found, programs, "-a")  # type: ignore[arg-type]
+    assert (found["logs"], found["pending"]) == ({}, None)
     found["probe"]["llm-vllm"]["kind"] = "crashing"
-    assert live.causes(found, programs, "-a")["logs"] == {"llm-vllm-a": "end of the log"}  # type: ignore[arg-type]
+    live.add_causes(found, programs, "-a")  # type: ignore[arg-type]
+    assert found["logs"] == {"llm-vllm-a": "end of the log"}
     found.update(containers=None, units=[{"name": "llm-vllm-a.service", "state": "failed", "restarts": 0}])
-    assert live.causes(found, programs, "-a")["logs"] == {"llm-vllm-a": "of the unit"}  # type: ignore[arg-type]
+    live.add_causes(found, programs, "-a")  # type: ignore[arg-type]
+    assert found["logs"] == {"llm-vllm-a": "of the unit"}
 
 
 def test_a_certificate_leaves_its_key_where_it_is(tmp_path: Path) -> None:

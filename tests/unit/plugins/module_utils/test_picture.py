@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.module_utils import _picture as picture
@@ -133,8 +134,9 @@ def test_room_for_kernels_where_they_have_a_file_system(tmp_path: Path) -> None:
 
 
 def test_where_images_lie() -> None:
-    assert picture.image_root({"containerd_store": True}, "/data") == "/var/lib/containerd"
-    assert picture.image_root({}, "/data") == "/data"
+    engine: Any = {"containerd_store": True}
+    assert picture.image_root(engine, "/data") == "/var/lib/containerd"
+    assert picture.image_root({**engine, "containerd_store": False}, "/data") == "/data"
 
 
 @given(st.text())

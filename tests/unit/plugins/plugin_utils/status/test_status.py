@@ -117,7 +117,7 @@ def test_only_differences_are_shown_and_unknown_is_none() -> None:
     other = {
         "llm_host.kernel": "6.1.0-21-amd64",
         "llm_gpus_found.0.link": {"width": 8},
-        "llm_gpus_found.0.power_limit_watts": None,
+        "llm_gpus_found.0.power_limit_watts.now": None,
         "llm_nics_found.0.mtu": 1500,
         "llm_records.docker": {"digest": "99" * 32, "differs": []},
         "llm_live.models": {"org--a": "ef" * 32},
