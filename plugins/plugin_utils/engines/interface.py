@@ -175,7 +175,7 @@ class Engine:
     alive: str = "/health"
     # The paths that a gateway lets through: those that every one of these releases has.
     paths: Callable[[Iterable[str]], list[str]] = lambda releases: ["/v1/chat/completions", "/v1/completions"]
-    # Whether the collection's own program answers in its servers (roles/vllm/files/middleware): it counts the tokens of each key for the gateway, and
+    # Whether the collection's own program answers in its servers (roles/common/files/llm_api_paths.py): it counts the tokens of each key for the gateway, and
     # answers the probe also where the port is full.
     middleware: bool = False
     # What replicas have to have in common, with the message that says why: settings of the plan, and options.

@@ -61,7 +61,7 @@ ASK_SECONDS, ASK_MOST = 5, 60
 COUNTERS_SECONDS, DOCKER_SECONDS, CLUSTER_SECONDS, RESTART_SECONDS = 5, 10, 30, 60
 # A record of /dev/kmsg: "6,339,5140900,-;NVRM: ..." has the number 339. So many are looked at, at most.
 KERNEL_RECORD, KERNEL_LINES = re.compile(r"\d+,(\d+),\d+,[^;]*;"), 100000
-# The way in that nobody else can fill (roles/vllm/files/middleware): the file of a question, that of its answer, and how long that may take at least.
+# The way in that nobody else can fill (roles/common/files/llm_api_paths.py): the file of a question, that of its answer, and how long that may take at least.
 QUESTION_FILE, ANSWER_FILE, ANSWER_BYTES, INNER_SECONDS = "question.json", "llm-probe.answer", 1 << 20, 20
 FULL = "but its port is full: the engine answers, and nobody gets in"
 # The version of the state's file: a file of another version is not read.

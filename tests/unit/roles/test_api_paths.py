@@ -15,12 +15,12 @@ import pytest
 
 from tests.support import programs
 
-FILE = Path(__file__).parents[3] / "roles/vllm/files/middleware/llm_api_paths.py"
+FILE = Path(__file__).parents[3] / "roles/common/files/llm_api_paths.py"
 KEY = "correct-horse"
 
 
 def program() -> Any:
-    return programs.load("vllm/files/middleware/llm_api_paths.py")
+    return programs.load("common/files/llm_api_paths.py")
 
 
 async def vllm(scope: Any, _receive: Any, send: Any) -> None:

@@ -102,7 +102,7 @@ ENGINE = Engine(
     shared_memory_gib=object_store_gib,
     devices_by_index=_devices_by_index,
     start_phases=PHASES,
-    # The collection's own middleware answers at the first (roles/vllm/files/middleware).
+    # The collection's own middleware answers at the first (roles/common/files/llm_api_paths.py).
     ready="/ready",
     alive="/health",
     paths=paths_of,
