@@ -198,6 +198,8 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
             section = {
                 "deployment": name,
                 "engine": engine.name,
+                "roles": list(engine.roles),
+                "measures": engine.measures,
                 "head": head,
                 "planned": deployment.planned,
                 "unknown": unknown,

@@ -142,6 +142,8 @@ class Engine:
     # -- on a host ------------------------------------------------------------------------------------------------------
     # The roles that run before its own.
     before: tuple[str, ...] = ()
+    # Whether its role has the files collective (an all-reduce over the ranks), benchmark, canary_before and canary (the first replica of an upgrade).
+    measures: bool = False
     # Environment variables, besides those of the network: those that hold the host's address, by release; others, of a member; and those that
     # name folders in which compiled code is kept, each with its folder below that of the cache.
     address_variables: Callable[[str], tuple[str, ...]] = lambda release: ()

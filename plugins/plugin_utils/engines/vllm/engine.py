@@ -90,6 +90,7 @@ ENGINE = Engine(
     adapters="lora_adapters",
     answers_with=answers_with,
     before=("ray",),
+    measures=True,
     address_variables=address_variables,
     all_address_variables=ALL_ADDRESS_VARIABLES,
     # The latter are those of the collection's own programs, which paths are open among them.
