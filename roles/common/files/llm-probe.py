@@ -78,10 +78,10 @@ RANKS = ("VLLM::", "ray::RayWorker")
 # In /proc/net/tcp: include/net/tcp_states.h of Linux.
 ESTABLISHED = "01"
 # What the engine says of itself, all of it set by a step of its scheduler, chunks of a long prompt included (vllm/v1/metrics/loggers.py,
-# vllm/v1/core/sched/scheduler.py, make_stats; the name gpu_cache_usage_perc is of releases before 0.10). The last line is llama.cpp's
-# (tools/server/server-context.cpp); of these n_decode_total counts each step.
+# vllm/v1/core/sched/scheduler.py, make_stats; the name gpu_cache_usage_perc is of releases before 0.10). LMDeploy's are called
+# alike (lmdeploy/metrics/loggers.py). The last line is llama.cpp's (tools/server/server-context.cpp); of these n_decode_total counts each step.
 COUNTERS = re.compile(
-    r"^(?:vllm|llamacpp):((?:prompt|generation)_tokens_total|iteration_tokens_total_count|num_requests_running|num_requests_waiting"
+    r"^(?:vllm|lmdeploy|llamacpp):((?:prompt|generation)_tokens_total|iteration_tokens_total_count|num_requests_running|num_requests_waiting"
     r"|(?:kv|gpu)_cache_usage_perc"
     r"|prompt_tokens_cached_total|tokens_predicted_total|n_decode_total|requests_processing|requests_deferred)(?:\{[^}]*\})? ([0-9.]+(?:e[+-]?[0-9]+)?)$",
     re.MULTILINE,

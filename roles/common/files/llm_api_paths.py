@@ -140,12 +140,12 @@ def tokens(usage: Mapping[str, Any], names: Iterable[str]) -> int:
 class Asked:
     """A request of the gateway: what vLLM gets of it, and what it may cost."""
 
-    def __init__(self, content: dict[str, Any], path: str, says_usage: bool) -> None:
+    def __init__(self, content: dict[str, Any], path: str, release: tuple[int, ...]) -> None:
         self.content = content
         # The client gets no more than it asked for: an event of usage that was added here is taken out again.
         self.added = False
         options = content.get("stream_options")
-        if content.get("stream") is True and path in STREAMING and says_usage:
+        if content.get("stream") is True and path in STREAMING and release >= ASKS_FOR_USAGE:
             asked = dict(options) if isinstance(options, dict) else {}
             if asked.get("include_usage") is not True:
                 self.added = True
@@ -307,7 +307,8 @@ class ApiPaths:
         self.key = os.environ.get("VLLM_API_KEY", "") if key is None else key
         # By the gateway's key, since this process began. There may be several processes, each with its own.
         self.process = uuid.uuid4().hex
-        self.says_usage = self.engine != "vllm" or engine_release() >= ASKS_FOR_USAGE
+        # Every LMDeploy from 0.10.0 on says the usage of its streams when it is asked, too.
+        self.release = engine_release() if self.engine == "vllm" else ASKS_FOR_USAGE
         self.usage: dict[str, dict[str, int]] = {}
         self.began = time.time()
         # Where answers to the probe go: in a container its /tmp, which is a folder of the host.
@@ -351,7 +352,7 @@ class ApiPaths:
             await respond(send, 400, {"error": REFUSED})
             return
         try:
-            asked = Asked(content, scope["path"], self.says_usage)
+            asked = Asked(content, scope["path"], self.release)
         except (ValueError, RecursionError):  # read, but not to be written again
             await respond(send, 400, {"error": REFUSED})
             return
