@@ -44,6 +44,7 @@ BOUNDS = (
     Bounds("lmdeploy_session_len", 1, 1_000 * _MILLION),
     Bounds("lmdeploy_max_batch_size", 1, _MILLION),
     Bounds("lmdeploy_cache_max_entry_count", 0, 1, True),
+    Bounds("lmdeploy_quant_policy", 0, 8),
     Bounds("llm_gpu_count", 1, 1024),
     Bounds("accept_seconds", 1, 86_400),
     Bounds("images_keep_previous", 0, 100),

@@ -27,8 +27,8 @@ SETTINGS = ("tp", "session_len", "max_batch_size", "cache_max_entry_count", "qua
 _LEAST = 512
 # GPUs from here on compute bfloat16; others are given float16 in so many words.
 _BFLOAT16 = (8, 0)
-# Options with which another model is read than the one of config.json.
-_UNPLANNED = ("hf_overrides", "dtype")
+# With one of these another model is read than the one of config.json.
+_UNPLANNED = ("hf_overrides",)
 
 
 class _Asked(NamedTuple):

@@ -27,6 +27,7 @@ CONTROLLER_PATHS = {
     *(
         "vllm_chat_template",
         "vllm_generation_config",
+        "lmdeploy_model_config",
         "vllm_model_config",
         "vllm_tool_parser_plugin",
         "web_ui_sso_ca_certificate",
