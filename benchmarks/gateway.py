@@ -46,7 +46,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide impor
 )
 
 ROLE = ROOT / "roles/gateway"
-MIDDLEWARE = ROOT / "roles/vllm/files/middleware/llm_api_paths.py"
+MIDDLEWARE = ROOT / "roles/common/files/llm_api_paths.py"
 REPLICA = ROOT / "molecule/gateway/files/replica.py"
 KEY, OPENS, HOME = "A" * 40, "R" * 40, "127.0.0.1"
 KEYS = {"bench": KEY, "counted": "C" * 40}

@@ -199,6 +199,8 @@ def decide(question: DecisionInput, sources: Readers) -> dict[str, Any]:
             section: dict[str, object] = {
                 "deployment": name,
                 "engine": engine.name,
+                "roles": list(engine.roles),
+                "measures": engine.measures,
                 "head": head,
                 "planned": deployment.planned,
                 "unknown": unknown,

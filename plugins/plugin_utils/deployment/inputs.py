@@ -68,3 +68,14 @@ def image_of(records: Sequence[Mapping[str, object]], reference: str) -> Mapping
             if stands_for(image, reference):
                 return image
     return {}
+
+
+def config_path(records: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> str | None:
+    """The config.json of a deployment's model: the one that the inventory names, else that of the bundle, below which it lies; None for neither."""
+    named = setting(variables, "model_config")
+    if named:
+        return str(named)
+    for record in records:
+        if record.get("model") == setting(variables, "model") and str(record["path"]).endswith("/config.json"):
+            return str(record["path"])
+    return None

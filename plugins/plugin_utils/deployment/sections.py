@@ -104,6 +104,7 @@ class Container(TypedDict):
     memory: str
     # host or empty
     pid_mode: NotRequired[str]
+    ipc_mode: NotRequired[str]
 
 
 class Unit(TypedDict):
@@ -221,8 +222,8 @@ class VllmSection(ServerSection):
     benchmark: Benchmark
 
 
-class LlamaSection(ServerSection):
-    """What the role llama_cpp reads."""
+class LoneSection(ServerSection):
+    """What the role of an engine reads whose server is one container (roles/common/tasks/engine.yml)."""
 
     probe: Probe
     # Whether another key means a restart.
@@ -275,8 +276,11 @@ class HostSection(TypedDict):
     """All that is decided for a host. Until it is known where every planned host is, what begins with ``is_head`` is missing."""
 
     deployment: str
-    # The name of what serves: vllm. Its roles read what begins with their names.
+    # The name of what serves: vllm, the roles that serve with it, in their order, which read what begins with their names, and whether the last one
+    # measures: an all-reduce, a benchmark, and the first replica of an upgrade.
     engine: str
+    roles: list[str]
+    measures: bool
     head: str
     # The hosts with ranks, in their order, and those of them whose address is not known.
     planned: list[str]
@@ -303,7 +307,8 @@ class HostSection(TypedDict):
     hosts_file: NotRequired[HostsFile | Nothing]
     ray: NotRequired[RaySection]
     vllm: NotRequired[VllmSection]
-    llama_cpp: NotRequired[LlamaSection]
+    llama_cpp: NotRequired[LoneSection]
+    lmdeploy: NotRequired[LoneSection]
     models: NotRequired[list[ServedModel]]
     # A digest of what the deployment serves with.
     version: NotRequired[str]

@@ -142,6 +142,8 @@ class Engine:
     # -- on a host ------------------------------------------------------------------------------------------------------
     # The roles that run before its own.
     before: tuple[str, ...] = ()
+    # Whether its role has the files collective (an all-reduce over the ranks), benchmark, canary_before and canary (the first replica of an upgrade).
+    measures: bool = False
     # Environment variables, besides those of the network: those that hold the host's address, by release; others, of a member; and those that
     # name folders in which compiled code is kept, each with its folder below that of the cache.
     address_variables: Callable[[str], tuple[str, ...]] = lambda release: ()
@@ -175,7 +177,7 @@ class Engine:
     alive: str = "/health"
     # The paths that a gateway lets through: those that every one of these releases has.
     paths: Callable[[Iterable[str]], list[str]] = lambda releases: ["/v1/chat/completions", "/v1/completions"]
-    # Whether the collection's own program answers in its servers (roles/vllm/files/middleware): it counts the tokens of each key for the gateway, and
+    # Whether the collection's own program answers in its servers (roles/common/files/llm_api_paths.py): it counts the tokens of each key for the gateway, and
     # answers the probe also where the port is full.
     middleware: bool = False
     # What replicas have to have in common, with the message that says why: settings of the plan, and options.

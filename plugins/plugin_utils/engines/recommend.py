@@ -15,7 +15,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities
     LOSSES,
     Engine,
     engines,
-    facts,
     loss_of,
     runs,
 )
@@ -27,18 +26,16 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.pl
     place,
     room,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import facts as lmdeploy_facts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.memory import estimate, spread_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.catalogue import config_of, entries
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.fits import WHY
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.kv import token_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import read_model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import chosen, read_task
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, release_key
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import Loading, rank_weights
 
 Host = tuple[str, Sequence[Mapping[str, Any]]]
 # Verdicts, the best first.
@@ -56,8 +53,6 @@ MADE: Mapping[str, Mapping[str, Any]] = {
     "awq": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"},
     "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True},
 }
-# Beside the weights TurboMind fills this share of what is left with its cache (cache_max_entry_count of lmdeploy/messages.py).
-_TURBOMIND_SHARE = 0.8
 _MOST_REQUESTS = 256
 _ENDINGS = {"-AWQ": "awq", "-GPTQ-Int4": "gptq", "-FP8": "fp8"}
 
@@ -230,24 +225,20 @@ def _requests(model: GgufModel, gpus: Sequence[Gpu], context: int) -> int:
 
 def _turbomind(asked: _Asked, choice: Choice) -> Choice:
     model = asked.models[choice.form]
-    known = facts()["turbomind"]
-    if model.architecture not in known["windows" if model.slides else "models"]:
+    known = lmdeploy_facts()["architectures"]
+    if model.architecture not in known["windows" if model.slides else "planned"]:
         return choice._replace(verdict=NOT_PLANNED, why=Text("engine_architecture", architecture=model.architecture))
     gpus = asked.gpus[0]
-    ranks = max(size for size in (1, 2, 4, 8) if size <= len(gpus) and model.layers[0].attention.kv_heads % size == 0)
-    whole = Shard(1, 1, 0, 0, len(model.layers))
-    weights = rank_weights(model, whole, "float16", release_key(NEWEST), Loading(capability=(9, 0)))
-    left = min(room(gpu) for gpu in gpus) - weights // ranks
-    token = sum(token_bytes(layer.attention, ranks, 2, False) for layer in model.layers)
-    tokens = int(left * _TURBOMIND_SHARE) // max(1, token)
-    if tokens < asked.context:
-        free = min(room(gpu) for gpu in gpus) * ranks
-        needed = weights + int(asked.context * token * ranks / _TURBOMIND_SHARE)
+    share = float(lmdeploy_facts()["memory"]["share"])
+    found = estimate(model, gpus, spread_of(model, len(gpus)), share, 0)
+    if found.tokens < asked.context:
+        free = min(room(gpu) for gpu in gpus) * found.spread
+        needed = (found.weights + int(asked.context * found.token / share)) * found.spread
         return choice._replace(verdict=TOO_LARGE, why=Text("engine_needs", needed=_gib(needed), free=_gib(free)))
     return choice._replace(
         verdict=ESTIMATED,
-        context=min(model.context, tokens),
-        requests=min(_MOST_REQUESTS, tokens // asked.context),
+        context=min(model.context, found.tokens),
+        requests=min(_MOST_REQUESTS, found.tokens // asked.context),
         hosts=1,
         why=Text("engine_estimated"),
     )

@@ -40,6 +40,11 @@ BOUNDS = (
     Bounds("_probe_failures", 1, 1000),
     Bounds("llama_cpp_ctx_size", 1, 1_000 * _MILLION),
     Bounds("llama_cpp_parallel", 1, _MILLION),
+    Bounds("lmdeploy_tp", 1, 1024),
+    Bounds("lmdeploy_session_len", 1, 1_000 * _MILLION),
+    Bounds("lmdeploy_max_batch_size", 1, _MILLION),
+    Bounds("lmdeploy_cache_max_entry_count", 0, 1, True),
+    Bounds("lmdeploy_quant_policy", 0, 8),
     Bounds("llm_gpu_count", 1, 1024),
     Bounds("accept_seconds", 1, 86_400),
     Bounds("images_keep_previous", 0, 100),
@@ -112,7 +117,13 @@ _HOST_PATH = re.compile(r"(?!.*/\.\.?(?:/|$))(?:/[\w.+@-]+)+/?")
 _NOT_TO_BE_TAKEN = SYSTEM - {"/var/lib/docker", "/mnt", "/media", "/sys"}
 # Texts in which lines may end: a prompt, keys, and what vLLM gets as JSON, as YAML or as one quoted word.
 SEVERAL_LINES = frozenset(
-    ("llama_cpp_report_prompt", "vllm_report_prompt", "llm_bundle_allowed_signers", "vllm_options")
+    (
+        "llama_cpp_report_prompt",
+        "lmdeploy_report_prompt",
+        "vllm_report_prompt",
+        "llm_bundle_allowed_signers",
+        "vllm_options",
+    )
 )
 # What no line of a file for another program, no argument and no name may hold: control characters, and the line ends of Unicode.
 _CONTROL = re.compile("[\x00-\x1f\x7f\x80-\x9f\u2028\u2029]")
@@ -147,7 +158,13 @@ _ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "vllm/vllm-openai:v0.8.5.post1",
         (
             *("bundle_images[].reference", "images_references[]", "monitoring_dcgm_image", "monitoring_grafana_image"),
-            *("nvidia_container_toolkit_verify_image", "llama_cpp_image", "vllm_image", "web_ui_image"),
+            *(
+                "nvidia_container_toolkit_verify_image",
+                "llama_cpp_image",
+                "lmdeploy_image",
+                "vllm_image",
+                "web_ui_image",
+            ),
         ),
     ),
     (
@@ -169,7 +186,7 @@ _ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Qwen/Qwen2.5-14B-Instruct",
         (
             *("vllm_lora_adapters[].base_model", "vllm_lora_adapters[].model"),
-            *("llama_cpp_model", "vllm_model", "vllm_speculative_model", "vllm_tokenizer"),
+            *("llama_cpp_model", "lmdeploy_model", "vllm_model", "vllm_speculative_model", "vllm_tokenizer"),
         ),
     ),
     (_HOST_PATH.pattern, "/srv/llm", ("monitoring_backup_dir", "monitoring_logs_ca_file")),

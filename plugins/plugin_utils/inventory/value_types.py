@@ -176,21 +176,21 @@ def _key_faults(inventory: Inventory, name: str, value: Mapping[Any, Any], optio
 
 
 def _engine_option_faults(inventory: Inventory, mine: Engine, value: Mapping[object, object]) -> Faults:
-    rules = mine.option_rules
+    rules, named = mine.option_rules, {"options": f"{mine.name}_options"}
     for key in sorted(str(item) for item in value):
         plain = key.lstrip("-").replace("-", "_")
         text = f"{key}: {inventory.text(value.get(key), plain)}"
         variable = f"{mine.name}_{rules.settings.get(plain, plain)}"
         if variable in inventory.known:
-            yield Fault("option_has_variable", text, {"key": key, "variable": variable})
+            yield Fault("option_has_variable", text, {**named, "key": key, "variable": variable})
         elif plain in rules.never_ready or (plain == "host" and is_loopback(value.get(key))):
-            yield Fault("option_never_ready", text, {"key": key})
+            yield Fault("option_never_ready", text, {**named, "key": key})
         elif plain in rules.of_the_plan:
-            yield Fault("option_of_the_plan", text, {"key": key})
+            yield Fault("option_of_the_plan", text, {**named, "key": key})
         elif is_secret(plain):
-            yield Fault("option_is_secret", text, {"key": key})
+            yield Fault("option_is_secret", text, {**named, "key": key, "api_key": f"{mine.name}_api_key"})
         elif plain != key:
-            yield Fault("option_spelling", text, {"key": key, "suggestion": plain})
+            yield Fault("option_spelling", text, {**named, "key": key, "suggestion": plain})
 
 
 def _extra_argument_faults(inventory: Inventory, mine: Engine, words: Sequence[object]) -> Faults:

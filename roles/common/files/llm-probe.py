@@ -61,7 +61,7 @@ ASK_SECONDS, ASK_MOST = 5, 60
 COUNTERS_SECONDS, DOCKER_SECONDS, CLUSTER_SECONDS, RESTART_SECONDS = 5, 10, 30, 60
 # A record of /dev/kmsg: "6,339,5140900,-;NVRM: ..." has the number 339. So many are looked at, at most.
 KERNEL_RECORD, KERNEL_LINES = re.compile(r"\d+,(\d+),\d+,[^;]*;"), 100000
-# The way in that nobody else can fill (roles/vllm/files/middleware): the file of a question, that of its answer, and how long that may take at least.
+# The way in that nobody else can fill (roles/common/files/llm_api_paths.py): the file of a question, that of its answer, and how long that may take at least.
 QUESTION_FILE, ANSWER_FILE, ANSWER_BYTES, INNER_SECONDS = "question.json", "llm-probe.answer", 1 << 20, 20
 FULL = "but its port is full: the engine answers, and nobody gets in"
 # The version of the state's file: a file of another version is not read.
@@ -78,10 +78,10 @@ RANKS = ("VLLM::", "ray::RayWorker")
 # In /proc/net/tcp: include/net/tcp_states.h of Linux.
 ESTABLISHED = "01"
 # What the engine says of itself, all of it set by a step of its scheduler, chunks of a long prompt included (vllm/v1/metrics/loggers.py,
-# vllm/v1/core/sched/scheduler.py, make_stats; the name gpu_cache_usage_perc is of releases before 0.10). The last line is llama.cpp's
-# (tools/server/server-context.cpp); of these n_decode_total counts each step.
+# vllm/v1/core/sched/scheduler.py, make_stats; the name gpu_cache_usage_perc is of releases before 0.10). LMDeploy's are called
+# alike (lmdeploy/metrics/loggers.py). The last line is llama.cpp's (tools/server/server-context.cpp); of these n_decode_total counts each step.
 COUNTERS = re.compile(
-    r"^(?:vllm|llamacpp):((?:prompt|generation)_tokens_total|iteration_tokens_total_count|num_requests_running|num_requests_waiting"
+    r"^(?:vllm|lmdeploy|llamacpp):((?:prompt|generation)_tokens_total|iteration_tokens_total_count|num_requests_running|num_requests_waiting"
     r"|(?:kv|gpu)_cache_usage_perc"
     r"|prompt_tokens_cached_total|tokens_predicted_total|n_decode_total|requests_processing|requests_deferred)(?:\{[^}]*\})? ([0-9.]+(?:e[+-]?[0-9]+)?)$",
     re.MULTILINE,

@@ -15,12 +15,12 @@ import pytest
 
 from tests.support import programs
 
-FILE = Path(__file__).parents[3] / "roles/vllm/files/middleware/llm_api_paths.py"
+FILE = Path(__file__).parents[3] / "roles/common/files/llm_api_paths.py"
 KEY = "correct-horse"
 
 
 def program() -> Any:
-    return programs.load("vllm/files/middleware/llm_api_paths.py")
+    return programs.load("common/files/llm_api_paths.py")
 
 
 async def vllm(scope: Any, _receive: Any, send: Any) -> None:
@@ -374,7 +374,7 @@ def test_ready_needs_no_key_and_is_no_path_of_vllm() -> None:
 
 
 def test_the_words_of_the_probe_are_those_that_it_says() -> None:
-    text = (FILE.parents[3] / "common/files/llm-probe.py").read_text()
+    text = (FILE.parent / "llm-probe.py").read_text()
     for word in program().WELL:
         assert re.search(rf'"{word}[":]', text), word
 

@@ -19,10 +19,10 @@ SECRET = "of-the-vault-0123456789"
 WRITTEN = {
     "ray/tasks/node.yml": ("Node | Install the token", "ray_token", {"_ray_token": SECRET}),
     "vllm/tasks/server.yml": ("Server | Install the API key", "vllm_api_key", {"_vllm_api_key": SECRET}),
-    "llama_cpp/tasks/server.yml": (
-        "Server | Install the keys",
+    "common/tasks/engine_server.yml": (
+        "Engine server | Install the keys",
         "llama_cpp_api_key",
-        {"_llama_cpp_key_files": [{"path": "{{ _llm.vllm.key_file }}", "content": SECRET, "mode": "0640"}]},
+        {"_common_server_key_files": [{"path": "{{ _llm.vllm.key_file }}", "content": SECRET, "mode": "0640"}]},
     ),
     "monitoring/tasks/grafana.yml": (
         "Grafana | Write the administrator's password",
@@ -136,10 +136,7 @@ def test_a_head_waits_for_a_key_of_the_gateway_that_is_not_made_yet(tmp_path: Pa
 
 def former(key: Path, blocks: str = "unlimited") -> subprocess.CompletedProcess[str]:
     """What lets a key work for longer, on a disk that takes files of so many blocks of 512 bytes."""
-    tasks = tasks_of(ROLES / "vllm/tasks/server.yml")
-    (task,) = (
-        task for task in tasks if task["name"] == "Server | Let the former API keys work until the rotation is finished"
-    )
+    (task,) = tasks_of(ROLES / "common/tasks/former_key.yml")
     script = f"ulimit -f {blocks}\n{task['ansible.builtin.shell']['cmd']}"
     variables = {**os.environ, "KEY": str(key)}
     return subprocess.run(["sh", "-c", script], env=variables, capture_output=True, text=True, timeout=60, check=False)

@@ -31,9 +31,9 @@ FACTS = """
         ansible_facts: {llm_served: {states: [{version: before}]}}
         llm_decision:
           hosts:
-            a1: {deployment: a, engine: vllm, is_head: true}
-            a2: {deployment: a, engine: vllm, is_head: false}
-            b: {deployment: b, engine: vllm, is_head: true}
+            a1: {deployment: a, engine: vllm, is_head: true, roles: [ray, vllm], measures: true}
+            a2: {deployment: a, engine: vllm, is_head: false, roles: [ray, vllm], measures: true}
+            b: {deployment: b, engine: vllm, is_head: true, roles: [ray, vllm], measures: true}
 """
 NOTE = """
 - ansible.builtin.lineinfile:
@@ -56,8 +56,8 @@ CHANGED = {
 }
 
 
-def walk(folder: Path, fails: str) -> tuple[str, dict[str, list[str]]]:
-    """The output of the play, and what was done on each host."""
+def walk(folder: Path, fails: str, *other: str) -> tuple[str, dict[str, list[str]]]:
+    """The output of the play, and what was done on each host. ``other`` is a text of the decision, and what stands there in its place."""
     playbooks = folder / "playbooks"
     (playbooks / "tasks").mkdir(parents=True)
     roles = folder / "ansible_collections/baremetal/llm/roles"
@@ -81,7 +81,7 @@ def walk(folder: Path, fails: str) -> tuple[str, dict[str, list[str]]]:
         for each in yaml.safe_load((ROOT / "playbooks/upgrade.yml").read_text())
         if each["name"].endswith("after the other")
     )
-    text = FACTS + yaml.safe_dump([play], sort_keys=False) + ENDS
+    text = (FACTS.replace(*other) if other else FACTS) + yaml.safe_dump([play], sort_keys=False) + ENDS
     (playbooks / "play.yml").write_text(text)
     done = playbook(
         *("-i", folder / "hosts.yml", playbooks / "play.yml", "-e", f"fails='{fails}'"),
@@ -97,6 +97,11 @@ def walk(folder: Path, fails: str) -> tuple[str, dict[str, list[str]]]:
 def test_replicas_take_turns_and_the_first_is_compared(tmp_path: Path) -> None:
     output, found = walk(tmp_path, "")
     assert found == CHANGED, output
+
+
+def test_an_engine_that_measures_nothing_is_changed_without_a_comparison(tmp_path: Path) -> None:
+    output, found = walk(tmp_path, "", "roles: [ray, vllm], measures: true", "roles: [vllm], measures: false")
+    assert found == {"a1": ["machine", "vllm", "report"], "a2": ["vllm"], "b": ["vllm", "report"]}, output
 
 
 @pytest.mark.parametrize("fails", ["vllm a1", "ray a2", "canary a1", "before a1", "machine a1"])

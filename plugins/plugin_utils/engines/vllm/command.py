@@ -24,7 +24,7 @@ API_PORT, MASTER_PORT = 8000, 29501
 ANY_ADDRESS = "0.0.0.0"
 # Nothing leaves the hosts: no statistics of use, no look at a hub.
 ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
-# roles/vllm/files/middleware: vLLM answers more paths than its key covers.
+# roles/common/files/llm_api_paths.py: vLLM answers more paths than its key covers.
 MIDDLEWARE = "llm_api_paths.ApiPaths"
 # With which somebody says whether requests are logged.
 LOG_OPTION = "disable_log_requests"

@@ -90,6 +90,7 @@ ENGINE = Engine(
     adapters="lora_adapters",
     answers_with=answers_with,
     before=("ray",),
+    measures=True,
     address_variables=address_variables,
     all_address_variables=ALL_ADDRESS_VARIABLES,
     # The latter are those of the collection's own programs, which paths are open among them.
@@ -102,7 +103,7 @@ ENGINE = Engine(
     shared_memory_gib=object_store_gib,
     devices_by_index=_devices_by_index,
     start_phases=PHASES,
-    # The collection's own middleware answers at the first (roles/vllm/files/middleware).
+    # The collection's own middleware answers at the first (roles/common/files/llm_api_paths.py).
     ready="/ready",
     alive="/health",
     paths=paths_of,

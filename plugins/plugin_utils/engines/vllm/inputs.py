@@ -12,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._content import digi
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import held
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import FREE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import (
+    config_path,
     gpus_of,
     image_of,
     image_reference,
@@ -176,19 +177,10 @@ def plan_inputs(
     return {
         "nodes": [{"host": host, "gpus": gpus_of(hostvars[host]), **memory_of(hostvars[host])} for host in order],
         "request": request,
-        "config": _config_path(records, head),
+        "config": config_path(records, head),
     }
 
 
 def _is_read(name: str) -> bool:
     """Whether the planner looks at a variable: those of the programs that it knows, and no secret."""
     return name.startswith(PREFIXES) and not name.endswith(("_KEY", "_TOKEN", "_PASSWORD"))
-
-
-def _config_path(records: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> str | None:
-    if variables.get("vllm_model_config"):
-        return str(variables["vllm_model_config"])
-    for record in records:
-        if record.get("model") == variables.get("vllm_model") and str(record["path"]).endswith("/config.json"):
-            return str(record["path"])
-    return None

@@ -27,6 +27,7 @@ CONTROLLER_PATHS = {
     *(
         "vllm_chat_template",
         "vllm_generation_config",
+        "lmdeploy_model_config",
         "vllm_model_config",
         "vllm_tool_parser_plugin",
         "web_ui_sso_ca_certificate",
@@ -184,6 +185,8 @@ QUOTED = {
         "vllm_reasoning_parser",
         "llama_cpp_report_prompt",
         "llama_cpp_served_model_name",
+        "lmdeploy_report_prompt",
+        "lmdeploy_served_model_name",
         "vllm_report_prompt",
     ),
     *(
@@ -216,6 +219,8 @@ RULED = {
         "ray_head_host",
         "vllm_extra_arguments[]",
         "llama_cpp_extra_volumes[]",
+        "lmdeploy_extra_volumes[]",
+        "lmdeploy_version",
         "vllm_extra_volumes[]",
         "vllm_lora_adapters[].name",
         "vllm_version",

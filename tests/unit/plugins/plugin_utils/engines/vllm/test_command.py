@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 from tests.support.each import check_each
 
-ROLE = Path(__file__).parents[6] / "roles/vllm"
+FILES = Path(__file__).parents[6] / "roles/common/files"
 
 APART = [{"host": "a", "ranks": [0, 1]}, {"host": "b", "ranks": [2, 3]}, {"host": "idle", "ranks": []}]
 ALONE = [{"host": "a", "ranks": [0]}, {"host": "idle", "ranks": []}]
@@ -221,7 +221,7 @@ def test_whoever_wants_prompts_in_the_log_has_to_say_so(name: str, said: bool, c
 
 def test_vllm_finds_the_middleware_by_that_name() -> None:
     module, name = MIDDLEWARE.rsplit(".", 1)
-    assert f"class {name}:" in (ROLE / f"files/middleware/{module}.py").read_text()
+    assert f"class {name}:" in (FILES / f"{module}.py").read_text()
 
 
 def test_the_entry_point_is_that_of_the_release() -> None:

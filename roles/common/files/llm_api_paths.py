@@ -1,6 +1,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which paths vLLM's API server answers; it loads this itself, as --middleware llm_api_paths.ApiPaths.
+"""Which paths an engine's API server answers. vLLM loads this itself, as --middleware llm_api_paths.ApiPaths; around LMDeploy's server its start puts it.
 
 vLLM asks for its key below /v1 and, depending on the release, below few other prefixes, but has more to offer: /invocations and /tokenize
 compute as /v1 does, /pause, /sleep and /update_weights stop or change the model for everybody. New releases bring new ones, so what is
@@ -12,6 +12,8 @@ and "Host: x/health?" makes any path look like /health (CVE-2026-48710); the pat
 It also says which keys count. vLLM knows the one that it was started with; here that one stands for any key that counts at the moment of
 the request, so that keys change without a restart. vLLM puts what --middleware names around its own check of the key, in old releases
 as in new ones (build_app in vllm/entrypoints/openai/api_server.py, later vllm/entrypoints/serve/middleware/register.py).
+
+LMDeploy is alike: who has its key may put it to sleep or change its weights (roles/lmdeploy/files/start_lmdeploy.py).
 
 For the gateway it counts tokens: the gateway says for which of its keys it asks, and reads the counts at /usage. The gateway itself does not read answers.
 What the gateway let through by reading a body in a way of its own is read here again as vLLM reads it: vLLM gets what was compared, and nothing else.
@@ -34,8 +36,8 @@ from typing import Any
 KEYED = ("/v1",)
 # These only tell how the server is.
 OPEN = ("/health", "/load", "/metrics", "/ping", "/version")
-# The key, those before it that still count, and the one of the gateway, each in a line.
-KEY_FILE, FORMER_KEYS_FILE, GATEWAY_KEY_FILE = "vllm_api_key", "vllm_api_key.previous", "vllm_api_key.gateway"
+# In the folder of the secrets, after the name of the engine: the key, those before it that still count, and the one of the gateway, each in a line.
+KEY_FILE, FORMER_KEYS_FILE, GATEWAY_KEY_FILE = "_api_key", "_api_key.previous", "_api_key.gateway"
 # Whether a gateway may send requests here: what the probe saw last, which asks for a token. roles/common/files/llm-probe.py writes the state,
 # playbooks/drain.yml the second file, and a run that is about to restart the server the third one.
 READY, STATE_FILE, DRAINED_FILE, RESTARTING_FILE = "/ready", "state.json", "drained", "restarting"
@@ -288,9 +290,12 @@ def replayed(body: bytes, receive: Any) -> Any:
 
 
 class ApiPaths:
-    """An application of ASGI around vLLM's. LLM_API_PATHS names further paths, for which it asks for the key."""
+    """An application of ASGI around the engine's. LLM_API_PATHS names further paths, for which it asks for the key."""
 
-    def __init__(self, app: Any, secrets: str = "", probe: str = "/run/llm-probe") -> None:
+    # Whose server is behind.
+    engine = "vllm"
+
+    def __init__(self, app: Any, secrets: str = "", probe: str = "/run/llm-probe", key: str | None = None) -> None:
         self.app = app
         # Where it runs in no container, the environment says where they are.
         self.secrets = Path(secrets or os.environ.get("LLM_SECRETS_DIR") or "/run/secrets")
@@ -298,10 +303,12 @@ class ApiPaths:
         asked = (path.rstrip("/") for path in os.environ.get("LLM_API_PATHS", "").split())
         # Below the root there is what stops and changes the model, too.
         self.paths = [*KEYED, *filter(None, asked)]
-        self.key = os.environ.get("VLLM_API_KEY", "")
+        # The one that the engine was started with; without one the API is open.
+        self.key = os.environ.get("VLLM_API_KEY", "") if key is None else key
         # By the gateway's key, since this process began. There may be several processes, each with its own.
         self.process = uuid.uuid4().hex
-        self.release = engine_release()
+        # Every LMDeploy from 0.10.0 on says the usage of its streams when it is asked, too.
+        self.release = engine_release() if self.engine == "vllm" else ASKS_FOR_USAGE
         self.usage: dict[str, dict[str, int]] = {}
         self.began = time.time()
         # Where answers to the probe go: in a container its /tmp, which is a folder of the host.
@@ -437,7 +444,7 @@ class ApiPaths:
 
     def is_gateway(self, scope: Mapping[str, Any]) -> bool:
         """Whether a request comes with the key of the gateway."""
-        return self.says(scope, lines_of(self.secrets / GATEWAY_KEY_FILE))
+        return self.says(scope, lines_of(self.secret(GATEWAY_KEY_FILE)))
 
     def leaves(self) -> tuple[int, dict[str, str]] | None:
         """What a gateway is told that is to send nothing more. Behind 404 it still sends what belongs to a conversation, behind 503 nothing."""
@@ -501,12 +508,15 @@ class ApiPaths:
         return kind.lower() == b"bearer" and any(hmac.compare_digest(key.strip(), counts) for counts in keys)
 
     def keys(self) -> list[bytes]:
-        """The keys that count now; where the file cannot be read, the one that vLLM was started with."""
-        more = [self.secrets / name for name in (FORMER_KEYS_FILE, GATEWAY_KEY_FILE)]
+        """The keys that count now; where the file cannot be read, the one that the engine was started with."""
+        more = [self.secret(name) for name in (FORMER_KEYS_FILE, GATEWAY_KEY_FILE)]
         return [
-            *(lines_of(self.secrets / KEY_FILE) or [self.key.encode()]),
+            *(lines_of(self.secret(KEY_FILE)) or [self.key.encode()]),
             *(key for file in more for key in lines_of(file)),
         ]
+
+    def secret(self, ending: str) -> Path:
+        return self.secrets / (self.engine + ending)
 
     def with_own_key(self, scope: Mapping[str, Any]) -> Mapping[str, Any]:
         """The request as vLLM understands it: with its own key for one that counts, and without a key for any other."""

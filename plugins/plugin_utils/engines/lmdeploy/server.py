@@ -1,0 +1,65 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""LMDeploy's API server on a host: its command line, its container and its probe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, Member
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE, SCRIPTS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import lmdeploy_arguments, since
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.inputs import is_open
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
+
+# Who starts the server (roles/lmdeploy/files), with the Python of the image: docker/Dockerfile has /opt/py3/bin in front of PATH.
+PYTHON, START = "python3", "start_lmdeploy.py"
+# What Triton compiles for the steps that TurboMind leaves to PyTorch, and CUDA's own compiler (CUDA programming guide, environment variables).
+CACHES = {"TRITON_CACHE_DIR": f"{CACHE}/triton", "CUDA_CACHE_PATH": f"{CACHE}/cuda"}
+# From this release on the server counts by itself (--disable-metrics of lmdeploy/cli/utils.py); before, it was asked to.
+_COUNTS_SINCE = "0.11.0"
+
+
+def launch(deployment: Deployment) -> dict[str, dict[str, Any]]:
+    """The command line on the head."""
+    mine = deployment.variables[deployment.head]
+    options = {
+        "model_name": str(setting(mine, "served_model_name") or setting(mine, "model")),
+        "server_name": LOOPBACK if is_open(mine) else "0.0.0.0",
+        "server_port": int(setting(mine, "port")),
+        "backend": "turbomind",
+        **({} if since(deployment.version, _COUNTS_SINCE) else {"enable_metrics": True}),
+        **deployment.plan["settings"],
+    }
+    argv = lmdeploy_arguments(model_path(mine), options, deployment.version)
+    return {deployment.head: {"argv": argv, "environment": {}}}
+
+
+def environment(member: Member) -> dict[str, str]:
+    """The GPUs in the order of nvidia-smi, in which the plan counts them, and nothing from a hub."""
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+
+
+def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
+    started = member.deployment.launch.get(member.host)
+    made: Container | Nothing = _container(member, variables, started["argv"]) if started else {}
+    reads = digest([*member.deployment.weights])
+    server = server_section(member, made, {}, {"path": "", "content": {}}, (), reads)
+    return {"lmdeploy": {**server, "restarts_for_keys": False, "probe": probe_section(member, [])}}
+
+
+def _container(member: Member, variables: Mapping[str, Any], argv: list[str]) -> Container:
+    program = [PYTHON, f"{SCRIPTS}/{START}", "open" if is_open(member.variables) else "keyed"]
+    made = container(member, "lmdeploy", variables, program, argv, server_volumes(member))
+    # NCCL's threads meet in the host's shared memory where the GPUs do not reach each other (docs/en/llm/api_server.md: --ipc=host).
+    made["ipc_mode"] = "host"
+    return made
