@@ -152,7 +152,7 @@ class ActionModule(ActionBase):
         if not container or not is_true(variables.get("llm_offline", True)):
             return []
         records = known_records(manifest_folder(variables), lang)
-        return bundled("images", records, (), [str(container["image"])])
+        return [*bundled("images", records, (), [str(container["image"])])]
 
     def _on_host(self, collectors: Sequence[str], fleet: Fleet) -> str | None:
         """The password with which Grafana was set up on the host that watches, read because the controller has none. None if it was not looked for."""

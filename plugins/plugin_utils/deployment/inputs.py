@@ -70,7 +70,7 @@ def image_of(records: Sequence[Mapping[str, object]], reference: str) -> Mapping
     return {}
 
 
-def config_path(records: Sequence[Mapping[str, Any]], variables: Mapping[str, Any]) -> str | None:
+def config_path(records: Sequence[Mapping[str, object]], variables: Mapping[str, object]) -> str | None:
     """The config.json of a deployment's model: the one that the inventory names, else that of the bundle, below which it lies; None for neither."""
     named = setting(variables, "model_config")
     if named:
