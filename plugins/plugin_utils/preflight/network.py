@@ -77,7 +77,7 @@ def _rdma_findings(hosts: Hosts, deployment: Deployment, interfaces: Mapping[str
     idle: dict[str, str] = {}
     for host in deployment.seen:
         for entry in interfaces_from_facts(hosts.facts[host]):
-            used = host in interfaces and entry["name"] == interfaces[host]["interface"]
+            used = entry["name"] == (interfaces[host]["interface"] if host in interfaces else None)
             if used and entry.get("driver") in RDMA_DRIVERS and entry.get("rdma") == []:
                 idle[host] = f"{host}: {entry['name']} ({entry['driver']})"
     if idle:
