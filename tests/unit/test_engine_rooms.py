@@ -15,7 +15,7 @@ ALLOWED = {
     r"|plugins/plugin_utils/(inventory/forms|deployment/sections)\.py|plugins/module_utils/_(served|bundle)\.py|roles/models/vars/main\.yml",
     "plays name the roles that they run, and tags": r"playbooks/(accept|rollback|validate)\.yml"
     r"|playbooks/stages/(collective|decide|network|serve)\.yml",
-    "the probe, a question and the filter of paths travel to hosts alone: what programs of engines are called there": r"roles/common/files/"
+    "the probe, a question and the filter of paths travel alone: what programs of engines are called there": r"roles/common/files/"
     r"(ask|llm-probe|llm_api_paths)\.py",
     "a return runs the roles of the engine": r"roles/common/tasks/go_back\.yml",
     "the role ray serves vLLM": r"roles/ray/(tasks/main\.yml|files/cluster\.py)",
