@@ -22,7 +22,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of, needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import CONTAINER
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import HostSection
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, text, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
@@ -164,7 +164,10 @@ def restored(served: State, moved: bool, code: str) -> HostSection:
     if moved:
         tag = json.dumps(kept_tag(served["image"]["id"]))
         section = json.loads(json.dumps(section).replace(json.dumps(served["image"]["reference"]), tag))
-    return {**section, "asked": {**(section.get("asked") or {}), CODE: code}}
+    # Of an earlier version of the collection the notes may not say which roles serve.
+    mine = engine(str(section.get("engine") or DEFAULT))
+    about = {"engine": mine.name, "roles": list(mine.roles), "measures": mine.measures}
+    return cast(HostSection, {**about, **section, "asked": {**(section.get("asked") or {}), CODE: code}})
 
 
 def served_decision(looked: Mapping[str, Looked], code: str, decision: Mapping[str, object]) -> dict[str, object]:
