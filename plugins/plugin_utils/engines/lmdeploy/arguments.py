@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ansible_collections.baremetal.llm.plugins.module_utils._content import read_yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -40,8 +40,7 @@ FETCHES = frozenset(("download_dir", "revision"))
 @cache
 def facts() -> Mapping[str, Any]:
     """The content of data.yml."""
-    content = Path(__file__).with_name("data.yml").read_bytes()
-    found: Mapping[str, Any] = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    found: Mapping[str, Any] = read_yaml(Path(__file__).with_name("data.yml").read_bytes())
     return found
 
 
