@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 DOCUMENTATION = r"""
 name: progress
 type: notification
@@ -41,6 +39,7 @@ author:
 
 import threading
 import time
+from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import own_language

@@ -147,7 +147,7 @@ def _pools(picture: Picture) -> Said:
     """A network of the engine that hides the way back to the controller or to other hosts, or that lies over another route."""
     mine = bridge_networks(picture)
     others = {
-        str(address).split("/")[0]: host
+        str(address).split("/", maxsplit=1)[0]: host
         for host, facts in picture.hosts.facts.items()
         for nic in facts.get("llm_nics_found") or ()
         if host != picture.name and not str(nic.get("name")).startswith((*_DOCKER_NETWORKS, "lo"))
