@@ -1,6 +1,8 @@
-"""Models of real vLLM behind one address: what OpenAI's client gets, what a person sees in a browser, and what is left where a process is killed.
+"""Models of real vLLM and llama.cpp behind one address: what OpenAI's client gets, what a person sees in a browser, and what is left where a process
+is killed.
 
-node1 and node2 serve the model tiny, node3 the model other; the gateway and the page are on node1. The models are random: what they say means nothing.
+node1 and node2 serve the model tiny by vLLM, node3 the model other by llama.cpp; the gateway and the page are on node1. The models are random: what they
+say means nothing.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ URL, PAGE = f"https://{GATEWAY}", f"https://{GATEWAY}:8443"
 ROOT = STATE / "secrets/gateway_ca.crt"
 PICTURE = STATE / "reports/web-ui.png"
 BROWSE = Path(__file__).parents[1] / "files/browse.py"
+# The container of the deployment other.
+OTHER = "llm-llama_cpp"
 QUESTION = "Which model are you, and on which host?"
 CHAT: Any = [{"role": "user", "content": QUESTION}]
 REFUSALS = {
@@ -103,8 +107,22 @@ def test_three_hosts_serve_two_models() -> None:
     assert [on(name).check_output("hostname") for name in LAB.nodes] == ["node1", "node2", "node3"]
     said = json.loads(on("node1").check_output("python3 /opt/llm/gateway/llm-gateway.py status"))
     assert {each["replica"]: each["status"] for each in said} == {"first": "UP", "second": "UP", "other": "UP"}
-    for name in LAB.nodes:
-        assert "vllm serve" in on(name).check_output("docker top llm-vllm -eo pid,args"), "a real server"
+    for name, container, program in (
+        ("node1", "llm-vllm", "vllm serve"),
+        ("node2", "llm-vllm", "vllm serve"),
+        ("node3", OTHER, "llama-server"),
+    ):
+        assert program in on(name).check_output(f"docker top {container} -eo pid,args"), "a real server"
+
+
+def test_one_table_shows_both_engines() -> None:
+    play("status", llm_gateway="node1", llm_web_ui="node1")
+    rows = json.loads((STATE / "reports/status.json").read_text())["rows"]
+    shown = {(row["host"], row["deployment"], row["state"]) for row in rows}
+    assert shown == {("node1", "first", "serving"), ("node2", "second", "serving"), ("node3", "other", "serving")}
+    images = {row["host"]: row["image"] for row in rows}
+    assert "vllm" in images["node1"]
+    assert "llama" in images["node3"]
 
 
 # -- OpenAI's client --------------------------------------------------------------------------------------------------
@@ -377,7 +395,8 @@ def test_without_one_replica_the_other_answers_and_a_model_without_another_is_aw
     assert chat(tokens=1).usage
     wait_for(lambda: len(requests()) >= before + 2)
     assert {each["replica"] for each in requests()[before:]} == {"first"}
-    killed("node3", "llm-vllm")
+    # Its probe would start it again.
+    on("node3").check_output(f"systemctl stop llm-probe.service && docker stop --time 2 {OTHER}")
 
     def away() -> bool:
         with pytest.raises(openai.InternalServerError) as refused:
@@ -386,9 +405,48 @@ def test_without_one_replica_the_other_answers_and_a_model_without_another_is_aw
 
     wait_for(away, 30)
     assert chat().usage
+    on("node3").check_output(f"docker start {OTHER} && systemctl start llm-probe.service")
     effects.append(
-        f"replica killed: {failed} of 20 requests failed, the other replica answered; the only server of a model killed: 503 for it, others answer"
+        f"replica killed: {failed} of 20 requests failed, the other replica answered; the only server of a model stopped: 503 for it, others answer"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "container", "process"), [("node2", "llm-vllm", "vllm serve"), ("node3", OTHER, "llama-server")]
+)
+def test_a_server_of_either_engine_that_is_killed_or_frozen_is_back(
+    effects: list[str], name: str, container: str, process: str
+) -> None:
+    """By what the probe and the container engine do, in at most one and a half starts and half a minute."""
+    host, replica = on(name), "second" if name == "node2" else "other"
+
+    def started() -> str:
+        return str(host.check_output(f"docker inspect --format '{{{{.State.StartedAt}}}}' {container}"))
+
+    def serves() -> bool:
+        """The probe has seen a token of this start, and the gateway sends requests there."""
+        seen = json.loads(host.check_output("cat /run/llm-probe/state.json"))[container]
+        said = json.loads(on("node1").check_output("python3 /opt/llm/gateway/llm-gateway.py status"))
+        up = {each["replica"] for each in said if each["status"] == "UP"}
+        return replica in up and seen["served"] and seen["container"] == started()
+
+    def back_after(command: str) -> float:
+        wait_for(serves, 300)
+        before, began = started(), time.monotonic()
+        host.check_output(command)
+        wait_for(lambda: started() != before, 300)
+        wait_for(serves, 300)
+        return time.monotonic() - began
+
+    start = back_after(f"docker restart --time 2 {container}")
+    seconds = {
+        how: back_after(f"pkill -{signal} --full '{process}'")
+        for how, signal in (("killed", "KILL"), ("frozen", "STOP"))
+    }
+    effects.append(
+        f"{container}: a start took {start:.0f} s; killed and back after {seconds['killed']:.0f} s, frozen and back after {seconds['frozen']:.0f} s"
+    )
+    assert max(seconds.values()) <= 1.5 * start + 30, effects
 
 
 def play(name: str, *options: str, **groups: str) -> None:
