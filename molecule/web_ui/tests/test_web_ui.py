@@ -417,7 +417,7 @@ def test_without_one_replica_the_other_answers_and_a_model_without_another_is_aw
 def test_a_server_of_either_engine_that_is_killed_or_frozen_is_back(
     effects: list[str], name: str, container: str, process: str
 ) -> None:
-    """By what the probe and the container engine do, in at most one and a half starts and half a minute."""
+    """Killed, by the container engine; frozen, by the probe, which has to be sure first."""
     host, replica = on(name), "second" if name == "node2" else "other"
 
     def started() -> str:
@@ -446,7 +446,8 @@ def test_a_server_of_either_engine_that_is_killed_or_frozen_is_back(
     effects.append(
         f"{container}: a start took {start:.0f} s; killed and back after {seconds['killed']:.0f} s, frozen and back after {seconds['frozen']:.0f} s"
     )
-    assert max(seconds.values()) <= 1.5 * start + 30, effects
+    assert seconds["killed"] <= 1.5 * start + 30, effects
+    assert seconds["frozen"] <= 1.5 * start + 60, effects
 
 
 def play(name: str, *options: str, **groups: str) -> None:
