@@ -425,7 +425,8 @@ def test_a_server_of_either_engine_that_is_killed_or_frozen_is_back(
 
     def serves() -> bool:
         """The probe has seen a token of this start, and the gateway sends requests there."""
-        seen = json.loads(host.check_output("cat /run/llm-probe/state.json"))[container]
+        state = json.loads(host.check_output("cat /run/llm-probe/state.json"))
+        (seen,) = (each for each in state.values() if "container" in each)
         said = json.loads(on("node1").check_output("python3 /opt/llm/gateway/llm-gateway.py status"))
         up = {each["replica"] for each in said if each["status"] == "UP"}
         return replica in up and seen["served"] and seen["container"] == started()
@@ -447,7 +448,7 @@ def test_a_server_of_either_engine_that_is_killed_or_frozen_is_back(
         f"{container}: a start took {start:.0f} s; killed and back after {seconds['killed']:.0f} s, frozen and back after {seconds['frozen']:.0f} s"
     )
     assert seconds["killed"] <= 1.5 * start + 30, effects
-    assert seconds["frozen"] <= 1.5 * start + 60, effects
+    assert seconds["frozen"] <= 1.5 * start + 90, effects
 
 
 def play(name: str, *options: str, **groups: str) -> None:
