@@ -9,11 +9,12 @@ that what an engine is made of may import what asks.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
 # Where engines are looked for.
 PACKAGES = ["ansible_collections.baremetal.llm.plugins.plugin_utils.engines"]
@@ -52,6 +53,16 @@ def variable_of(variables: Mapping[str, Any], setting: str) -> str:
 def setting(variables: Mapping[str, Any], name: str, default: Any = None) -> Any:
     """A deployment's setting of its engine: ``port`` is the value of vllm_port. The default where there is no such variable."""
     return variables.get(variable_of(variables, name), default)
+
+
+def settings_of(variables: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Those of a deployment's settings of its engine that the inventory has."""
+    return {name: setting(variables, name) for name in names if setting(variables, name) is not None}
+
+
+def is_open(variables: Mapping[str, Any]) -> bool:
+    """Whether a server asks for no key."""
+    return not is_true(setting(variables, "api_key_enabled", True))
 
 
 def _packages() -> dict[str, str]:

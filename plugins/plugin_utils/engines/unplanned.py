@@ -9,8 +9,8 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of, memory_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import UNKNOWN
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NOT, UNKNOWN
 
 # Of an engine that serves from one host.
 EXECUTOR = "uni"
@@ -62,3 +62,10 @@ def plan(
             "margin": {},
         },
     }
+
+
+def refused(base: dict[str, Any], why: Text, language: str) -> dict[str, Any]:
+    """The same plan of an engine that knows better, where it cannot serve."""
+    error = {"code": why.code, "message": why.say(language).strip(), "remedy": ""}
+    predicted = {**base["predicted"], "ok": False, "verdict": NOT, "error": error, "errors": [error], "warnings": []}
+    return {**base, "ok": False, "verdict": NOT, "predicted": predicted}

@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import build_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import (
     SETTINGS,
     inputs,
-    is_open,
     plan,
     warnings,
 )

@@ -10,7 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import unplanned
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting, variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
+    is_open,
+    setting,
+    settings_of,
+    variable_of,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import (
     llama_arguments,
     options_of,
@@ -28,10 +33,9 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.pl
     planned,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NOT, STARTS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import STARTS
 
 # Settings that are variables of their own (llama_cpp_<setting>); any other option of the server stands in llama_cpp_options.
 SETTINGS = ("file", "ctx_size", "parallel", "cache_type_k", "cache_type_v")
@@ -64,7 +68,7 @@ def inputs(
     """``{nodes, request, config}``: the head first; the request names the file below the model's folder, and where it lies on the controller."""
     head = hostvars[str(deployment["head"])]
     found = unplanned.inputs(deployment, hostvars, manifest)
-    own = {name: setting(head, name) for name in SETTINGS if setting(head, name) is not None}
+    own = settings_of(head, SETTINGS)
     files = model_files(head, manifest.get("files") or [])
     name = str(own.pop("file", "")) or (next(iter(files)) if len(files) == 1 else "")
     path = posixpath.expanduser(f"{manifest_folder(head)}/{files[name]}") if files.get(name) else ""
@@ -92,7 +96,7 @@ def plan(
     base = unplanned.plan(config, nodes, {"engine": request["engine"], **said}, language)
     problem = _refusal(request)
     if problem is not None:
-        return _refused(base, problem, language)
+        return unplanned.refused(base, problem, language)
     base["settings"] = {"file": request["file"], **said}
     placed = sorted(set(request["options"]) & set(_UNPLANNED))
     try:
@@ -101,7 +105,7 @@ def plan(
         if request["path"] and not placed:
             return _planned(base, request, nodes, language)
     except InputError as error:
-        return _refused(base, error.why, language)
+        return unplanned.refused(base, error.why, language)
     why = Text("llama_no_file_here", file=request["file"])
     if request["path"]:
         why = Text("llama_placed", options=", ".join(placed))
@@ -118,11 +122,6 @@ def warnings(
     return []
 
 
-def is_open(variables: Mapping[str, Any]) -> bool:
-    """Whether a server asks for no key; it listens on its own host only then."""
-    return not is_true(setting(variables, "api_key_enabled", True))
-
-
 def _refusal(request: Mapping[str, Any]) -> Text | None:
     """Why nothing is planned at all; None where something is."""
     owned = [name for name in request["options"] if name in OWN]
@@ -135,12 +134,6 @@ def _refusal(request: Mapping[str, Any]) -> Text | None:
     if request["files"] and request["file"] not in request["files"]:
         return Text("llama_other_file", file=request["file"], files=", ".join(request["files"]))
     return None
-
-
-def _refused(base: dict[str, Any], why: Text, language: str) -> dict[str, Any]:
-    error = {"code": why.code, "message": why.say(language).strip(), "remedy": ""}
-    predicted = {**base["predicted"], "ok": False, "verdict": NOT, "error": error, "errors": [error], "warnings": []}
-    return {**base, "ok": False, "verdict": NOT, "predicted": predicted}
 
 
 def _planned(
@@ -160,7 +153,7 @@ def _planned(
         needed = sum(one.total for one in placement.gpus) + placement.host
         cards = sum(card.total for card in found.cards)
         sizes = {"needed": f"{needed / GIB:.1f}", "cards": f"{cards / GIB:.1f}", "context": found.settings.context}
-        return _refused(base, Text("llama_too_large", file=request["file"], **sizes), language)
+        return unplanned.refused(base, Text("llama_too_large", file=request["file"], **sizes), language)
     texts = [] if found.is_measured else [Text("llama_estimated", architecture=found.model.architecture)]
     if not placement.fits:
         layers = len(found.model.layers) + 1

@@ -17,9 +17,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import llama_arguments
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import is_open
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 
 # Where the official images have the program (.devops/cuda.Dockerfile of ggml-org/llama.cpp), and who starts it (roles/llama_cpp/files).

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import (
     RELEASE_FORM,
@@ -16,7 +17,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arg
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.inputs import (
     SETTINGS,
     inputs,
-    is_open,
     plan,
     warnings,
 )

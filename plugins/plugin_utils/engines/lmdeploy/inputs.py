@@ -10,15 +10,19 @@ from typing import Any, NamedTuple
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import config_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import unplanned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities import engines, facts, runs
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting, variable_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
+    is_open,
+    setting,
+    settings_of,
+    variable_of,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy import arguments, memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import OWN, lmdeploy_arguments
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NOT, UNKNOWN
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import UNKNOWN
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
 
 # Settings that are variables of their own (lmdeploy_<setting>); any other option of the server stands in lmdeploy_options.
@@ -57,7 +61,7 @@ def inputs(
     """``{nodes, request, config}``: the head first."""
     head = hostvars[str(deployment["head"])]
     found = unplanned.inputs(deployment, hostvars, manifest)
-    own = {name: setting(head, name) for name in SETTINGS if setting(head, name) is not None}
+    own = settings_of(head, SETTINGS)
     request = {"engine": found["request"]["engine"], "options": dict(setting(head, "options") or {}), **own}
     return {**found, "request": request, "config": config_path(manifest.get("files") or [], head)}
 
@@ -72,14 +76,14 @@ def plan(
     owned = [name for name in request["options"] if name in OWN]
     try:
         if owned:
-            return _refused(base, Text("lmdeploy_option_own", name=owned[0], variable=OWN[owned[0]]), language)
+            return unplanned.refused(base, Text("lmdeploy_option_own", name=owned[0], variable=OWN[owned[0]]), language)
         # Says what is wrong with an option before anything is computed.
         lmdeploy_arguments("", {**own, **request["options"]}, release)
         asked = _Asked(config, read_gpus(list(nodes[0]["gpus"])), release, {**own, **request["options"]})
         problem = _refusal(asked)
-        return _refused(base, problem, language) if problem is not None else _planned(base, asked, language)
+        return unplanned.refused(base, problem, language) if problem is not None else _planned(base, asked, language)
     except InputError as error:
-        return _refused(base, error.why, language)
+        return unplanned.refused(base, error.why, language)
 
 
 def warnings(
@@ -93,11 +97,6 @@ def warnings(
         newest = arguments.facts()["releases"]["newest"]
         found.append(message("lmdeploy_newer", language, release=plan["lmdeploy_version"], newest=newest))
     return found
-
-
-def is_open(variables: Mapping[str, Any]) -> bool:
-    """Whether a server asks for no key; it listens on its own host only then."""
-    return not is_true(setting(variables, "api_key_enabled", True))
 
 
 def _refusal(asked: _Asked) -> Text | None:
@@ -196,15 +195,15 @@ def _planned(base: dict[str, Any], asked: _Asked, language: str) -> dict[str, An
         return _spread({**base, "settings": {**said, "tp": spread}}, spread, [why.say(language)])
     spread = int(said.get("tp") or memory.spread_of(model, len(asked.gpus)))
     if spread > len(asked.gpus) or not memory.divides(model, spread):
-        return _refused(base, Text("lmdeploy_tp", tp=spread, gpus=len(asked.gpus)), language)
+        return unplanned.refused(base, Text("lmdeploy_tp", tp=spread, gpus=len(asked.gpus)), language)
     share = float(said.get("cache_max_entry_count") or arguments.facts()["memory"]["share"])
     if not 0 < share < 1:
-        return _refused(base, Text("lmdeploy_share", found=share), language)
+        return unplanned.refused(base, Text("lmdeploy_share", found=share), language)
     found = memory.estimate(model, asked.gpus, spread, share, int(said.get("quant_policy") or 0))
     asks = said.get("session_len")
     length = min(int(asks or model.context), found.tokens)
     if length < int(asks or min(_LEAST, model.context)):
-        return _refused(base, _too_large(asked, found, share, int(asks or _LEAST)), language)
+        return unplanned.refused(base, _too_large(asked, found, share, int(asks or _LEAST)), language)
     said |= {"tp": spread, "session_len": length, "cache_max_entry_count": share}
     said |= {"max_batch_size": int(said.get("max_batch_size") or memory.most_requests(asked.gpus))}
     notes = [Text("lmdeploy_estimated", tokens=f"{found.tokens:,}")]
@@ -234,12 +233,6 @@ def _spread(base: dict[str, Any], spread: int, texts: list[str]) -> dict[str, An
     nodes = [{**node, "ranks": node["ranks"][:spread]} for node in base["nodes"]]
     predicted = {**base["predicted"], "warnings": texts, "verdict": UNKNOWN}
     return {**base, "nodes": nodes, "verdict": UNKNOWN, "predicted": predicted}
-
-
-def _refused(base: dict[str, Any], why: Text, language: str) -> dict[str, Any]:
-    error = {"code": why.code, "message": why.say(language).strip(), "remedy": ""}
-    predicted = {**base["predicted"], "ok": False, "verdict": NOT, "error": error, "errors": [error], "warnings": []}
-    return {**base, "ok": False, "verdict": NOT, "predicted": predicted}
 
 
 def _rank(found: memory.Estimate) -> dict[str, float]:

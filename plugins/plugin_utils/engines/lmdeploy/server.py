@@ -16,9 +16,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import lmdeploy_arguments, since
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.inputs import is_open
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 
 # Who starts the server (roles/lmdeploy/files), with the Python of the image: docker/Dockerfile has /opt/py3/bin in front of PATH.
