@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
+from ansible_collections.baremetal.llm.plugins.module_utils._connectivity import Failure, Reached
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, render
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import rdma_lacking, rdma_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.sections import Candidate, Interface
@@ -17,25 +18,8 @@ _SURE_FAILURES = ("other_service",)
 _OTHER = "other:"
 
 
-class Failure(TypedDict):
-    """A port that one host does not reach on another, and why."""
-
-    port: int
-    reason: str
-
-
-class Reached(TypedDict):
-    """What a host saw of another one: None for what could not be measured; ``failed`` has each port by its variable, and ``dynamic``."""
-
-    milliseconds: float | None
-    mbps: float | None
-    failed: dict[str, Failure]
-    # Why a longer transfer broke off.
-    stream: NotRequired[str]
-
-
 class Path(TypedDict):
-    """The same with the largest packet that arrived; None if no datagram did."""
+    """What a host saw of another one, with the largest packet that arrived; None if no datagram did."""
 
     milliseconds: float | None
     mbps: float | None
@@ -112,7 +96,9 @@ class _Network:
     def path(self, sender: str, receiver: str) -> Path:
         reached = self.results[sender].get("reached", {}).get(self.network, {}).get(receiver)
         heard = self.results[receiver].get("heard", {}).get(self.network, {})
-        reached = reached or Reached(milliseconds=None, mbps=None, failed={"dynamic": {"port": 0, "reason": "nothing"}})
+        reached = reached or Reached(
+            milliseconds=None, mbps=None, failed={"dynamic": {"port": 0, "reason": "nothing"}}, stream=""
+        )
         return {
             "milliseconds": reached["milliseconds"],
             "mbps": reached["mbps"],
