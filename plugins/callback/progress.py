@@ -82,6 +82,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc,unused-ignore]
 
     v2_runner_on_skipped = v2_runner_on_unreachable = v2_runner_on_ok
 
+    # Ansible passes whether the task goes on after a failure by this name; the task has ended either way.
     def v2_runner_on_failed(self, result: object, ignore_errors: bool = False) -> None:
         self.v2_runner_on_ok(result)
 

@@ -78,7 +78,7 @@ class Container(TypedDict):
     # Seconds since 1970.
     started: float | None
     finished: float | None
-    # What it was told, as far as it matters.
+    # Those that are read: options by name, variables by name.
     arguments: dict[str, str]
     environment: dict[str, str]
 
@@ -300,10 +300,10 @@ def server_url(suffix: str, containers: Sequence[Container], port: int) -> str:
     if said:
         return said
     name = server_name(suffix)
-    told: dict[str, str] = next((each["arguments"] for each in containers if each["name"] == name), {})
-    host = told.get("host") or "127.0.0.1"
+    arguments: dict[str, str] = next((each["arguments"] for each in containers if each["name"] == name), {})
+    host = arguments.get("host") or "127.0.0.1"
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
-    return "http://{0}:{1}".format("[{0}]".format(host) if ":" in host else host, told.get("port") or port)
+    return "http://{0}:{1}".format("[{0}]".format(host) if ":" in host else host, arguments.get("port") or port)
 
 
 def probe_words(path: str) -> dict[str, Word]:

@@ -56,7 +56,7 @@ class MountOf(Mount):
 
 
 class Boot(TypedDict, total=False):
-    """The file system of kernels and initial RAM disks; empty where it is none of its own."""
+    """The file system of /boot, which holds kernels and initial RAM disks; empty where /boot is a folder of the root file system."""
 
     mount: str
     free_mib: int

@@ -180,9 +180,9 @@ def networks(asked: Question) -> Findings:
             container = looked.container(str(looked.asked.names[kind]))
             if container is None:
                 continue
-            told = {**container["environment"], **container["arguments"]}
-            address = next(filter(None, map(told.get, ("node-ip-address", *address_variables()))), None)
-            interface = str(told.get("NCCL_SOCKET_IFNAME") or "").lstrip("=")
+            settings = {**container["environment"], **container["arguments"]}
+            address = next(filter(None, map(settings.get, ("node-ip-address", *address_variables()))), None)
+            interface = str(settings.get("NCCL_SOCKET_IFNAME") or "").lstrip("=")
             # A list, or all but some, is somebody's own setting (the environment of an engine).
             interface = "" if {",", "^"}.intersection(interface) else interface
             wrong = (address and address != agreed["address"]) or (interface and interface != agreed["interface"])
