@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -38,6 +39,13 @@ def run(*command: str, status: int = 0, **environment: str) -> str:
 def play(*arguments: str, status: int = 0, **environment: str) -> str:
     """What a playbook says to the lab's inventory."""
     return run("ansible-playbook", "-i", "inventories/lab", *arguments, status=status, **environment)
+
+
+def page(path: str, first: int, last: int, **variables: str) -> str:
+    """What the blocks of a runbook say, word by word, from the first of these to the last."""
+    sets = [word for name, value in variables.items() for word in ("--set", f"{name}={value}")]
+    command = [sys.executable, "tests/support/docs_commands.py", "day_two", path, *sets]
+    return run(*command, "--blocks", str(last), "--from", str(first))
 
 
 @contextmanager

@@ -5,24 +5,17 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from lab.config import CHECKOUT, STATE, load
-from tests.support.drills import answering, connect, run
+from tests.support.drills import answering, connect, page
 
 HOST = "node3"
 ADDRESS = load().nodes[HOST].data
 SSH = ["ssh", "-F", str(STATE / "ssh/config"), HOST]
 PAGE = "docs/runbooks/free-space.md"
-
-
-def page(first: int, last: int) -> str:
-    """What the blocks of the runbook say, word by word."""
-    command = [sys.executable, "tests/support/docs_commands.py", "day_two", PAGE]
-    return run(*command, "--blocks", str(last), "--from", str(first))
 
 
 def there() -> dict[str, set[str]]:
@@ -66,7 +59,7 @@ def left() -> Iterator[dict[str, str]]:
 
 def test_the_list_tells_apart_what_goes_and_changes_nothing(left: dict[str, str]) -> None:
     before = there()
-    said = page(1, 2)
+    said = page(PAGE, 1, 2)
     assert there() == before
     goes = " ".join(re.findall(r"goes: (\S+) \(", said))
     assert left["model"] in goes
@@ -81,7 +74,7 @@ def test_what_nothing_needs_goes_and_nothing_else(left: dict[str, str]) -> None:
     before = there()
     pinned = {tag for tag in before["tags"] if tag.startswith("llm-kept:")} - {f"llm-kept:{left['image'][7:19]}"}
     assert pinned, "the version that serves is kept"
-    said = page(3, 3)
+    said = page(PAGE, 3, 3)
     after = there()
     assert before["images"] - after["images"] == {left["image"]}
     assert before["files"] - after["files"] == {left["transfer"], f"{left['model']}/model.safetensors"}
@@ -97,7 +90,7 @@ def test_what_nothing_needs_goes_and_nothing_else(left: dict[str, str]) -> None:
 
 
 def test_another_run_changes_nothing_and_the_journal_names_the_first(left: dict[str, str]) -> None:
-    again = page(3, 3)
+    again = page(PAGE, 3, 3)
     assert re.findall("(?:changed|unreachable|failed)=[1-9]", again) == []
     lines = [json.loads(line) for line in connect(HOST).check_output("cat /opt/llm/journal.jsonl").splitlines()]
     assert [line for line in lines if line.get("playbook") == "cleanup.yml"], "who freed the space"
@@ -105,4 +98,4 @@ def test_another_run_changes_nothing_and_the_journal_names_the_first(left: dict[
 
 
 def test_the_ordinary_run_has_nothing_to_mend() -> None:
-    assert re.findall("(?:changed|unreachable|failed)=[1-9]", page(4, 4)) == []
+    assert re.findall("(?:changed|unreachable|failed)=[1-9]", page(PAGE, 4, 4)) == []

@@ -15,18 +15,11 @@ import pytest
 import yaml
 
 from lab.config import STATE, load
-from tests.support.drills import answering, connect, play, run
+from tests.support.drills import answering, connect, page, play, run
 
 DATA = {name: node.data for name, node in load().nodes.items()}
 PAGE, REMOVE = "docs/runbooks/serve-on-the-rest.md", "docs/runbooks/add-and-remove-hosts.md"
 STOP, RESET = "docs/runbooks/stop-and-start.md", "docs/runbooks/reset-a-host.md"
-
-
-def page(path: str, first: int, last: int, **variables: str) -> str:
-    """What the blocks of a runbook say, word by word."""
-    sets = [word for name, value in variables.items() for word in ("--set", f"{name}={value}")]
-    command = [sys.executable, "tests/support/docs_commands.py", "day_two", path, *sets]
-    return run(*command, "--blocks", str(last), "--from", str(first))
 
 
 def power(state: str, name: str) -> None:

@@ -1,4 +1,5 @@
-"""A short day two on the hosts that serve: a killed worker heals, a setting of one deployment changes, a plain run mends and takes back.
+"""A short day two on the hosts that serve: a killed worker heals, a setting of one deployment changes, a deployment is removed, a plain run
+mends a damaged file and sets the deployment up again.
 
 The last run leaves the hosts as they were: they are kept as the lab's state serving.
 """
@@ -16,7 +17,7 @@ from typing import Any
 import testinfra
 
 from lab.config import STATE, load
-from tests.support.drills import users_environment
+from tests.support.drills import page, play, users_environment
 
 CHECKOUT = Path(__file__).parents[3]
 LAB = load()
@@ -70,7 +71,7 @@ def wait(question: str, asked: Any) -> None:
 
 def started() -> dict[str, str]:
     """When each container of each host was started."""
-    ask = "docker ps --quiet | xargs docker inspect --format '{{.Name}} {{.State.StartedAt}}'"
+    ask = "docker ps --quiet | xargs --no-run-if-empty docker inspect --format '{{.Name}} {{.State.StartedAt}}'"
     lines = [(name, line.split()) for name in HOSTS for line in on(name, ask).splitlines()]
     return {f"{host}{name}": when for host, (name, when) in lines}
 
@@ -110,7 +111,27 @@ def test_a_setting_of_one_deployment_restarts_that_one_alone(tmp_path: Path) -> 
     assert {name for name in after if after[name] != before.get(name)} == {"node3/llm-vllm"}
 
 
-def test_a_plain_run_mends_a_damaged_file_and_takes_the_setting_back() -> None:
+def test_one_table_shows_what_serves() -> None:
+    shown = play("playbooks/status.yml")
+    assert "All deployments serve (2)." in shown
+    assert [name for name in (*HOSTS, *HEADS) if name not in shown] == []
+
+
+def test_a_removed_deployment_takes_its_own_and_nothing_else() -> None:
+    before = started()
+    kept = "dpkg-query --show --showformat='${Package}\n' | sort; docker images --quiet | sort; find /opt/llm/models -type f | sort"
+    had = on("node3", kept)
+    page("docs/runbooks/add-and-remove-hosts.md", 1, 2, TARGET="tiny_single")
+    assert started() == {name: when for name, when in before.items() if not name.startswith("node3/")}
+    assert on("node3", kept) == had
+    left = on("node3", "ls -A /etc/systemd/system /opt/llm; docker ps --all --format '{{.Names}}'")
+    assert re.findall(r"^(?:llm-(?:vllm|probe)\S*|secrets)$", left, re.M) == []
+    assert not token("tiny_single")
+    assert token("tiny_split")
+    assert "tiny_single" in play("playbooks/status.yml")
+
+
+def test_a_plain_run_mends_a_damaged_file_and_sets_up_what_was_removed() -> None:
     was = on("node2", f"sha256sum {DAMAGED}")
     before = started()
     on("node2", f"sed --in-place 's/^ExecStart=/ExecStart=-/' {DAMAGED}")
