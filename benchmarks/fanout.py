@@ -32,11 +32,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / ".collections"))
+sys.path[:0] = [str(ROOT), str(ROOT / ".collections")]
 
 from ansible_collections.baremetal.llm.plugins.module_utils import _fanout, _pieces  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle import fanout  # noqa: E402
+
+from tests.support.debian import unpacked  # noqa: E402
 
 PACKAGES = ("openssh-server", "openssh-sftp-server", "rsync", "libpopt0", "libwrap0", "libxxhash0")
 PROGRAM = "ansible_collections.baremetal.llm.plugins.module_utils._fanout"
@@ -46,14 +48,7 @@ FORKS = 10
 
 def programs() -> tuple[Path, dict[str, str]]:
     """A folder with Debian's sshd and rsync, and what their environment has to have."""
-    folder = ROOT / "build/fanout/programs"
-    if not (folder / "usr/sbin/sshd").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(
-            ["apt-get", "--quiet=2", "download", *PACKAGES], cwd=folder, check=True, stderr=subprocess.DEVNULL
-        )
-        for package in folder.glob("*.deb"):
-            subprocess.run(["dpkg", "--extract", package, folder], check=True)
+    folder = unpacked("fanout/programs", PACKAGES)
     libraries = [str(path.parent) for path in folder.glob("**/libpopt.so.0")] + [
         str(path.parent) for path in folder.glob("**/libwrap.so.0")
     ]

@@ -36,7 +36,7 @@ import jinja2
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / ".collections"))
+sys.path[:0] = [str(ROOT), str(ROOT / ".collections")]
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway import tls  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide import (  # noqa: E402
@@ -44,6 +44,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.decide impor
     Secrets,
     decide_gateways,
 )
+
+from tests.support.debian import unpacked  # noqa: E402
 
 ROLE = ROOT / "roles/gateway"
 MIDDLEWARE = ROOT / "roles/common/files/llm_api_paths.py"
@@ -59,15 +61,9 @@ def haproxy(named: str) -> tuple[str, dict[str, str]]:
     found = named or shutil.which("haproxy") or shutil.which("/usr/sbin/haproxy")
     if found:
         return found, {}
-    folder = ROOT / "build/haproxy"
-    program = folder / "usr/sbin/haproxy"
-    if not program.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["apt-get", "--quiet=2", "download", *PACKAGES], cwd=folder, check=True)
-        for package in folder.glob("*.deb"):
-            subprocess.run(["dpkg", "--extract", package, folder], check=True)
+    folder = unpacked("haproxy", PACKAGES)
     (libraries,) = {str(path.parent) for path in folder.glob("usr/lib/*/liblua5.3.so.0")}
-    return str(program), {"LD_LIBRARY_PATH": libraries}
+    return str(folder / "usr/sbin/haproxy"), {"LD_LIBRARY_PATH": libraries}
 
 
 def free_ports(count: int) -> list[int]:

@@ -337,7 +337,7 @@ def made(world: World, variable: str = "") -> tuple[Made, bool]:
         return not variable or variable.startswith(beginnings)
 
     try:
-        found: Made = {"haproxy": {}, "systemd": {}, "nft": {}, "promtool": {}}
+        found: Made = {"haproxy": {}, "systemd": {}, "nft": {}, "promtool": {}, "amtool": {}}
         if concerns("gateway_", "web_ui_", "vllm_"):
             found["haproxy"], is_refused = gateway_configuration(world)
             if is_refused:
@@ -349,7 +349,9 @@ def made(world: World, variable: str = "") -> tuple[Made, bool]:
         if concerns("llm_", "ray_", "vllm_"):
             found["nft"] = firewall_table(world)
         if concerns("monitoring_", "gateway_"):
-            found["promtool"] = monitoring_files(world)
+            texts = monitoring_files(world)
+            found["promtool"] = {name: text for name, text in texts.items() if name == "prometheus.yml"}
+            found["amtool"] = {name: text for name, text in texts.items() if name == "alertmanager.yml"}
         return found, False
     except CodedError:
         return {}, True
@@ -396,12 +398,17 @@ def judge_haproxy(text: str, folder: Path, program: tuple[str, dict[str, str]]) 
     return done.stderr if done.returncode or "WARNING" in done.stderr else ""
 
 
-def judge_promtool(text: str, folder: Path) -> str:
-    path = folder / "prometheus.yml"
+def judge_promtool(text: str, folder: Path, program: str) -> str:
+    return _judge_file(text, folder / "prometheus.yml", [program, "check", "config", "--syntax-only"])
+
+
+def judge_amtool(text: str, folder: Path, program: str) -> str:
+    return _judge_file(text, folder / "alertmanager.yml", [program, "check-config"])
+
+
+def _judge_file(text: str, path: Path, command: list[str]) -> str:
     path.write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        ["promtool", "check", "config", "--syntax-only", str(path)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
     return done.stdout + done.stderr if done.returncode else ""
 
 

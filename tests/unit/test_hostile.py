@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from benchmarks import gateway as bench
 from tests.support import hostile
+from tests.support.debian import amtool, promtool
 from tests.support.examples import examples
 from tests.support.hostile import PLACES, VALUES, World, made, placed, refused
 
@@ -50,7 +51,7 @@ def test_the_inventory_that_is_made_hostile_is_right() -> None:
     assert world.problems() == []
     texts, is_refused = made(world)
     assert not is_refused
-    assert set(texts) == {"haproxy", "systemd", "nft", "promtool"}
+    assert set(texts) == {"haproxy", "systemd", "nft", "promtool", "amtool"}
     assert all(all(group.values()) for group in texts.values())
 
 
@@ -70,6 +71,7 @@ def test_each_judge_takes_what_is_right_and_names_what_is_wrong(tmp_path: Path) 
         "systemd": ["[Service]\nExecStart=/bin/true\nBogus=1\n", "[Service]\nExecStart=/bin/true\nMemoryMax=much\n"],
         "nft": ["table inet x {\n  bogus\n}\n", "flush ruleset\n"],
         "promtool": ["scrape_configs: 7\n"],
+        "amtool": ["route: 7\n"],
     }
     right, _is_refused = made(World())
     for judge, judged in judges(tmp_path).items():
@@ -82,7 +84,7 @@ def test_each_judge_takes_what_is_right_and_names_what_is_wrong(tmp_path: Path) 
 def test_every_kind_of_hostile_input_is_refused_or_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counts: collections.Counter[str] = collections.Counter()
     raw: list[str] = []
-    texts: dict[str, dict[str, str]] = {judge: {} for judge in ("haproxy", "systemd", "nft", "promtool")}
+    texts: dict[str, dict[str, str]] = {judge: {} for judge in ("haproxy", "systemd", "nft", "promtool", "amtool")}
     for what, kind, world in inputs():
         counts["inputs"] += 1
         try:
@@ -137,11 +139,12 @@ def judges(folder: Path) -> dict[str, str | Callable[[dict[str, str]], list[str]
     found: dict[str, str | Callable[[dict[str, str]], list[str]]] = {
         "systemd": hostile.lacking("systemd-analyze") or systemd,
         "nft": hostile.lacking("nft") or each(lambda text: hostile.judge_nft(text, folder)),
-        "promtool": hostile.lacking("promtool") or each(lambda text: hostile.judge_promtool(text, folder)),
     }
     try:
-        program = bench.haproxy("")
+        program, of_prometheus, of_alertmanager = bench.haproxy(""), promtool(), amtool()
         found["haproxy"] = each(lambda text: hostile.judge_haproxy(text, folder, program))
+        found["promtool"] = each(lambda text: hostile.judge_promtool(text, folder, of_prometheus))
+        found["amtool"] = each(lambda text: hostile.judge_amtool(text, folder, of_alertmanager))
     except (OSError, subprocess.CalledProcessError, ValueError):
-        found["haproxy"] = "no HAProxy on this machine, and none to be fetched"
+        found["packages"] = "no HAProxy, promtool and amtool on this machine, and none to be fetched"
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from typing import Any
 
@@ -12,6 +11,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.figures i
     plan_metrics,
     together,
 )
+
+from tests.support.debian import promtool
 
 OBSERVED: dict[str, Any] = {
     "prediction": {
@@ -46,10 +47,10 @@ def test_what_is_not_known_is_left_out(empty: dict[str, Any]) -> None:
     assert plan_metrics(empty) == ""
 
 
-@pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool on this machine (Debian's package prometheus)")
+@pytest.mark.slow
 def test_promtool_reads_them() -> None:
     done = subprocess.run(
-        ["promtool", "check", "metrics"],
+        [promtool(), "check", "metrics"],
         input=together(plan_metrics(OBSERVED, "one"), plan_metrics(OBSERVED, "two"), bundle_metrics(1.7e9)),
         capture_output=True,
         text=True,

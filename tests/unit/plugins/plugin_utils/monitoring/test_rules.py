@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -23,15 +22,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules imp
 )
 
 from tests.support.alert_cases import SETTINGS, cases, promtool_tests
+from tests.support.debian import promtool
 
 REPOSITORY = Path(__file__).resolve().parents[5]
 RUNBOOKS = [REPOSITORY / "docs" / folder / "alerts.md" for folder in ("runbooks", "zh/runbooks")]
 RELEASES = of_vllm("metrics.yml")["releases"]
 ALERTS = table("alerts.yml")
-needs_promtool = pytest.mark.skipif(
-    not shutil.which("promtool"),
-    reason="no promtool on this machine (Debian's package prometheus); the scenario watch runs it on its host",
-)
 
 
 def served_names(metric: dict[str, Any], release: str) -> list[str]:
@@ -44,8 +40,8 @@ def served_names(metric: dict[str, Any], release: str) -> list[str]:
     ]
 
 
-def promtool(*arguments: str) -> None:
-    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, timeout=60)
+def judge(*arguments: str) -> None:
+    done = subprocess.run([promtool(), *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -111,28 +107,28 @@ def test_an_alert_names_what_it_is_about(lang: str) -> None:
     assert "@" not in str([rule["expr"] for rule in alert_rules(SETTINGS, lang)])
 
 
-@needs_promtool
+@pytest.mark.slow
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_promtool_accepts_the_rules(lang: str, tmp_path: Path) -> None:
     path = tmp_path / "llm.yml"
     path.write_text(yaml.safe_dump(rules_file(SETTINGS, lang), allow_unicode=True))
-    promtool("check", "rules", str(path))
+    judge("check", "rules", str(path))
 
 
-@needs_promtool
+@pytest.mark.slow
 def test_promtool_accepts_what_the_panels_ask(tmp_path: Path) -> None:
     asked = [{"record": "panel", "expr": panel["expr"]} for page in pages() for panel in page["panels"]]
     # Each with a label of its own: the same rule twice is a finding.
     rules = [{**rule, "labels": {"number": str(number)}} for number, rule in enumerate(asked)]
     (tmp_path / "panels.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
-    promtool("check", "rules", str(tmp_path / "panels.yml"))
+    judge("check", "rules", str(tmp_path / "panels.yml"))
 
 
-@needs_promtool
+@pytest.mark.slow
 def test_promtool_accepts_the_configuration(tmp_path: Path) -> None:
     path = tmp_path / "prometheus.yml"
     path.write_text(yaml.safe_dump(configuration.prometheus(str(tmp_path), 15, "127.0.0.1:9093", "127.0.0.1:9090")))
-    promtool("check", "config", str(path))
+    judge("check", "config", str(path))
 
 
 def test_each_alert_has_cases_in_which_it_fires_and_does_not() -> None:
@@ -143,8 +139,8 @@ def test_each_alert_has_cases_in_which_it_fires_and_does_not() -> None:
     assert {type(values) for those in tried.values() for case in those for values in case["given"].values()} == {str}
 
 
-@needs_promtool
+@pytest.mark.slow
 def test_promtool_evaluates(tmp_path: Path) -> None:
     (tmp_path / "llm.yml").write_text(yaml.safe_dump(rules_file(SETTINGS)))
     (tmp_path / "test.yml").write_text(promtool_tests("llm.yml", cases()))
-    promtool("test", "rules", str(tmp_path / "test.yml"))
+    judge("test", "rules", str(tmp_path / "test.yml"))

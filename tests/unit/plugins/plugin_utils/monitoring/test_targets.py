@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.configura
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import consoles, pages
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import endpoint, targets
 
-needs_amtool = pytest.mark.skipif(
-    not shutil.which("amtool"),
-    reason="no amtool on this machine (Debian's package prometheus-alertmanager); the scenario watch runs it on its host",
-)
+from tests.support.debian import amtool
+
 DEPLOYMENTS = {
     "split": {"hosts": ["gpu01", "gpu02"], "head": "gpu01"},
     "single": {"hosts": ["gpu03"], "head": "gpu03"},
@@ -111,14 +108,14 @@ def test_no_secret_is_part_of_the_configuration() -> None:
     assert relay(receivers, {"firing": "x"}) == {"receivers": {"ops": "wecom"}, "words": {"firing": "x"}}
 
 
-@needs_amtool
+@pytest.mark.slow
 def test_amtool_accepts_every_kind_of_receiver(tmp_path: Path) -> None:
     kinds = ("webhook", "wecom", "dingtalk", "feishu")
     receivers = [{"name": kind, "kind": kind, "url": "http://192.0.2.5/"} for kind in kinds]
     receivers.append({"name": "mail", "kind": "email", "to": "a@example", "from": "b@example", "smarthost": "m:25"})
     path = tmp_path / "alertmanager.yml"
     path.write_text(yaml.safe_dump(alertmanager(receivers, "/etc/llm-monitoring")))
-    done = subprocess.run(["amtool", "check-config", str(path)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([amtool(), "check-config", str(path)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 receivers" in done.stdout
 
