@@ -1,9 +1,8 @@
-"""status.yml and doctor.yml on hosts that serve: all of it is known, in seconds; a server that stopped and a container that nobody names are found."""
+"""status.yml and doctor.yml on hosts that serve: all of it is known; a server that stopped and a container that nobody names are found."""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,8 +13,6 @@ from tests.support.drills import connect, play
 
 REPORTS = STATE / "reports"
 HEADS = {"tiny_split": "node1", "tiny_single": "node3"}
-# As the goal of the lab's three hosts is, with room for a machine that does something else meanwhile.
-SECONDS = 20
 
 
 def look(*arguments: str, status: int = 0) -> str:
@@ -31,9 +28,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def test_everything_of_hosts_that_serve_is_known() -> None:
-    started = time.monotonic()
     said = look("playbooks/status.yml")
-    assert time.monotonic() - started < SECONDS
     assert "All deployments serve (2)." in said
     rows = {row["host"]: row for row in read("status.json")["rows"]}
     assert list(rows) == ["node1", "node2", "node3"]

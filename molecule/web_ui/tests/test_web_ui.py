@@ -426,7 +426,7 @@ def test_a_server_of_either_engine_that_is_killed_or_frozen_is_back(
     def serves() -> bool:
         """The probe has seen a token of this start, and the gateway sends requests there."""
         state = json.loads(host.check_output("cat /run/llm-probe/state.json"))
-        (seen,) = (each for each in state.values() if "container" in each)
+        (seen,) = (each for each in state.values() if isinstance(each, dict) and "container" in each)
         said = json.loads(on("node1").check_output("python3 /opt/llm/gateway/llm-gateway.py status"))
         up = {each["replica"] for each in said if each["status"] == "UP"}
         return replica in up and seen["served"] and seen["container"] == started()
