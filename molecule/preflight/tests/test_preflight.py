@@ -281,13 +281,18 @@ def test_part_of_a_deployment_agrees_with_the_rest(bundle: Path) -> None:
     assert '"node3"' not in run.output.split("Compare the hosts")[1]
 
 
-# What somebody else left on the hosts: a web server on vLLM's port, a Ray of their own, a network card that was never set up.
+# What somebody else left on the hosts: a web server on vLLM's port, a Ray of their own, a network card that was never set up, Docker as a snap.
 PLANT = {
     "node1": "systemd-run --quiet --unit=llm-test-web python3 -m http.server 8000 && "
     "systemd-run --quiet --unit=llm-test-ray /bin/bash -c 'exec -a /opt/ray/raylet sleep 1d'",
     "node2": "ip link set {interface} mtu 1400",
+    "node3": "mkdir --parents /snap/docker/current",
 }
-REMOVE = {"node1": "systemctl stop llm-test-web llm-test-ray", "node2": "ip link set {interface} mtu 1500"}
+REMOVE = {
+    "node1": "systemctl stop llm-test-web llm-test-ray",
+    "node2": "ip link set {interface} mtu 1500",
+    "node3": "rm --recursive /snap",
+}
 
 
 @pytest.fixture(scope="module")
@@ -319,7 +324,8 @@ def test_what_others_left_is_reported_at_once_and_for_machines(
     assert run.status == 2, run.output
     assert set(run.changed.values()) == {0}, run.output
     run.says(
-        "8 problems with the hosts. Nothing has been changed.",
+        "9 problems with the hosts. Nothing has been changed.",
+        "Docker is installed as a snap on the host node3.",
         "The port 8000 of the host node1 is taken.",
         "python3 (process ",
         "The host node1 runs a model server or Ray that is not this collection's.",
@@ -329,12 +335,12 @@ def test_what_others_left_is_reported_at_once_and_for_machines(
         "1400: node2; 1500: node1",
     )
     report = json.loads((tmp_path / "preflight.json").read_text())
-    assert (report["ok"], report["errors"], report["warnings"]) == (False, 8, 1)
+    assert (report["ok"], report["errors"], report["warnings"]) == (False, 9, 1)
     found = {name: sorted(check["code"] for check in entry["checks"]) for name, entry in report["hosts"].items()}
     assert found == {
         "node1": ["kernel_too_old", "memory_too_small", "mtu_differs", "port_taken", "service_foreign"],
         "node2": ["kernel_too_old", "memory_too_small", "mtu_differs"],
-        "node3": ["kernel_too_old", "memory_too_small"],
+        "node3": ["engine_by_snap", "kernel_too_old", "memory_too_small"],
     }
     for entry in report["hosts"].values():
         for check in entry["checks"]:
@@ -342,7 +348,7 @@ def test_what_others_left_is_reported_at_once_and_for_machines(
 
 
 def test_warnings_alone_do_not_fail(planted: dict[str, str], bundle: Path, tmp_path: Path) -> None:
-    meant = '{"preflight_severities": {"port_taken": "warning", "service_foreign": "ignore"}}'
+    meant = '{"preflight_severities": {"port_taken": "warning", "service_foreign": "ignore", "engine_by_snap": "ignore"}}'
     run = preflight("-e", f"llm_bundle_dir={bundle}", "-e", meant, "-e", f"llm_report_dir={tmp_path}")
     assert run.status == 0, run.output
     run.says("2 warnings about the hosts.", "warning: port_taken")
