@@ -38,6 +38,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import 
     write_state,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
+from ansible_collections.baremetal.llm.plugins.module_utils._download import PART
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import (
     Pieces,
     piece_bytes,
@@ -416,8 +417,10 @@ class _Swarm:
             return
         # The session goes on with its own name of the same file.
         arrived = os.path.join(self.incoming, file.name)
-        if os.path.lexists(arrived):
-            os.unlink(arrived)
+        # Also what a download has begun of it.
+        for there in (arrived, arrived + PART, arrived + PART + ".note"):
+            if os.path.lexists(there):
+                os.unlink(there)
         os.link(file.begun, arrived)
         state = read_state(self.dest)
         place(self.dest, file.said, arrived, state)
