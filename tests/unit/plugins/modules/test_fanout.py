@@ -14,7 +14,9 @@ from tests.support.modules import answer_of
 
 
 def note(dest: Path, *paths: str) -> None:
-    write_state(str(dest), {path: {"sha256": sha256_of(str(dest / path)), "stamp": stamp(str(dest / path))} for path in paths})
+    write_state(
+        str(dest), {path: {"sha256": sha256_of(str(dest / path)), "stamp": stamp(str(dest / path))} for path in paths}
+    )
 
 
 @pytest.mark.slow

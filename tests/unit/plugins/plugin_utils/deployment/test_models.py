@@ -151,7 +151,7 @@ def test_how_each_model_comes_to_a_host() -> None:
 
 
 def test_who_has_a_model_hands_it_on() -> None:
-    needs = {**dict.fromkeys("abdefgh", ["org/big"]), "c": ["org/other"]}
+    needs = {**{host: ["org/big"] for host in "abdefgh"}, "c": ["org/other"]}
     assert handing("org/big", ["a", "b", "c"], needs) == ("a", [])
     assert handing("org/big", ["b"], needs, ["c", "d"]) == ("", ["d"])
     assert handing("org/big", ["c"], needs, ["d"]) == ("", ["d"])
