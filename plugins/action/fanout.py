@@ -34,7 +34,8 @@ PLAN, CLAIMS = "plan.json", "claims"
 TOLD_SECONDS = 60.0
 # What the host is asked once a few seconds takes it a while on a machine that is busy.
 POLL_SECONDS = 4.0
-LOOKED, STARTED, MET, BROUGHT = "__fanout_looked", "__fanout_started", "__fanout_met", "__fanout_brought"
+OFFERED, LOOKED, DESCRIBED = "__fanout_offered", "__fanout_looked", "__fanout_described"
+STARTED, MET, BROUGHT = "__fanout_started", "__fanout_met", "__fanout_brought"
 
 
 class Member(TypedDict):
@@ -70,6 +71,8 @@ class ActionModule(ActionBase):
     def run(self, tmp: object = None, task_vars: Any = None) -> dict[str, object]:
         result = super().run(tmp, task_vars)
         phases = {
+            "name": self._name,
+            "offer": self._offer,
             "look": self._look,
             "describe": self._describe,
             "plan": self._plan,
@@ -78,16 +81,19 @@ class ActionModule(ActionBase):
             "bring": self._bring,
             "end": self._end,
             "figures": self._figures,
+            "left": self._left,
         }
         _checked, options = self.validate_argument_spec(
             argument_spec={
                 "phase": {"type": "str", "required": True, "choices": list(phases)},
+                "name": {"type": "str"},
                 "mode": {"type": "str", "choices": list(fanout.MODES), "default": fanout.FANOUT},
                 "bundle": {"type": "path"},
                 "kind": {"type": "str"},
                 "matches": {"type": "list", "elements": "dict", "default": []},
                 "strip": {"type": "int", "default": 0},
-                "given": {"type": "list", "elements": "dict"},
+                "offers": {"type": "list", "elements": "str", "default": []},
+                "wants": {"type": "list", "elements": "str"},
                 "dest": {"type": "path"},
                 "run": {"type": "path"},
                 "limit_mbps": {"type": "int", "default": 0},
@@ -98,18 +104,34 @@ class ActionModule(ActionBase):
             }
         )
         self.options, self.lang, self.task_vars = options, options["language"], task_vars
-        self.host = str(task_vars["inventory_hostname"])
+        # It may be a host outside of the play, too.
+        self.host = str(self._task.delegate_to or task_vars["inventory_hostname"])
         try:
-            return {**result, **phases[options["phase"]]()}
+            return {**result, "of": options["name"], **phases[options["phase"]]()}
         except Refused as error:
             raise AnsibleActionFail(reason(error, self.lang)) from None
 
     # -- before anything moves
 
+    def _name(self) -> dict[str, object]:
+        return {"changed": False, "name": secrets.token_hex(6)}
+
+    def _offer(self) -> dict[str, object]:
+        if not self.options["offers"]:
+            return {"changed": False, "files": []}
+        answer = self._ask(dest=self.options["dest"], offers=self.options["offers"])
+        # The others write under these names.
+        files = [file for file in answer.get("files") or [] if fanout.is_below(file["path"], self.options["offers"])]
+        return {**answer, "changed": False, "files": files}
+
     def _look(self) -> dict[str, object]:
-        files = self._files()
+        files = [*self._bundled(), *self._offered()]
+        if self.options["wants"] is not None:
+            files = [file for file in files if file["path"] in self.options["wants"]]
+        # What serves outside of this run gets nothing.
+        outside = self.host not in self._playing()
         answer = self._ask(
-            mode=self.options["mode"],
+            mode=fanout.EXISTS if outside else self.options["mode"],
             dest=self.options["dest"],
             files=[{name: file[name] for name in ("path", "size", "sha256")} for file in files],
             addresses=self._addresses(),
@@ -117,6 +139,8 @@ class ActionModule(ActionBase):
         if answer.get("failed"):
             return answer
         wanted = [file["path"] for file in files]
+        if outside:
+            wanted, answer["missing"] = [path for path in wanted if path not in answer["missing"]], []
         if self.options["mode"] == fanout.EXISTS and answer["missing"]:
             raise Refused(
                 "fanout_not_there",
@@ -129,13 +153,26 @@ class ActionModule(ActionBase):
         return {**answer, "changed": False, "wanted": wanted, "dest": self.options["dest"]}
 
     def _describe(self) -> dict[str, object]:
-        return self._ask(
-            dest=self.options["dest"], files=[file for file in self._files() if file["size"] >= fanout.SMALLEST_BYTES]
-        )
+        mine = (self._said(OFFERED).get(self.host) or {}).get("files") or []
+        lacked = {path for one in self._said(LOOKED).values() for path in one["missing"]}
+        files = [file for file in mine if file["path"] in lacked]
+        if not files or self._task.check_mode:
+            return {"changed": False, "files": []}
+        size = human_bytes(sum(file["size"] for file in files))
+        display.display(message("fanout_describing", self.lang, host=self.host, size=size))
+        answer = self._ask(dest=self.options["dest"], files=files)
+        known = {file["path"]: file["sha256"] for file in files}
+        # What the disk has changed is nothing for others.
+        right = [file for file in answer.get("files") or [] if file["sha256"] == known[file["path"]]]
+        return {**answer, "changed": False, "files": right}
 
     def _plan(self) -> dict[str, object]:
-        looked = {host: found for host in self._playing() if "missing" in (found := self._of(host, LOOKED))}
-        files = [file for file in self._files() if file["size"] >= fanout.SMALLEST_BYTES]
+        looked = self._said(LOOKED)
+        described_there = [
+            {"source": "", **file} for one in self._said(DESCRIBED).values() for file in one.get("files") or []
+        ]
+        bundled = [file for file in self._bundled() if file["source"] and file["size"] >= fanout.SMALLEST_BYTES]
+        files = list({file["path"]: file for file in [*bundled, *described_there]}.values())
         large = {file["path"] for file in files}
         asked = {
             host: fanout.Looked([path for path in one["missing"] if path in large], one["address"], one["unfit"])
@@ -143,7 +180,7 @@ class ActionModule(ActionBase):
         }
         wanted = {host: [path for path in one["wanted"] if path in large] for host, one in looked.items()}
         hosts = fanout.participants(asked, wanted)
-        nothing = {"changed": False, "run": "", "hosts": [], "unfit": []}
+        nothing: dict[str, object] = {"changed": False, "run": "", "hosts": [], "unfit": []}
         if self.options["mode"] != fanout.FANOUT or self._task.check_mode or not hosts:
             return nothing
         lacked = {path for host in hosts for path in asked[host].missing}
@@ -156,7 +193,7 @@ class ActionModule(ActionBase):
         files = fanout.in_sessions(described(file, self.options["bundle"] or "", progress.add) for file in files)
         paths = {file["path"] for file in files}
         plan: Plan = {
-            "name": secrets.token_hex(6),
+            "name": self.options["name"],
             "secret": secrets.token_hex(16),
             "began": time.time(),
             "limit_mbps": self.options["limit_mbps"],
@@ -184,7 +221,8 @@ class ActionModule(ActionBase):
         for host in unfit:
             display.warning(message(asked[host].unfit or "fanout_no_address", self.lang, host=host))
         takers = sum(1 for host in hosts if paths.intersection(asked[host].missing))
-        display.display(message("fanout_begins", self.lang, size=human_bytes(total), count=len(files), hosts=takers))
+        begins = "fanout_begins" if any(file["source"] for file in files) else "fanout_begins_there"
+        display.display(message(begins, self.lang, size=human_bytes(total), count=len(files), hosts=takers))
         return {"changed": False, "run": folder, "hosts": hosts, "unfit": unfit}
 
     # -- the program on each host
@@ -196,7 +234,7 @@ class ActionModule(ActionBase):
             wheel = self._bring_wheel(mine["python"])
         except AnsibleActionFail as error:
             display.warning(message("fanout_without", self.lang, host=self.host, reason=error.message))
-            return {"changed": False, "of": plan["name"], "ports": []}
+            return {"changed": False, "ports": []}
         files = [{name: value for name, value in file.items() if name != "source"} for file in plan["files"]]
         wanted = {*mine["missing"], *mine["have"]}
         job = {
@@ -220,14 +258,14 @@ class ActionModule(ActionBase):
         )
         if answer.get("failed"):
             display.warning(message("fanout_without", self.lang, host=self.host, reason=answer["msg"]))
-            return {"changed": False, "of": plan["name"], "ports": []}
-        return {"changed": True, "of": plan["name"], "ports": answer["ports"]}
+            return {"changed": False, "ports": []}
+        return {"changed": True, "ports": answer["ports"]}
 
     def _meet(self) -> dict[str, object]:
         plan = self._read_plan()
-        started = self._started(plan)
+        started = self._started()
         if self.host not in started:
-            return {"changed": False, "of": plan["name"], "status": {}}
+            return {"changed": False, "status": {}}
         hosts = list(started)
         peers = [
             [plan["hosts"][one]["address"], started[one]] for one in fanout.neighbours(hosts, hosts.index(self.host))
@@ -235,14 +273,14 @@ class ActionModule(ActionBase):
         answer = self._ask(run=plan["name"], peers=peers)
         if answer.get("failed"):
             display.warning(message("fanout_without", self.lang, host=self.host, reason=answer["msg"]))
-            return {"changed": False, "of": plan["name"], "status": {}}
-        return {**answer, "changed": False, "of": plan["name"]}
+            return {"changed": False, "status": {}}
+        return {**answer, "changed": False}
 
     def _bring(self) -> dict[str, object]:
         plan = self._read_plan()
         mine = plan["hosts"][self.host]
-        met = {host: found["status"] for host in plan["hosts"] if (found := self._of(host, MET, plan)).get("status")}
-        nothing = {"changed": False, "of": plan["name"], "status": {}, "left": mine["missing"]}
+        met = {host: found["status"] for host, found in self._said(MET).items() if found.get("status")}
+        nothing = {"changed": False, "status": {}, "came": []}
         if self.host not in met:
             return nothing
         have = [{path: one["have"] for path, one in status["files"].items()} for status in met.values()]
@@ -287,15 +325,14 @@ class ActionModule(ActionBase):
         status = {name: value for name, value in found.items() if name not in ("files", "left")}
         return {
             "changed": bool(mine["missing"]),
-            "of": plan["name"],
             "status": {**status, "took": time.time() - plan["began"]},
-            "left": found["left"],
+            "came": [path for path in mine["missing"] if path not in found["left"]],
         }
 
     def _end(self) -> dict[str, object]:
         plan = self._read_plan()
         mine = plan["hosts"][self.host]
-        accused = any(mine["address"] in one["liars"] for one in self._brought(plan).values())
+        accused = any(mine["address"] in one["liars"] for one in self._brought().values())
         # Others may have got parts of the same pieces from hosts that are right: whose files are wrong is seen on its disk.
         suspects = [*mine["missing"], *mine["have"]] if accused else []
         answer = self._ask(run=plan["name"], dest=mine["dest"], lib=self._lib(), suspects=suspects)
@@ -307,6 +344,14 @@ class ActionModule(ActionBase):
             "status": {name: value for name, value in (answer.get("status") or {}).items() if name != "files"},
         }
 
+    def _left(self) -> dict[str, object]:
+        """What the host lacks still, and whether it needs nothing more."""
+        looked = self._said(LOOKED).get(self.host) or {}
+        came = (self._said(BROUGHT).get(self.host) or {}).get("came") or []
+        left = [path for path in looked.get("missing") or [] if path not in came]
+        there = [path for path in looked.get("wanted") or [] if path not in left]
+        return {"changed": False, "left": left, "there": there, "complete": bool(there) and not left}
+
     def _figures(self) -> dict[str, object]:
         """What it took, and what people have to know of it. The folder on the controller goes."""
         plan = self._read_plan()
@@ -316,11 +361,11 @@ class ActionModule(ActionBase):
             shutil.rmtree(self._folder(), ignore_errors=True)
 
     def _summed_up(self, plan: Plan) -> dict[str, object]:
-        brought = self._brought(plan)
+        brought = self._brought()
         for host, one in brought.items():
             for path, arrived in one["wrong"].items():
                 display.warning(message("fanout_wrong", self.lang, host=host, path=path, found=arrived))
-        hosts = list(self._started(plan))
+        hosts = list(self._started())
         peers = {host: fanout.neighbours(hosts, place) for place, host in enumerate(hosts)}
         addresses = {host: one["address"] for host, one in plan["hosts"].items()}
         for first, second in fanout.apart(
@@ -349,13 +394,13 @@ class ActionModule(ActionBase):
 
     # -- what these need
 
-    def _files(self) -> list[dict[str, Any]]:
-        """path below dest, size, sha256; source: where the controller has the file, empty where it has not; root and layer where they are known."""
-        if self.options["given"] is not None:
-            return [{"source": "", **file} for file in self.options["given"]]
+    def _bundled(self) -> list[dict[str, Any]]:
+        """path below dest, size, sha256; source: where the controller has the file, empty where it has not."""
         bundle = self.options["bundle"]
+        found: list[dict[str, Any]] = []
+        if not self.options["kind"]:
+            return found
         records = load_records(bundle, self.lang)
-        found = []
         for match in self.options["matches"] or [{}]:
             for record in select(records, self.options["kind"], match):
                 path = "/".join(record["path"].split("/")[self.options["strip"] :])
@@ -363,6 +408,12 @@ class ActionModule(ActionBase):
                 there = source if source and os.path.isfile(source) else ""
                 found.append({"path": path, "size": record["size"], "sha256": record["sha256"], "source": there})
         return list({file["path"]: file for file in found}.values())
+
+    def _offered(self) -> list[dict[str, Any]]:
+        """path, size and sha256 of what hosts offer that the bundle does not name."""
+        known = {file["path"] for file in self._bundled()}
+        offers = [file for one in self._said(OFFERED).values() for file in one.get("files") or []]
+        return list({file["path"]: file for file in offers if file["path"] not in known}.values())
 
     def _has_wheel(self, python: str) -> bool:
         records = known_records(self.options["bundle"], self.lang) if self.options["bundle"] else []
@@ -425,19 +476,21 @@ class ActionModule(ActionBase):
     def _playing(self) -> list[str]:
         return [str(host) for host in self.task_vars.get("ansible_play_hosts") or []]
 
-    def _of(self, host: str, name: str, plan: Plan | None = None) -> Mapping[str, Any]:
-        """What an earlier phase has returned for a host, of this plan and no earlier one if it is named."""
-        found = self.task_vars["hostvars"][host].get(name)
-        mine = isinstance(found, Mapping) and (plan is None or found.get("of") == plan["name"])
-        return found if mine else {}
+    def _said(self, name: str) -> dict[str, Mapping[str, Any]]:
+        """What an earlier phase of this run has returned, by host. Of a host that did not answer, nothing."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for host in self._playing():
+            registered = self.task_vars["hostvars"][host].get(name)
+            for one in registered.get("results") or [] if isinstance(registered, Mapping) else []:
+                if one.get("of") == self.options["name"] and not one.get("failed"):
+                    found[str(one["item"]["host"])] = one
+        return found
 
-    def _brought(self, plan: Plan) -> dict[str, Mapping[str, Any]]:
-        return {
-            host: found["status"] for host in plan["hosts"] if (found := self._of(host, BROUGHT, plan)).get("status")
-        }
+    def _brought(self) -> dict[str, Mapping[str, Any]]:
+        return {host: found["status"] for host, found in self._said(BROUGHT).items() if found.get("status")}
 
-    def _started(self, plan: Plan) -> dict[str, Sequence[int]]:
-        return {host: ports for host in plan["hosts"] if (ports := self._of(host, STARTED, plan).get("ports"))}
+    def _started(self) -> dict[str, Sequence[int]]:
+        return {host: found["ports"] for host, found in self._said(STARTED).items() if found.get("ports")}
 
     def _ask(self, **more: object) -> dict[str, Any]:
         arguments = {"phase": self.options["phase"], "language": self.lang, **more}

@@ -44,15 +44,12 @@ class ActionModule(ActionBase):
         result: dict[str, object] = super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(
             argument_spec={
-                "bundle": {"type": "path"},
+                "bundle": {"type": "path", "required": True},
                 "model": {"type": "str", "required": True},
-                "given": {"type": "list", "elements": "dict"},
                 "dest": {"type": "path", "required": True},
-                "share": {"type": "str", "default": "", "no_log": True},
                 "content": {"type": "bool", "default": False},
                 "language": {"type": "str", "choices": ["en", "zh"], "default": "en"},
-            },
-            required_one_of=[("bundle", "given")],
+            }
         )
         files, hub = self._files(options)
         answer = self._ask(options, task_vars, files=files)
@@ -62,7 +59,7 @@ class ActionModule(ActionBase):
         host, lang = task_vars["inventory_hostname"], options["language"]
         if answer.get("rotten"):
             display.warning(message("bundle_rotten", lang, host=host, names=names(answer["rotten"], lang)))
-        result |= {"fetched": [file["path"] for file in lacking], "from_hub": []}
+        result |= {"fetched": [file["path"] for file in lacking]}
         if not answer.get("failed") and not self._task.check_mode:
             self._bring(options, task_vars, left, hub, result)
         if self._task.diff and lacking:
@@ -79,8 +76,6 @@ class ActionModule(ActionBase):
     ) -> None:
         host, lang = task_vars["inventory_hostname"], options["language"]
         wrong: list[object] = []
-        from_hub: list[str] = []
-        result["from_hub"] = from_hub
         total, done = sum(file["size"] for file in files), 0
         for batch in batches(files):
             size = sum(file["size"] for file in batch)
@@ -88,7 +83,6 @@ class ActionModule(ActionBase):
             display.display(message("model_fetching", lang, host=host, model=options["model"], **said))
             answer = self._ask({**options, "phase": "fetch", **self._way(task_vars, hub)}, task_vars, files=batch)
             wrong += answer.pop("wrong", [])
-            from_hub += answer.pop("from_hub", [])
             done += size
             if answer.get("failed"):
                 result |= {name: value for name, value in answer.items() if name != "invocation"}
@@ -99,9 +93,6 @@ class ActionModule(ActionBase):
     @staticmethod
     def _files(options: Mapping[str, Any]) -> tuple[list[OfHub], str]:
         """What the host shall have, below the folder of all models, and the hub that has it."""
-        if options["given"] is not None:
-            given = options["given"]
-            return [OfHub(path=one["path"], size=one["size"], sha256=one["sha256"], urls=[]) for one in given], ""
         records = select(load_records(options["bundle"], options["language"]), "model", {"model": options["model"]})
         records = [record for record in records if record.get("urls")]
         if not records:
@@ -127,7 +118,7 @@ class ActionModule(ActionBase):
         }
 
     def _ask(self, arguments: Mapping[str, object], task_vars: object, **more: object) -> dict[str, Any]:
-        said = {name: value for name, value in arguments.items() if name not in ("bundle", "given")}
+        said = {name: value for name, value in arguments.items() if name != "bundle"}
         answer = self._execute_module(
             module_name="baremetal.llm.model_fetch", module_args={**said, **more}, task_vars=task_vars
         )

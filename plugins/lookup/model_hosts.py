@@ -5,10 +5,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: model_hosts
-short_description: Which host hands a model on, and which others have to have the same
+short_description: Which hosts hand a model on, and which others have to have the same
 version_added: 0.1.0
 description:
-  - A model is handed on by a host that has it already, by the record of an earlier run that was verified in this one, else by the first host of the
+  - A model is handed on by hosts that have it already, by the record of an earlier run that was verified in this one, else by the first host of the
     play that needs it. Both are known after the preflight.
 options:
   _terms:
@@ -29,8 +29,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _raw:
   description:
-    - C(giver), the host that hands it on, empty where no host of the play needs the model, C(dest), its folder for all models, and its C(addresses),
-      the one in the network of its deployment first.
+    - C(outside), hosts outside of the play that have the model already and hand it on, each with its C(host) and its folder for all models (C(dest)).
+    - C(giver), where there is none of these, the host of the play that fetches it for all. Empty where no host of the play needs the model.
     - C(mates), the hosts of the play that are in a deployment with this one.
   type: list
   elements: dict
@@ -39,7 +39,7 @@ _raw:
 from typing import Any
 
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import giving_host, needed_models
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import handing, needed_models
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.fleet import Fleet
 
 
@@ -62,15 +62,13 @@ class LookupModule(LookupBase):
         ]
         mine = [one["hosts"] for one in deployments.values() if variables["inventory_hostname"] in one["hosts"]]
         mates = [host for host in fleet.playing if any(host in hosts for hosts in mine)]
-        givers = [giving_host(str(model), fleet.playing, needs, holding) for model in terms]
-        return [{"giver": giver, "mates": mates, **_place(fleet, giver)} for giver in givers]
-
-
-def _place(fleet: Fleet, host: str) -> dict[str, Any]:
-    """Where the files are, and how to get there."""
-    if not host:
-        return {"dest": "", "addresses": []}
-    variables = fleet[host]
-    named = [(variables.get("llm_interface") or {}).get("address"), variables.get("ansible_host") or host]
-    addresses = dict.fromkeys(str(address) for address in named if address)
-    return {"dest": str(variables["models_dir"]), "addresses": list(addresses)}
+        sharing = {host: (names.get(host) or {}).get("sharing") or [] for host in members}
+        hands = [handing(str(model), fleet.playing, needs, holding, sharing) for model in terms]
+        return [
+            {
+                "giver": one.giver,
+                "outside": [{"host": host, "dest": str(fleet[host]["models_dir"])} for host in one.outside],
+                "mates": mates,
+            }
+            for one in hands
+        ]

@@ -76,11 +76,6 @@ def make_opener(proxy: str = "") -> urllib.request.OpenerDirector:
     return urllib.request.build_opener(*handlers)
 
 
-def direct_opener() -> urllib.request.OpenerDirector:
-    """One that uses no proxy, for hosts beside this one."""
-    return urllib.request.build_opener(_Redirect(), urllib.request.ProxyHandler({}))
-
-
 def unprotected(url: str) -> bool:
     """Whether whoever is on the way can change what comes from an address: plain http, but for this machine itself."""
     parts = urllib.parse.urlsplit(url)

@@ -38,6 +38,7 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import 
     write_state,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
+from ansible_collections.baremetal.llm.plugins.module_utils._download import PART
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import (
     Pieces,
     piece_bytes,
@@ -291,6 +292,9 @@ class _Swarm:
 
     def add(self, file: _File) -> None:
         """Take part in passing a file on, with what is here of it."""
+        if not file.said["size"]:
+            self._make_empty(file)
+            return
         lt, final = self.lt, os.path.join(self.dest, file.path)
         asked = lt.add_torrent_params()
         asked.ti = lt.torrent_info(lt.bdecode(torrent(os.path.basename(file.begun), file.said, self.job["secret"])))
@@ -309,17 +313,23 @@ class _Swarm:
         file.handle = self.sessions[file.said["session"]].add_torrent(asked)
         self._connect(file)
 
+    def _make_empty(self, file: _File) -> None:
+        """There is no torrent of nothing, and nothing to wait for."""
+        file.complete = file.checked = file.done = True
+        if not file.had:
+            with open(file.begun, "wb"):
+                pass
+            self._place(file, sha256_of(file.begun))
+
     def begin(self) -> None:
         """Add what is here at once, and so many of the others as may travel at a time."""
         travelling = sum(1 for file in self.files if file.handle and not file.complete)
         for file in self.files:
-            if file.handle:
+            if file.handle or file.done:
                 continue
-            if file.had:
+            if file.had or travelling < AT_A_TIME:
                 self.add(file)
-            elif travelling < AT_A_TIME:
-                self.add(file)
-                travelling += 1
+                travelling += 0 if file.complete else 1
 
     def take_slices(self) -> None:
         """Give the sessions what the controller has handed over, and remove slices whose pieces have proved right."""
@@ -330,7 +340,7 @@ class _Swarm:
             if file is None or found is None:
                 continue
             full, start, size = os.path.join(self.incoming, name), int(found.group(2)), int(found.group(3))
-            if not file.handle:
+            if not file.handle and not file.done:
                 self.add(file)
             if not file.complete and not file.checked:
                 continue
@@ -407,8 +417,10 @@ class _Swarm:
             return
         # The session goes on with its own name of the same file.
         arrived = os.path.join(self.incoming, file.name)
-        if os.path.lexists(arrived):
-            os.unlink(arrived)
+        # Also what a download has begun of it.
+        for there in (arrived, arrived + PART, arrived + PART + ".note"):
+            if os.path.lexists(there):
+                os.unlink(there)
         os.link(file.begun, arrived)
         state = read_state(self.dest)
         place(self.dest, file.said, arrived, state)

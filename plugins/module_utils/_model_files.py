@@ -1,15 +1,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of a model on a host: fetched from another host or a hub, and read where they lie already."""
+"""The files of a model on a host: fetched from a hub or by a program, and read where they lie already."""
 
 from __future__ import annotations
 
 import os
-import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Iterable, Mapping, Sequence
-from urllib.parse import quote, urlsplit
 from urllib.request import OpenerDirector
 
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Wanted, sha256_of, stamp
@@ -20,14 +18,11 @@ from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import 
     write_state,
 )
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import Coded, CodedError, coded
-from ansible_collections.baremetal.llm.plugins.module_utils._download import DownloadError, download
+from ansible_collections.baremetal.llm.plugins.module_utils._download import download
 from ansible_collections.baremetal.llm.plugins.module_utils._model_check import WEIGHTS, is_part, require_model
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import Known, read_state
 
 PARALLEL = 4
-# Another host answers at once or not at all: the hub is there, too.
-ATTEMPTS_AT_A_HOST = 2
-REACH_SECONDS = 5
 
 
 class OfHub(Wanted):
@@ -37,36 +32,15 @@ class OfHub(Wanted):
 
 
 def fetch(
-    dest: str,
-    files: Sequence[OfHub],
-    share: str,
-    headers: Mapping[str, str],
-    opener: OpenerDirector,
-    direct: OpenerDirector,
-    attempts: int = 5,
-) -> tuple[list[str], list[Coded]]:
-    """Bring files below `dest`, from another host (`share`, reached by `direct`) first if it is named. What an
-    interrupted try left is continued. Returns the paths that came from the hub, and what could not be had, as coded messages."""
-    if share and all(file["urls"] for file in files) and not is_reached(share):
-        share = ""
+    dest: str, files: Sequence[OfHub], headers: Mapping[str, str], opener: OpenerDirector, attempts: int = 5
+) -> list[Coded]:
+    """Bring files of a hub below `dest`. What an interrupted try left is continued. Returns what could not be had, as coded messages."""
     state, lock = read_state(dest), threading.Lock()
-    from_hub: list[str] = []
 
     def bring(file: OfHub) -> Coded | None:
         target = os.path.join(dest, INCOMING, incoming_name(file))
-        wanted: Wanted = {"path": file["path"], "size": file["size"], "sha256": file["sha256"]}
         try:
-            if share:
-                try:
-                    download(
-                        {**wanted, "urls": [share + quote(file["path"])]}, target, direct, attempts=ATTEMPTS_AT_A_HOST
-                    )
-                except DownloadError:
-                    if not file["urls"]:
-                        raise
-            if not os.path.exists(target):
-                download({**wanted, "urls": file["urls"], "headers": headers}, target, opener, attempts=attempts)
-                from_hub.append(file["path"])
+            download({**file, "headers": headers}, target, opener, attempts=attempts)
             with lock:
                 place(dest, file, target, state)
                 write_state(dest, state)
@@ -77,17 +51,7 @@ def fetch(
         return None
 
     with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
-        return from_hub, [wrong for wrong in pool.map(bring, files) if wrong]
-
-
-def is_reached(url: str) -> bool:
-    """Whether something listens at an address. A firewall that says nothing would cost a minute for each file."""
-    parts = urlsplit(url)
-    try:
-        socket.create_connection((parts.hostname or "", parts.port or 80), REACH_SECONDS).close()
-    except OSError:
-        return False
-    return True
+        return [wrong for wrong in pool.map(bring, files) if wrong]
 
 
 def listed(folder: str) -> list[str]:

@@ -12,26 +12,33 @@ description:
   - Brings files to several hosts in about the time that one copy takes. The controller hands each part of a file over once, to one of the hosts, and
     the hosts exchange the rest among themselves by BitTorrent v2, which compares each piece with its SHA-256. Each file is compared with the SHA-256 of
     the manifest before it gets its name.
+  - Of files that a host has fetched and the controller has not (O(offers)), that host is the source.
   - On each host a program runs for that as a transient unit of systemd, C(baremetal-llm-fanout-RUN.service). It listens at the host's address in the
     cluster's network only, knows its peers by a list of addresses, and talks to nobody who does not know the secret of the run. It ends with
     O(phase=end), and by itself where nobody has asked for it and nothing has moved for O(idle_seconds).
-  - It is one task for each O(phase), all of them with all hosts of the play. What it cannot bring is missing afterwards and has to be copied by
-    M(baremetal.llm.bundle_copy) or M(baremetal.llm.model_fetch).
+  - It is one task for each O(phase), in a loop over the host itself and, on the first host of the play, over hosts outside of the play that have
+    files. Each item has the host as C(host), to which the task is delegated. What it cannot bring is missing afterwards and has to come another way.
 options:
   phase:
     description:
+      - C(name) gives the run a name once, which all other phases need.
+      - C(offer) says which files a host has of those in O(offers). The result has to be registered as C(__fanout_offered).
       - C(look) asks a host what it lacks, and whether it can take part. The result has to be registered as C(__fanout_looked).
+      - C(describe) reads the files that a host offers and another host lacks. The result has to be registered as C(__fanout_described).
       - C(plan) decides once, on the controller, which hosts exchange what.
       - C(start) starts the program. The result has to be registered as C(__fanout_started).
       - C(meet) tells it of the other hosts. The result has to be registered as C(__fanout_met).
       - C(bring) hands parts over, until the host has everything or nothing moves any more.
       - C(end) ends the program.
       - C(figures) says once what it took.
-      - C(describe) reads the files of a host that has them, so that others can get their pieces.
+      - C(left) says what a host lacks still.
       - C(report) is internal.
     type: str
     required: true
-    choices: [look, plan, start, meet, bring, end, figures, report, describe]
+    choices: [name, offer, look, describe, plan, start, meet, bring, end, figures, left, report]
+  name:
+    description: What O(phase=name) returned.
+    type: str
   mode:
     description: Whether hosts pass files on (V(fanout)), get each a copy (V(copy)), or have the files already (V(exists)).
     type: str
@@ -41,7 +48,7 @@ options:
     description: Folder of the bundle on the controller.
     type: path
   kind:
-    description: Kind of the files, as the manifest says it.
+    description: Kind of the manifest's files that all hosts shall have. Without it there are none but those that hosts offer.
     type: str
   matches:
     description: Fields of the manifest's records, as O(baremetal.llm.bundle_copy#module:match) has them; a record has to match one of these.
@@ -52,10 +59,17 @@ options:
     description: How many leading folders of the path in the bundle are left away below O(dest).
     type: int
     default: 0
-  given:
-    description: The files instead, each with C(path) below O(dest), C(size) and C(sha256). One of the hosts has them.
+  offers:
+    description:
+      - Files and folders below O(dest) that the host hands on, as far as nothing has changed in them since they came. A file of which nobody has
+        noted anything is none of them.
     type: list
-    elements: dict
+    elements: str
+    default: []
+  wants:
+    description: Of the files that hosts offer, those that this one shall have, as paths below O(dest). Left out, it shall have all of them.
+    type: list
+    elements: str
   dest:
     description: Folder on the host.
     type: path
@@ -132,15 +146,27 @@ EXAMPLES = r"""
 - name: Fan-out | Ask hosts what they lack
   baremetal.llm.fanout:
     phase: look
+    name: "{{ __fanout.name }}"
     bundle: "{{ llm_bundle_dir }}"
     kind: model
     matches: [{model: Qwen/Qwen2.5-14B-Instruct}]
     strip: 1
     dest: /opt/llm/models
+  loop: [{host: "{{ inventory_hostname }}"}]
+  delegate_to: "{{ item.host }}"
   register: __fanout_looked
 """
 
 RETURN = r"""
+name:
+  description: The name of the run.
+  returned: O(phase=name)
+  type: str
+files:
+  description: The files that the host offers, each with C(path), C(size) and C(sha256), and as described also with C(root) and C(layer).
+  returned: O(phase=offer) and O(phase=describe)
+  type: list
+  elements: dict
 missing:
   description: Paths below O(dest) that the host lacks.
   returned: O(phase=look)
@@ -155,11 +181,25 @@ hosts:
   returned: O(phase=plan)
   type: list
   elements: str
-left:
-  description: Paths that the host lacks still.
+came:
+  description: Paths that came to the host.
   returned: O(phase=bring)
   type: list
   elements: str
+left:
+  description: Paths that the host lacks still.
+  returned: O(phase=left)
+  type: list
+  elements: str
+there:
+  description: Paths of files that the host shall have and has.
+  returned: O(phase=left)
+  type: list
+  elements: str
+complete:
+  description: Whether there were files that the host shall have, and it has all of them.
+  returned: O(phase=left)
+  type: bool
 """
 
 import inspect
@@ -175,18 +215,21 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils import _fanout
+from ansible_collections.baremetal.llm.plugins.module_utils._bundle import Wanted, stamp
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import INCOMING, look
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, failure
 from ansible_collections.baremetal.llm.plugins.module_utils._content import load_json
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import describe
 from ansible_collections.baremetal.llm.plugins.module_utils._rehash import distrust, read_state, sha256_on_disk
-from ansible_collections.baremetal.llm.plugins.module_utils._share import ports
 
 PREFIX = "ansible_collections.baremetal.llm.plugins.module_utils."
 RUN_DIR = "/run/baremetal-llm-fanout"
 UNIT = "baremetal-llm-fanout-{0}"
 START_SECONDS = 30.0
 READY_SECONDS = 600.0
+# From these the system takes ports of its own. A firewall of this collection closes them to hosts of other deployments, which want models, too.
+DYNAMIC = "/proc/sys/net/ipv4/ip_local_port_range"
+LOWEST_DYNAMIC, TRIED_PORTS = 32768, 200
 # For which releases of Python there are wheels of libtorrent.
 PYTHONS = range(8, 14)
 PROPERTIES = (
@@ -199,6 +242,30 @@ PROPERTIES = (
     "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK",
     "CapabilityBoundingSet=CAP_CHOWN CAP_FOWNER CAP_DAC_OVERRIDE CAP_SYS_NICE",
 )
+
+
+def ports(dynamic: str = DYNAMIC) -> list[int]:
+    """The ports to listen on, the next where one is in use: those below the dynamic ones."""
+    try:
+        with open(dynamic, encoding="ascii") as stream:
+            first = int(stream.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        first = LOWEST_DYNAMIC
+    return list(range(first - 1, max(first - 1 - TRIED_PORTS, 1023), -1)) or list(range(20100, 20300))
+
+
+def offered(dest: str, paths: list[str]) -> list[Wanted]:
+    """The files below these paths that are as they were noted when they came."""
+    return [
+        Wanted(path=path, size=now[0], sha256=known["sha256"])
+        for path, known in sorted(read_state(dest).items())
+        for now in [stamp(os.path.join(dest, path)) if inside_one(path, paths) else None]
+        if now and known.get("stamp") == now
+    ]
+
+
+def inside_one(path: str, paths: list[str]) -> bool:
+    return any(path == one or path.startswith(one + "/") for one in paths)
 
 
 def unfit() -> str:
@@ -265,6 +332,25 @@ def unpacked(wheel: str) -> str:
     return folder
 
 
+def looked(module: AnsibleModule) -> dict[str, object]:
+    """What the host lacks, and whether it can take part. Where there is no room, whatever brings the files otherwise says so."""
+    said = module.params
+    only_look = module.check_mode or said["mode"] == "exists"
+    cannot, files = unfit(), said["files"] or []
+    try:
+        found = look(said["dest"], files, False, only_look, "llm_host_dir")
+    except CodedError as error:
+        if error.code != "no_room":
+            raise
+        cannot, found = "fanout_no_room", look(said["dest"], files, False, True, "llm_host_dir")
+    return {
+        "missing": [path for path in found["missing"] if path not in found["taken"]],
+        "unfit": cannot,
+        "address": own_address(said["addresses"]),
+        "python": "3.{0}".format(sys.version_info[1]),
+    }
+
+
 def start(module: AnsibleModule) -> dict[str, object]:
     """Start the program and wait until it listens."""
     said, job = module.params, module.params["job"]
@@ -277,7 +363,7 @@ def start(module: AnsibleModule) -> dict[str, object]:
     write(
         run,
         _fanout.JOB,
-        json.dumps({**job, "secret": said["secret"], "ports": ports()[:-1] or list(range(20100, 20300))}),
+        json.dumps({**job, "secret": said["secret"], "ports": ports()}),
     )
     write(run, _fanout.LEASE, "")
     properties = (*PROPERTIES, "RuntimeMaxSec={0}".format(said["seconds"]))
@@ -387,14 +473,19 @@ def main() -> None:
             "phase": {
                 "type": "str",
                 "required": True,
-                "choices": ["look", "plan", "start", "meet", "bring", "end", "figures", "report", "describe"],
+                "choices": [
+                    *("name", "offer", "look", "describe", "plan", "start", "meet", "bring", "end", "figures", "left"),
+                    "report",
+                ],
             },
+            "name": {"type": "str"},
             "mode": {"type": "str", "choices": ["fanout", "copy", "exists"], "default": "fanout"},
             "bundle": {"type": "path"},
             "kind": {"type": "str"},
             "matches": {"type": "list", "elements": "dict", "default": []},
             "strip": {"type": "int", "default": 0},
-            "given": {"type": "list", "elements": "dict"},
+            "offers": {"type": "list", "elements": "str", "default": []},
+            "wants": {"type": "list", "elements": "str"},
             "dest": {"type": "path"},
             "run": {"type": "path"},
             "limit_mbps": {"type": "int", "default": 0},
@@ -418,18 +509,10 @@ def main() -> None:
     os.umask(0o022)
     said = module.params
     try:
-        if said["phase"] == "look":
-            found = look(
-                said["dest"], said["files"] or [], False, module.check_mode or said["mode"] == "exists", "llm_host_dir"
-            )
-            facts = {
-                "unfit": unfit(),
-                "address": own_address(said["addresses"]),
-                "python": "3.{0}".format(sys.version_info[1]),
-            }
-            module.exit_json(
-                changed=False, missing=[path for path in found["missing"] if path not in found["taken"]], **facts
-            )
+        if said["phase"] == "offer":
+            module.exit_json(changed=False, files=offered(said["dest"], said["offers"]))
+        elif said["phase"] == "look":
+            module.exit_json(changed=False, **looked(module))
         elif said["phase"] == "describe":
             described = [{**file, **describe(os.path.join(said["dest"], file["path"]))} for file in said["files"] or []]
             module.exit_json(changed=False, files=described)

@@ -6,33 +6,25 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: model_fetch
-short_description: Let a host fetch a model, from another host or from its hub
+short_description: Let a host fetch a model from its hub
 version_added: 0.1.0
 description:
-  - Fetches the files of a model that the host lacks, as a manifest of the controller names them (M(baremetal.llm.online_sources)). A file is asked from
-    O(share) first, the address under which another host hands it on, then from the hub.
+  - Fetches the files of a model that the host lacks, as a manifest of the controller names them (M(baremetal.llm.online_sources)).
   - What an interrupted run had fetched is continued, not fetched again. Every file is compared with its SHA-256 before it gets its name.
   - The tokens of hubs and the proxy are the variables C(bundle_huggingface_token), C(bundle_modelscope_token) and C(bundle_proxy).
 options:
   bundle:
     description: Folder on the controller whose C(manifest.yml) names the files.
     type: path
+    required: true
   model:
     description: The model, as the manifest names it.
     type: str
     required: true
-  given:
-    description: The files instead, as M(baremetal.llm.model_share) returns them. They are asked from O(share) only.
-    type: list
-    elements: dict
   dest:
     description: Folder on the host for all models.
     type: path
     required: true
-  share:
-    description: Where another host hands the files on (RV(baremetal.llm.model_share#module:url)).
-    type: str
-    default: ""
   content:
     description: Read every file on the host again, instead of trusting size and modification time.
     type: bool
@@ -86,11 +78,6 @@ fetched:
   returned: success
   type: list
   elements: str
-from_hub:
-  description: Those of RV(fetched) that came from the hub and not from another host.
-  returned: success
-  type: list
-  elements: str
 rotten:
   description: Those of RV(fetched) that were on the host, with the right size and time, and another content.
   returned: success
@@ -103,7 +90,7 @@ import os
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle_host import look
 from ansible_collections.baremetal.llm.plugins.module_utils._coded import CodedError, failure
-from ansible_collections.baremetal.llm.plugins.module_utils._download import direct_opener, make_opener
+from ansible_collections.baremetal.llm.plugins.module_utils._download import make_opener
 from ansible_collections.baremetal.llm.plugins.module_utils._model_files import fetch
 
 
@@ -112,9 +99,7 @@ def main() -> None:
         argument_spec={
             "bundle": {"type": "path"},
             "model": {"type": "str", "required": True},
-            "given": {"type": "list", "elements": "dict"},
             "dest": {"type": "path", "required": True},
-            "share": {"type": "str", "default": "", "no_log": True},
             "content": {"type": "bool", "default": False},
             "files": {"type": "list", "elements": "dict"},
             "phase": {"type": "str", "choices": ["check", "fetch"], "default": "check"},
@@ -132,10 +117,7 @@ def main() -> None:
         if said["phase"] == "check":
             found = look(dest, files, said["content"], module.check_mode, "models_dir")
             module.exit_json(changed=bool(found["missing"]), **found)
-        from_hub, wrong = fetch(
-            dest, files, said["share"], said["headers"], make_opener(said["proxy"]), direct_opener()
-        )
-        module.exit_json(changed=True, from_hub=from_hub, wrong=wrong)
+        module.exit_json(changed=True, wrong=fetch(dest, files, said["headers"], make_opener(said["proxy"])))
     except CodedError as error:
         module.fail_json(**failure(error.code, **error.values))
     except OSError as error:

@@ -84,11 +84,23 @@ def test_a_download_that_broke_off_goes_on() -> None:
 
 def test_one_host_asks_the_hub_for_all() -> None:
     first, second = asked_of_the_hub()
-    small = [one for one in [*first, *second] if not one[1].endswith("model.safetensors")]
-    assert {one[0] for one in small} == {FIRST}
-    paths = [one[1] for one in small]
-    assert sorted(paths) == sorted(set(paths))
-    assert len(paths) == 5
+    small = [tuple(one[:2]) for one in [*first, *second] if not one[1].endswith("model.safetensors")]
+    assert len({path for _host, path in small}) == 5
+    # Where the first host failed, the others asked for themselves; what one had was not asked for again.
+    assert sorted(small) == sorted(set(small))
+    assert [(one[0], one[1].rpartition("/")[2]) for one in second] == [(FIRST, "model.safetensors")]
+
+
+def test_one_host_asks_the_registry_for_all() -> None:
+    hosts = {node.mgmt for node in load().nodes.values()}
+    log = (ONLINE / "mirrors/registry-site.log").read_text(encoding="utf-8")
+    asked = re.findall(r'^(\S+) - \S* \[[^]]*\] "GET (/v2/\S+/blobs/\S+) HTTP/\S+" 200 ', log, re.MULTILINE)
+    layers = [blob for host, blob in asked if host in hosts]
+    assert len(layers) > 1
+    assert {host for host, _blob in asked if host in hosts} == {FIRST}
+    assert sorted(layers) == sorted(set(layers))
+    for host in ("node2", "node3"):
+        assert on(host).run("ls /opt/llm/bundle/*.tar").stdout == ""
 
 
 def test_a_client_gets_tokens_through_the_gateway() -> None:

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from ansible_collections.baremetal.llm.plugins.module_utils._pieces import piece_bytes, piece_count
 from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.items import Item
@@ -60,6 +60,11 @@ class Looked:
     unfit: str = ""
 
 
+def is_below(path: str, offers: Iterable[str]) -> bool:
+    """Whether a path is one of these or lies below one of them, without leaving it."""
+    return ".." not in path.split("/") and any(path == one or path.startswith(one + "/") for one in offers)
+
+
 def wheel_items() -> list[Item]:
     """What a bundle has to hold so that hosts can pass files on, whichever of these Pythons they have."""
     return [
@@ -83,6 +88,41 @@ def participants(looked: Mapping[str, Looked], wanted: Mapping[str, Sequence[str
     lacked = {path for host in able for path in looked[host].missing}
     found = [host for host in able if lacked.intersection(wanted[host])]
     return found if lacked and len(found) > 1 else []
+
+
+class Standing(TypedDict):
+    """What the engine of a host has of the images that the host needs, by reference, and whether it can pass images on."""
+
+    missing: Sequence[str]
+    present: Sequence[str]
+    exchanges: bool
+
+
+class ImageWays(TypedDict):
+    """Of the images of a host those that it pulls from a registry, gives to other hosts, and takes from another host."""
+
+    pull: list[str]
+    give: list[str]
+    take: list[str]
+
+
+def image_ways(hosts: Mapping[str, Standing], host: str) -> ImageWays:
+    """How a host without a bundle gets its images. One host gives an image: the first that has it, or, where two or more lack it, the first of these.
+
+    An image that is named by a digest is pulled: an engine knows it by that name only where it came from a registry.
+    """
+    found: ImageWays = {"pull": [], "give": [], "take": []}
+    mine = hosts[host]
+    for reference in (*mine["missing"], *mine["present"]):
+        able = [name for name, one in hosts.items() if one["exchanges"] and "@" not in reference]
+        takers = [name for name in able if reference in hosts[name]["missing"]]
+        having = [name for name in able if reference in hosts[name]["present"]]
+        giver = (having or takers)[0] if len(takers) > (0 if having else 1) else ""
+        if host == giver:
+            found["give"].append(reference)
+        if reference in mine["missing"]:
+            found["take" if giver and host in takers and host != giver else "pull"].append(reference)
+    return found
 
 
 def in_sessions(files: Iterable[File], most: int = SESSIONS) -> list[File]:

@@ -92,7 +92,7 @@ def online_wanted(
     passed_on = len(hosts) > 1 and any(
         one.get("llm_distribution", fanout.FANOUT) == fanout.FANOUT for one in hosts.values()
     )
-    wheels = fanout.wheel_items() if passed_on and models else []
+    wheels = fanout.wheel_items() if passed_on else []
     return {"images": images, "models": models, "wheels": wheels, "problems": list(dict.fromkeys(problems))}
 
 

@@ -19,6 +19,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values imp
 # Where models come from, if neither from the bundle nor from a hub.
 SOURCE = "models_source"
 SOURCES = ("host", "controller", "rsync", "rclone")
+# Of hosts that serve meanwhile no more than these are asked for files.
+MOST_OUTSIDE = 4
 
 
 def model_variables(engine: Engine) -> list[str]:
@@ -118,13 +120,31 @@ def folders_outside(variables: Mapping[str, object]) -> list[str]:
     return [folder for folder in folders if not posixpath.normpath(folder).startswith(inside)]
 
 
-def giving_host(
-    model: str, playing: Sequence[str], needs: Mapping[str, Collection[str]], holding: Iterable[str] = ()
-) -> str:
-    """The host from which the others get a model: one that has it already (``holding``), else the first of this run that needs it.
+class Handing(NamedTuple):
+    """Who hands a model on: hosts outside of this run that have it (``outside``), else a host of this run (``giver``) that fetches it; empty where no host
+    needs it."""
 
-    ``needs`` has the models of each host. Empty where no host of this run needs it.
+    giver: str
+    outside: list[str]
+
+
+def handing(
+    model: str,
+    playing: Sequence[str],
+    needs: Mapping[str, Collection[str]],
+    holding: Iterable[str] = (),
+    sharing: Mapping[str, Collection[str]] | None = None,
+) -> Handing:
+    """``needs`` has the models of each host, ``holding`` the hosts whose record says that they have theirs, ``sharing`` all names of a host's machine.
+
+    A machine of this run under another name is none outside of it, and a few others are enough.
     """
-    there = [host for host in playing if model in needs.get(host, ())]
-    found = [host for host in holding if model in needs.get(host, ())] + there
-    return found[0] if there else ""
+    names = sharing or {}
+    there = {name for host in playing for name in (host, *names.get(host, ()))}
+    outside: list[str] = []
+    for host in holding:
+        if model in needs.get(host, ()) and host not in there and len(outside) < MOST_OUTSIDE:
+            outside.append(host)
+            there.update(names.get(host, ()))
+    mine = [host for host in playing if model in needs.get(host, ())]
+    return Handing("" if outside or not mine else mine[0], outside)

@@ -164,6 +164,30 @@ def test_what_one_host_is_handed_all_of_them_get(tmp_path: Path, hosts: Callable
     assert (three[2].dest / NAME).stat().st_nlink == 1
 
 
+def test_a_host_that_fetched_a_model_is_the_source(tmp_path: Path, hosts: Callable[[int], list[Host]]) -> None:
+    """Files that no controller has, small and empty ones among them."""
+    model = {NAME: content(5 * MIB), "model/config.json": b"{}", "model/__init__.py": b""}
+    files = [described(tmp_path, data, path) for path, data in model.items()]
+    three = hosts(3)
+    for path, data in model.items():
+        three[0].put(path, data)
+    # What a download of its own has begun goes with what arrives.
+    begun = three[2].dest / INCOMING / (incoming_name(files[0]) + ".part")
+    begun.parent.mkdir(parents=True)
+    begun.write_bytes(b"begun")
+    for at, host in enumerate(three):
+        host.start(files, have=list(model) if at == 0 else [])
+    together(three)
+    for host in three:
+        for path, data in model.items():
+            wait_for(lambda host=host, path=path: host.done(path))
+            assert (host.dest / path).read_bytes() == data
+    assert [host.status()["wrong"] for host in three] == [{}, {}, {}]
+    for host in three:
+        host.end()
+        assert os.listdir(host.dest / INCOMING) == []
+
+
 def test_an_interrupted_transfer_goes_on(tmp_path: Path, hosts: Callable[[int], list[Host]]) -> None:
     data = content(16 * MIB)
     file = described(tmp_path, data)

@@ -38,6 +38,39 @@ def test_who_exchanges_files() -> None:
     assert of(having, having, old) == of(lacking, old) == of(lacking) == []
 
 
+def standing(missing: str = "", present: str = "", exchanges: bool = True) -> fanout.Standing:
+    return {"missing": missing.split(), "present": present.split(), "exchanges": exchanges}
+
+
+def test_one_host_pulls_an_image_for_others() -> None:
+    def ways(host: str, **hosts: fanout.Standing) -> tuple[list[str], list[str], list[str]]:
+        found = fanout.image_ways(hosts, host)
+        return found["pull"], found["give"], found["take"]
+
+    lacking, having, alone = standing("a"), standing(present="a"), standing("a", exchanges=False)
+    assert ways("one", one=lacking, two=lacking) == (["a"], ["a"], [])
+    assert ways("two", one=lacking, two=lacking) == ([], [], ["a"])
+    # Who has an image gives it.
+    assert ways("one", one=lacking, two=having) == ([], [], ["a"])
+    assert ways("two", one=lacking, two=having) == ([], ["a"], [])
+    # For itself alone nobody makes an archive, and neither does a host whose engine calls images by other ids.
+    assert ways("one", one=lacking) == ways("one", one=lacking, two=alone) == (["a"], [], [])
+    assert ways("two", one=lacking, two=alone) == (["a"], [], [])
+    assert ways("one", one=having, two=having) == ([], [], [])
+    assert ways("one", one=having, two=standing("b")) == ([], [], [])
+    # By its digest an engine knows only what came from a registry.
+    pinned = standing("a@sha256:0")
+    assert ways("two", one=pinned, two=pinned) == (["a@sha256:0"], [], [])
+
+
+def test_a_host_offers_no_more_than_its_folder() -> None:
+    offers = ["lab--tiny", "image.tar"]
+    right = ("lab--tiny/config.json", "lab--tiny/a/b", "image.tar")
+    assert [path for path in right if not fanout.is_below(path, offers)] == []
+    wrong = ("lab--tiny/../../etc/passwd", "lab--tiny2/a", "/etc/passwd", "image.tar2", "../image.tar")
+    assert [path for path in wrong if fanout.is_below(path, offers)] == []
+
+
 def test_sessions_have_about_the_same_to_do() -> None:
     files = fanout.in_sessions([file("a", 100), file("b", 60), file("c", 50), file("d", 30), file("e", 10)], most=3)
     load = [sum(one["size"] for one in files if one["session"] == at) // MIB for at in range(3)]

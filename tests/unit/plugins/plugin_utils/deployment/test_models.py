@@ -14,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
     Source,
     folder_of,
     folders_outside,
-    giving_host,
+    handing,
     model_path,
     needed_models,
     origins,
@@ -151,7 +151,12 @@ def test_how_each_model_comes_to_a_host() -> None:
 
 
 def test_who_has_a_model_hands_it_on() -> None:
-    needs = {"a": ["org/big"], "b": ["org/big"], "c": ["org/other"], "d": ["org/big"]}
-    assert giving_host("org/big", ["a", "b", "c"], needs) == "a"
-    assert giving_host("org/big", ["b"], needs, ["c", "d"]) == "d"
-    assert giving_host("org/big", ["c"], needs, ["d"]) == ""
+    needs = {**{host: ["org/big"] for host in "abdefgh"}, "c": ["org/other"]}
+    assert handing("org/big", ["a", "b", "c"], needs) == ("a", [])
+    assert handing("org/big", ["b"], needs, ["c", "d"]) == ("", ["d"])
+    assert handing("org/big", ["c"], needs, ["d"]) == ("", ["d"])
+    assert handing("org/big", ["c"], needs) == ("", [])
+    # A few are enough, and a machine has one program, whatever its names.
+    assert handing("org/big", ["a"], needs, "bdefgh") == ("", ["b", "d", "e", "f"])
+    names = {"a": ["a", "b"], "b": ["a", "b"], "d": ["d", "e"], "e": ["d", "e"]}
+    assert handing("org/big", ["a"], needs, "bdef", names) == ("", ["d", "f"])
