@@ -33,7 +33,7 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import redirect_stderr
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / ".collections"))
@@ -81,7 +81,7 @@ class Anything:
 
 
 class StubModule(types.ModuleType):
-    __path__: list[str] = []
+    __path__: ClassVar[list[str]] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -96,7 +96,9 @@ class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name.startswith("sglang") and REAL.fullmatch(name):
             return None
-        if not name.startswith("sglang") and (name.split(".")[0] in sys.stdlib_module_names or name in ("msgspec", "yaml")):
+        if not name.startswith("sglang") and (
+            name.split(".")[0] in sys.stdlib_module_names or name in ("msgspec", "yaml")
+        ):
             return None
         if name.split(".")[0] in ("msgspec", "yaml", "ansible_collections", "ansible", "_yaml", "jinja2"):
             return None
@@ -204,9 +206,14 @@ def judged(place: Path) -> dict[str, Any]:
             moved = name in options and options[name]["dest"] != name and got is not None
             if read is None or not (moved or same(got, sample)):
                 wrong.append(f"{name}: {words} gives {got!r}")
-        elif why.code in ("engine_option_later", "engine_option_gone") and name in options:
+        elif (
+            why.code in ("engine_option_later", "engine_option_gone")
+            and not options.get(name, {"alias": True})["alias"]
+        ):
             wrong.append(f"{name}: refused, and the release has it")
-    missing = sorted({name for name, row in options.items() if not row["alias"]} - known)
+    # An option may have had a longer name in front, and has the known one beside it.
+    named = {options[name]["dest"] for name in known if name in options}
+    missing = sorted(name for name, row in options.items() if not row["alias"] and row["dest"] not in named)
     return {"release": release, "count": len(known), "wrong": wrong, "missing": missing}
 
 
@@ -259,10 +266,15 @@ def print_facts(rows: list[Mapping[str, Any]]) -> None:
     for kind in ("values", "lists", "switches", "pairs"):
         print(f"  {kind}:")
         of_kind = [(first, name) for name, (its, first, _last) in options.items() if its == kind]
-        for first, group in itertools.groupby(sorted(of_kind, key=lambda row: (key_of(row[0]), row[1])), lambda row: row[0]):
+        for first, group in itertools.groupby(
+            sorted(of_kind, key=lambda row: (key_of(row[0]), row[1])), lambda row: row[0]
+        ):
             print_row(first, [name for _first, name in group])
     print("  until:")
-    gone = sorted(((last, name) for name, (_kind, _first, last) in options.items() if last), key=lambda row: (key_of(row[0]), row[1]))
+    gone = sorted(
+        ((last, name) for name, (_kind, _first, last) in options.items() if last),
+        key=lambda row: (key_of(row[0]), row[1]),
+    )
     for last, group in itertools.groupby(gone, lambda row: row[0]):
         print_row(last, [name for _last, name in group])
     for name, (_kind, first, last) in spans(rows, "methods").items():
@@ -290,7 +302,9 @@ def main(words: list[str]) -> int:
         print(json.dumps((judged if words[0] == "--judge-one" else facts_of)(Path(words[1]))))
         return 0
     facts = "--facts" in words
-    places = sorted((Path(word) for word in words if not word.startswith("--")), key=lambda place: key_of(release_of(place)))
+    places = sorted(
+        (Path(word) for word in words if not word.startswith("--")), key=lambda place: key_of(release_of(place))
+    )
     rows = []
     for place in places:
         how = "--facts-one" if facts else "--judge-one"
@@ -307,7 +321,9 @@ def main(words: list[str]) -> int:
         for line in [*row["wrong"], *row["missing"]]:
             print(f"  {line}")
     total = {what: sum(len(row[what]) for row in rows) for what in ("wrong", "missing")}
-    print(f"{sum(row['count'] for row in rows)} judged, {total['wrong']} wrong, {total['missing']} not known, {len(rows)} releases")
+    print(
+        f"{sum(row['count'] for row in rows)} judged, {total['wrong']} wrong, {total['missing']} not known, {len(rows)} releases"
+    )
     return 1 if sum(total.values()) else 0
 
 

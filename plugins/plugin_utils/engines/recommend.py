@@ -266,4 +266,8 @@ def _estimated(asked: _Asked, choice: Choice, found: Estimate, needed: int) -> C
 
 # Engines that read GGUF files, and those whose memory is planned.
 _FILES = frozenset(("llama_cpp", "ollama"))
-_PLANS: Mapping[str, Callable[[_Asked, Choice], Choice]] = {"llama_cpp": _llama_cpp, "lmdeploy": _turbomind, "sglang": _sglang}
+_PLANS: Mapping[str, Callable[[_Asked, Choice], Choice]] = {
+    "llama_cpp": _llama_cpp,
+    "lmdeploy": _turbomind,
+    "sglang": _sglang,
+}

@@ -97,7 +97,13 @@ def test_it_runs_as_the_module_would_and_the_key_of_clients_reaches_no_command_l
 
 def test_what_changes_the_server_is_not_answered_and_what_tells_how_it_is_needs_no_key(started: Any) -> None:
     start()
-    paths = ("/update_weights_from_disk", "/release_memory_occupation", "/pause_generation", "/flush_cache", "/generate")
+    paths = (
+        "/update_weights_from_disk",
+        "/release_memory_occupation",
+        "/pause_generation",
+        "/flush_cache",
+        "/generate",
+    )
     assert {answered(started.served, path, KEY)[0] for path in (*paths, "/server_info", "/load_lora_adapter")} == {404}
     assert [answered(started.served, path)[0] for path in ("/metrics", "/health")] == [200, 200]
 

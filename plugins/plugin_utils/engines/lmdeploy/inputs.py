@@ -71,7 +71,9 @@ def _no_format(asked: Asked) -> Text | None:
     known = arguments.facts()["formats"].get(asked.form)
     if not isinstance(known, Mapping) or not since(asked.release, str(known["since"])):
         allowed = [name for name, row in arguments.facts()["formats"].items() if name != "source"]
-        return Text("engine_format", title=arguments.TITLE, form=asked.form, release=asked.release, allowed=", ".join(allowed))
+        return Text(
+            "engine_format", title=arguments.TITLE, form=asked.form, release=asked.release, allowed=", ".join(allowed)
+        )
     wrong = ""
     if asked.form == "awq" and said.get("version") != "gemm":
         wrong = f"version {said.get('version')}"
@@ -116,16 +118,16 @@ def _planned(base: dict[str, Any], asked: Asked, language: str) -> dict[str, Any
     said = dict(asked.said)
     if asked.form == "16-bit" or asked.form in ("fp8", "mxfp4"):
         # For Volta and Turing, which compute no bfloat16; 4 bits are computed in float16 on every GPU.
-        said |= (
-            {} if asked.weakest.capability >= _BFLOAT16 else {"dtype": said.get("dtype", "float16")}
-        )
+        said |= {} if asked.weakest.capability >= _BFLOAT16 else {"dtype": said.get("dtype", "float16")}
     if model is None:
         spread = int(said.get("tp") or 1)
         why = Text("engine_unplanned", title=arguments.TITLE, architecture=asked.architecture)
         return estimates.spread_plan({**base, "settings": {**said, "tp": spread}}, spread, [why], language)
     spread = int(said.get("tp") or estimates.spread_of(model, len(asked.gpus)))
     if spread > len(asked.gpus) or not estimates.divides(model, spread):
-        return unplanned.refused(base, Text("engine_spread", setting="lmdeploy_tp", tp=spread, gpus=len(asked.gpus)), language)
+        return unplanned.refused(
+            base, Text("engine_spread", setting="lmdeploy_tp", tp=spread, gpus=len(asked.gpus)), language
+        )
     share = float(said.get("cache_max_entry_count") or arguments.facts()["memory"]["share"])
     if not 0 < share < 1:
         return unplanned.refused(base, Text("lmdeploy_share", found=share), language)

@@ -26,8 +26,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.serve
     sections,
 )
 
-# What the log says when a part of a start begins: roles/sglang/files/start_sglang.py, then sglang/srt/model_executor/model_runner.py ("Load weight begin"), bars
-# of sglang/srt/model_loader/weight_utils.py, and sglang/srt/entrypoints/http_server.py with uvicorn.
+# What the log says when a part of a start begins: roles/sglang/files/start_sglang.py, then sglang/srt/model_executor/model_runner.py, bars of
+# sglang/srt/model_loader/weight_utils.py, and uvicorn with sglang/srt/entrypoints/http_server.py.
 _PHASES = (
     ("server", r"^start_sglang\.py: "),
     ("weights", r"Load weight begin\.|Loading safetensors checkpoint shards: +\d"),

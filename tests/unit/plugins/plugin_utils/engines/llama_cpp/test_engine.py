@@ -50,7 +50,7 @@ def site(tmp_path: Path) -> Site:
 
 
 # -- the inventory -------------------------------------------------------------------------------------------------------
-def test_its_inventory_is_SITE.checked() -> None:
+def test_its_inventory_is_checked() -> None:
     found = SITE.checked()
     assert (found["problems"], found["names"]["gpu1"]["server"]) == ([], "llm-llama_cpp")
     assert "b9603" in SITE.checked(llama_cpp_version=None)["problems"][0]["allowed"]
@@ -245,7 +245,9 @@ def test_embeddings_are_asked_for_where_it_makes_them(site: Site) -> None:
 
 
 def test_it_is_watched_under_the_common_names() -> None:
-    found = targets(SITE.deployments, {"gpu1": {**SITE.said, **SITE.defaults, "llama_cpp_port": 8080, "ansible_host": "192.0.2.1"}})
+    found = targets(
+        SITE.deployments, {"gpu1": {**SITE.said, **SITE.defaults, "llama_cpp_port": 8080, "ansible_host": "192.0.2.1"}}
+    )
     assert found["llama_cpp"] == [], "its page asks for the key, which the probe has"
     assert found["api"][0]["targets"] == ["http://192.0.2.1:8080/health"]
     rules = {rule["record"]: rule["expr"] for rule in recording_rules()}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import UNUSED, asked_by_decision
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import spread_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.memory import estimate
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import recording_rules
@@ -45,7 +45,7 @@ SITE = LoneSite(
 
 
 # -- the inventory -------------------------------------------------------------------------------------------------------
-def test_its_inventory_is_SITE.checked() -> None:
+def test_its_inventory_is_checked() -> None:
     found = SITE.checked()
     assert (found["problems"], found["names"]["gpu1"]["server"]) == ([], "llm-lmdeploy")
     assert "0.18.0" in SITE.checked(lmdeploy_version=None)["problems"][0]["allowed"]

@@ -159,7 +159,10 @@ def test_what_was_read_before_is_read_by_those_releases() -> None:
 
 
 def test_a_model_whose_memory_nobody_planned_starts_all_the_same() -> None:
-    for said in ({"config": {**CONFIG, "architectures": ["OtherForCausalLM"]}}, {"sglang_options": {"enable_lora": True}}):
+    for said in (
+        {"config": {**CONFIG, "architectures": ["OtherForCausalLM"]}},
+        {"sglang_options": {"enable_lora": True}},
+    ):
         plan = SITE.plan(**said)
         assert (plan["ok"], plan["verdict"], plan["settings"]["tp_size"]) == (True, "unknown", 2)
         assert "not planned" in plan["predicted"]["warnings"][0]
