@@ -22,7 +22,7 @@ MIB = 1024**2
 
 def share_of(total: int, spread: int, said: Mapping[str, Any]) -> float:
     """mem_fraction_static: of a GPU of ``total`` bytes the share of weights and cache, three places. ``said`` are options of the inventory."""
-    known = facts()["memory"]
+    known: Mapping[str, Any] = facts()["memory"]
     size = next((row for row in known["sizes"] if total < row["below_gib"] * GIB), known["sizes"][-1])
     tokens = int(said.get("chunked_prefill_size") or size["tokens"])
     graphs = said.get("cuda_graph_max_bs") or said.get("cuda_graph_max_bs_decode") or size["graphs"][spread >= 4]
@@ -31,7 +31,7 @@ def share_of(total: int, spread: int, said: Mapping[str, Any]) -> float:
     kept += known["each_graph"] * graphs + known["prompts"]
     if total > known["large"]["above_gib"] * GIB:
         kept = max(kept, known["large"]["least"])
-    return round(max(0.0, 1 - kept * MIB / total), 3)
+    return round(max(0.0, 1 - float(kept) * MIB / total), 3)
 
 
 def estimate(model: Model, gpus: Sequence[Gpu], spread: int, share: float, kv_dtype: str) -> Estimate:

@@ -62,7 +62,7 @@ CASES: dict[str, dict[tuple[str, str], str]] = {
         ("sglang", "16-bit"): core.NO,
     },
     "1 x 1 A100 80GB": {
-        ("sglang", "16-bit"): core.TOO_LARGE,
+        ("sglang", "16-bit"): core.ESTIMATED,
         ("sglang", "awq"): core.ESTIMATED,
         ("sglang", "fp8"): core.ESTIMATED,
     },
