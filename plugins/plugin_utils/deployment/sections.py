@@ -309,6 +309,7 @@ class HostSection(TypedDict):
     vllm: NotRequired[VllmSection]
     llama_cpp: NotRequired[LoneSection]
     lmdeploy: NotRequired[LoneSection]
+    sglang: NotRequired[LoneSection]
     models: NotRequired[list[ServedModel]]
     # A digest of what the deployment serves with.
     version: NotRequired[str]

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Options that mean about the same in several engines: whoever gives one engine the option of another is told its name there.
 
-Source: vllm/engine/arg_utils.py (0.33.0), tools/server/README.md of llama.cpp, lmdeploy/cli/serve.py and utils.py (0.16.0), and docs.sglang.io
-(server arguments). Ollama reads environment variables (docs/faq.mdx of ollama/ollama).
+Source: vllm/engine/arg_utils.py (0.33.0), tools/server/README.md of llama.cpp, lmdeploy/cli/serve.py and utils.py (0.16.0), and
+sglang/srt/server_args.py (0.5.23). Ollama reads environment variables (docs/faq.mdx of ollama/ollama).
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ tool_call_parser        jinja               tool_call_parser       tool_call_par
 api_key                 api_key_file        api_keys               api_key               -
 cpu_offload_gb          gpu_layers          -                      cpu_offload_gb        -
 dtype                   -                   dtype                  dtype                 -
+tokenizer               -                   -                      tokenizer_path        -
+enforce_eager           -                   -                      disable_cuda_graph    -
+seed                    seed                -                      random_seed           -
 port                    port                server_port            port                  OLLAMA_HOST
 """
 ROWS: tuple[Mapping[str, str], ...] = tuple(

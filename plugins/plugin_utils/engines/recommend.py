@@ -3,7 +3,7 @@
 """Which engine serves a model on some hosts, in which of its formats: what fits, how long a context, how many requests, and why others do not run.
 
 How fast each of them is, nobody measured on one GPU with one model, so speed decides nothing here. vLLM and llama.cpp are planned by models of their memory,
-which were compared with what the engines print. Of TurboMind the figures are an estimate, and of others only whether they have code.
+which were compared with what the engines print. Of TurboMind and SGLang the figures are an estimate, and of others only whether they have code.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities
     loss_of,
     runs,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import Estimate, spread_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.converted import convert
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.memory import Settings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.model import GgufModel
@@ -26,8 +27,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.pl
     place,
     room,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy import memory as lmdeploy_memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import facts as lmdeploy_facts
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.memory import estimate, spread_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang import memory as sglang_memory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.arguments import facts as sglang_facts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.catalogue import config_of, entries
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -230,14 +233,31 @@ def _turbomind(asked: _Asked, choice: Choice) -> Choice:
         return choice._replace(verdict=NOT_PLANNED, why=Text("engine_architecture", architecture=model.architecture))
     gpus = asked.gpus[0]
     share = float(lmdeploy_facts()["memory"]["share"])
-    found = estimate(model, gpus, spread_of(model, len(gpus)), share, 0)
+    found = lmdeploy_memory.estimate(model, gpus, spread_of(model, len(gpus)), share, 0)
+    return _estimated(asked, choice, found, lmdeploy_memory.needed(found, asked.context))
+
+
+def _sglang(asked: _Asked, choice: Choice) -> Choice:
+    model = asked.models[choice.form]
+    if model.slides or model.architecture not in sglang_facts()["planned"]:
+        return choice._replace(verdict=NOT_PLANNED, why=Text("engine_architecture", architecture=model.architecture))
+    gpus = asked.gpus[0]
+    spread = spread_of(model, len(gpus))
+    share = sglang_memory.share_of(min(gpu.total for gpu in gpus[:spread]), spread, {})
+    found = sglang_memory.estimate(model, gpus, spread, share, "auto")
+    return _estimated(asked, choice, found, sglang_memory.needed(found, asked.context))
+
+
+def _estimated(asked: _Asked, choice: Choice, found: Estimate, needed: int) -> Choice:
+    """On the first host. ``needed`` are the bytes of each GPU with the context that was asked for."""
+    gpus = asked.gpus[0]
     if found.tokens < asked.context:
         free = min(room(gpu) for gpu in gpus) * found.spread
-        needed = (found.weights + int(asked.context * found.token / share)) * found.spread
+        needed *= found.spread
         return choice._replace(verdict=TOO_LARGE, why=Text("engine_needs", needed=_gib(needed), free=_gib(free)))
     return choice._replace(
         verdict=ESTIMATED,
-        context=min(model.context, found.tokens),
+        context=min(asked.models[choice.form].context, found.tokens),
         requests=min(_MOST_REQUESTS, found.tokens // asked.context),
         hosts=1,
         why=Text("engine_estimated"),
@@ -246,4 +266,8 @@ def _turbomind(asked: _Asked, choice: Choice) -> Choice:
 
 # Engines that read GGUF files, and those whose memory is planned.
 _FILES = frozenset(("llama_cpp", "ollama"))
-_PLANS: Mapping[str, Callable[[_Asked, Choice], Choice]] = {"llama_cpp": _llama_cpp, "lmdeploy": _turbomind}
+_PLANS: Mapping[str, Callable[[_Asked, Choice], Choice]] = {
+    "llama_cpp": _llama_cpp,
+    "lmdeploy": _turbomind,
+    "sglang": _sglang,
+}

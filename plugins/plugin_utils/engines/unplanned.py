@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import gpus_of, memory_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import config_path, gpus_of, memory_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, settings_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NOT, UNKNOWN
 
@@ -29,6 +29,20 @@ def inputs(
         "request": {**(setting(hostvars[head], "options") or {}), "engine": said},
         "config": None,
     }
+
+
+def inputs_with_config(
+    deployment: Mapping[str, Any],
+    hostvars: Mapping[str, Mapping[str, Any]],
+    manifest: Mapping[str, Any],
+    settings: Sequence[str],
+) -> dict[str, Any]:
+    """The same of an engine that reads the model's config.json: the request has these settings that the inventory has, and ``options``."""
+    head = hostvars[str(deployment["head"])]
+    found = inputs(deployment, hostvars, manifest)
+    options = dict(setting(head, "options") or {})
+    request = {"engine": found["request"]["engine"], "options": options, **settings_of(head, settings)}
+    return {**found, "request": request, "config": config_path(manifest.get("files") or [], head)}
 
 
 def plan(

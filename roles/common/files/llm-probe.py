@@ -73,16 +73,19 @@ STARTS = "/var/tmp/llm-vllm.starts"
 # The same of a unit, in its RuntimeDirectory.
 UNIT_STARTS = "/run/{0}/starts"
 # What computes, below the main process of a container, and wakes up by itself: vLLM's engine core and workers (set_process_title in
-# vllm/utils/system_utils.py), and those that Ray starts for it (RayWorkerWrapper, RayWorkerProc).
-RANKS = ("VLLM::", "ray::RayWorker")
+# vllm/utils/system_utils.py), and those that Ray starts for it (RayWorkerWrapper, RayWorkerProc); SGLang's (setproctitle in sglang/srt/managers/scheduler.py).
+RANKS = ("VLLM::", "ray::RayWorker", "sglang::scheduler")
 # In /proc/net/tcp: include/net/tcp_states.h of Linux.
 ESTABLISHED = "01"
 # What the engine says of itself, all of it set by a step of its scheduler, chunks of a long prompt included (vllm/v1/metrics/loggers.py,
 # vllm/v1/core/sched/scheduler.py, make_stats; the name gpu_cache_usage_perc is of releases before 0.10). LMDeploy's are called
-# alike (lmdeploy/metrics/loggers.py). The last line is llama.cpp's (tools/server/server-context.cpp); of these n_decode_total counts each step.
+# alike (lmdeploy/metrics/loggers.py). SGLang counts tokens when a request ends, and a latency with each part of 50 tokens or fewer
+# (sglang/srt/observability/metrics_collector.py; DEFAULT_FORCE_STREAM_INTERVAL in sglang/srt/managers/scheduler_components/output_streamer.py), newer
+# releases each step (realtime_tokens_total). The last line is llama.cpp's (tools/server/server-context.cpp); of these n_decode_total counts each step.
 COUNTERS = re.compile(
-    r"^(?:vllm|lmdeploy|llamacpp):((?:prompt|generation)_tokens_total|iteration_tokens_total_count|num_requests_running|num_requests_waiting"
+    r"^(?:vllm|lmdeploy|llamacpp|sglang):((?:prompt|generation)_tokens_total|iteration_tokens_total_count|num_requests_running|num_requests_waiting"
     r"|(?:kv|gpu)_cache_usage_perc"
+    r"|inter_token_latency_seconds_count|realtime_tokens_total|num_running_reqs|num_queue_reqs|token_usage"
     r"|prompt_tokens_cached_total|tokens_predicted_total|n_decode_total|requests_processing|requests_deferred)(?:\{[^}]*\})? ([0-9.]+(?:e[+-]?[0-9]+)?)$",
     re.MULTILINE,
 )

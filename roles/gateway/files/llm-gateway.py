@@ -21,7 +21,8 @@ ASKED = ("address", "port", "name", "model", "certificate")
 PARTIAL_CHAIN = 0x80000
 # What engines call the requests that they compute, and those that wait.
 REQUESTS = re.compile(
-    r"^[a-z]+:(?:num_)?requests_(?:running|waiting|processing|deferred)(?:\{[^}]*\})? ([0-9.e+]+)$", re.MULTILINE
+    r"^[a-z]+:(?:(?:num_)?requests_(?:running|waiting|processing|deferred)|num_(?:running|queue)_reqs)(?:\{[^}]*\})? ([0-9.e+]+)$",
+    re.MULTILINE,
 )
 
 

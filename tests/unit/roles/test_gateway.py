@@ -122,6 +122,7 @@ def test_alive_is_what_answers_through_tls(tmp_path: Path, status: int | None, e
         (b'vllm:num_requests_running{engine="0"} 2.0\nvllm:num_requests_waiting{engine="0"} 1.0\n', 3),
         (b"vllm:num_requests_running 0\n", 0),
         (b"llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\n", 3),
+        (b'sglang:num_running_reqs{tp_rank="0"} 2.0\nsglang:num_queue_reqs{tp_rank="0"} 1.0\n', 3),
         (b"nothing of it\n", None),
     ],
 )

@@ -474,6 +474,17 @@ def test_the_counters_of_llama_cpp_are_read_with_its_key() -> None:
     assert asked == [("/metrics", "Bearer secret")]
 
 
+def test_the_counters_of_sglang_move_with_parts_of_an_answer() -> None:
+    labels = 'engine_type="unified",model_name="m"'
+    page = f"sglang:prompt_tokens_total{{{labels}}} 10.0\nsglang:inter_token_latency_seconds_count{{{labels}}} 7.0\n"
+    page += (
+        f'sglang:num_running_reqs{{{labels}}} 1.0\nsglang:inter_token_latency_seconds_bucket{{le="0.1",{labels}}} 7.0\n'
+    )
+    with serving(TOKEN, says(page)) as (url, _asked):
+        found = programs.load("common/files/llm-probe.py").counters(url, 5)
+    assert found == {"prompt_tokens_total": 10, "inter_token_latency_seconds_count": 7, "num_running_reqs": 1}
+
+
 def test_a_stopped_server_is_frozen_even_without_counters(host: Host) -> None:
     host.keeps()
     host.main.send_signal(signal.SIGSTOP)

@@ -58,7 +58,8 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Started:
         "lmdeploy.archs": archs,
         "lmdeploy.cli": cli,
     }
-    modules["llm_api_paths"] = programs.load("common/files/llm_api_paths.py")
+    for name in ("llm_api_paths", "llm_filtered"):
+        modules[name] = programs.load(f"common/files/{name}.py")
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(sys, "argv", ["start_lmdeploy.py"])

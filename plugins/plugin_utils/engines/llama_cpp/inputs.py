@@ -118,7 +118,7 @@ def warnings(
 ) -> list[str]:
     """What a plan says of a server without a key."""
     if is_open(head):
-        return [message("llama_without_key", language, variable=variable_of(head, "api_key_enabled"))]
+        return [message("engine_without_key", language, variable=variable_of(head, "api_key_enabled"))]
     return []
 
 

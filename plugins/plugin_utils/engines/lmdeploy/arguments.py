@@ -4,20 +4,15 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import KINDS, OptionTable, since
 
-NAME = "lmdeploy"
+NAME, TITLE = "lmdeploy", "LMDeploy"
 RELEASE_FORM = r"\d+\.\d+\.\d+(\.post\d+)?"
 # Options that are variables of their own, or that the collection sets for every server.
 OWN = {
@@ -30,11 +25,11 @@ OWN = {
     "backend": "llm_engine",
     "disable_metrics": "lmdeploy_port",
 }
-# What stands first on a command line, after the model; all others follow in alphabetical order.
+# What stands first on a command line, after the model.
 FIRST = ("model_name", "server_name", "server_port", "backend", "tp", "session_len", "max_batch_size")
 # TurboMind runs on one host here; who reaches a server may not end it, and none of them tells another program where it is.
-ALONE = frozenset(("nnodes", "node_rank", "dist_init_addr", "dp", "cp", "ep", "proxy_url", "allow_terminate_by_client"))
-FETCHES = frozenset(("download_dir", "revision"))
+ALONE = ("nnodes", "node_rank", "dist_init_addr", "dp", "cp", "ep", "proxy_url", "allow_terminate_by_client")
+FETCHES = ("download_dir", "revision")
 
 
 @cache
@@ -44,21 +39,20 @@ def facts() -> Mapping[str, Any]:
     return found
 
 
-def known_release(release: str) -> None:
-    """InputError for a release that is older than those whose options were examined."""
-    oldest = facts()["releases"]["oldest"]
-    if release_key(release) < release_key(oldest):
-        raise InputError("lmdeploy_version", "lmdeploy_release", found=release, oldest=oldest)
-
-
-def is_newer(release: str) -> bool:
-    """Whether a release is newer than those that were examined."""
-    return release_key(release) > release_key(facts()["releases"]["newest"])
-
-
-def since(release: str, first: str) -> bool:
-    """Whether a release has what came with ``first``; - for the oldest one that was examined."""
-    return first == "-" or release_key(release) >= release_key(first)
+@cache
+def table() -> OptionTable:
+    """The options of the server with TurboMind."""
+    found, releases = facts()["options"], facts()["releases"]
+    first = {kind: {name: str(release) for name, release in found.get(kind, {}).items()} for kind in KINDS}
+    never = {
+        "ssl": "engine_option_tls",
+        "api_keys": "engine_option_secret",
+        **dict.fromkeys(FETCHES, "engine_option_fetches"),
+        **dict.fromkeys(ALONE, "lmdeploy_option_alone"),
+        **dict.fromkeys(found["of_pytorch"], "lmdeploy_option_pytorch"),
+    }
+    until = {name: str(release) for name, release in found["until"].items()}
+    return OptionTable(NAME, TITLE, releases["oldest"], releases["newest"], first, until, OWN, never, FIRST)
 
 
 def image_suffix(release: str) -> str:
@@ -72,64 +66,4 @@ def lmdeploy_arguments(model: str, options: Mapping[str, Any], release: str) -> 
 
     ``options`` are those of data.yml, and those that the collection sets itself (OWN).
     """
-    known_release(release)
-    problems = [why for name in sorted(options) if (why := refusal(name, release)) is not None]
-    if problems:
-        raise InputError("lmdeploy_options", "lmdeploy_options", problems=problems)
-    words = ["lmdeploy", "serve", "api_server", model]
-    for name in sorted(options, key=lambda one: (FIRST.index(one) if one in FIRST else len(FIRST), one)):
-        words += _words(name, options[name])
-    return words
-
-
-def refusal(name: str, release: str) -> Text | None:
-    """Why an option is not taken; None for one that is."""
-    found = facts()["options"]
-    if name in ("ssl", "api_keys"):
-        return Text("lmdeploy_option_" + ("tls" if name == "ssl" else "secret"), name=name)
-    if name in FETCHES:
-        return Text("lmdeploy_option_fetches", name=name)
-    if name in ALONE:
-        return Text("lmdeploy_option_alone", name=name)
-    if name in found["of_pytorch"]:
-        return Text("lmdeploy_option_pytorch", name=name)
-    known = {**found["values"], **found["lists"], **found["switches"], **dict.fromkeys(OWN, "-")}
-    last = str(found["until"].get(name, ""))
-    if name not in known:
-        return _unknown(name, sorted(known))
-    if not since(release, str(known[name])):
-        return Text("lmdeploy_option_later", name=name, first=known[name], release=release)
-    if last and release_key(release) > release_key(last):
-        return Text("lmdeploy_option_gone", name=name, last=last, release=release)
-    return None
-
-
-def _unknown(name: str, known: list[str]) -> Text:
-    other = counterpart(name, NAME)
-    if other is not None:
-        engine, instead = other
-        code = "lmdeploy_option_foreign" if instead else "lmdeploy_option_nothing"
-        return Text(code, name=name, engine=engine, instead=instead)
-    near = difflib.get_close_matches(name, known, 1, 0.6)
-    return Text("lmdeploy_option_near", name=name, near=near[0]) if near else Text("lmdeploy_option_unknown", name=name)
-
-
-def _words(name: str, value: Any) -> list[str]:
-    option = "--" + name.replace("_", "-")
-    found = facts()["options"]
-    if name in found["switches"]:
-        if not isinstance(value, bool):
-            raise InputError(f"lmdeploy_options.{name}", "lmdeploy_switch", found=value)
-        return [option] if value else []
-    if value is None:
-        return []
-    if isinstance(value, bool):
-        raise InputError(f"lmdeploy_options.{name}", "lmdeploy_value", found=value)
-    if isinstance(value, Mapping):
-        return [option, json.dumps(value, separators=(",", ":"))]
-    if isinstance(value, (list, tuple)):
-        if name not in found["lists"]:
-            raise InputError(f"lmdeploy_options.{name}", "lmdeploy_value", found=value)
-        return [option, *map(str, value)] if value else []
-    # One word: a value may begin with a dash.
-    return [f"{option}={value}"] if str(value).startswith("-") else [option, str(value)]
+    return ["lmdeploy", "serve", "api_server", model, *table().words(options, release)]

@@ -11,8 +11,8 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import (
     RELEASE_FORM,
+    TITLE,
     image_suffix,
-    since,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.inputs import (
     SETTINGS,
@@ -26,6 +26,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.ser
     launch,
     sections,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import since
 
 # What computes and names its model in a body, by the first release that has it: routes of lmdeploy/serve in the wheels of data.yml. /v1/embeddings is there
 # and says that it is not supported.
@@ -80,7 +81,7 @@ def _paths(releases: Iterable[str]) -> list[str]:
 
 ENGINE = Engine(
     name="lmdeploy",
-    title="LMDeploy",
+    title=TITLE,
     example_release="0.18.0",
     release_form=RELEASE_FORM,
     image=_image,

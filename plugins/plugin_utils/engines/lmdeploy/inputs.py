@@ -5,122 +5,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import config_path
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import unplanned
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities import engines, facts, runs
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
-    is_open,
-    setting,
-    settings_of,
-    variable_of,
-)
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import estimates, unplanned
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import GIB, LEAST, MARGIN, Asked, Estimate
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy import arguments, memory
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import OWN, lmdeploy_arguments
-from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import since
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import UNKNOWN
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
 
 # Settings that are variables of their own (lmdeploy_<setting>); any other option of the server stands in lmdeploy_options.
 SETTINGS = ("tp", "session_len", "max_batch_size", "cache_max_entry_count", "quant_policy")
-# A shorter context serves nobody.
-_LEAST = 512
 # GPUs from here on compute bfloat16; others are given float16 in so many words.
 _BFLOAT16 = (8, 0)
 # With one of these another model is read than the one of config.json.
 _UNPLANNED = ("hf_overrides",)
 
 
-class _Asked(NamedTuple):
-    """A model on the GPUs of a host."""
-
-    config: Mapping[str, Any]
-    gpus: Sequence[Gpu]
-    release: str
-    said: Mapping[str, Any]
-
-    @property
-    def architecture(self) -> str:
-        named = self.config.get("architectures")
-        return str(named[0]) if isinstance(named, list) and named else ""
-
-    @property
-    def form(self) -> str:
-        """How the weights are kept: the quant_method of config.json, or 16-bit."""
-        said = self.config.get("quantization_config")
-        return str((said or {}).get("quant_method") or "16-bit") if isinstance(said, Mapping) else "16-bit"
-
-
 def inputs(
     deployment: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]], manifest: Mapping[str, Any]
 ) -> dict[str, Any]:
     """``{nodes, request, config}``: the head first."""
-    head = hostvars[str(deployment["head"])]
-    found = unplanned.inputs(deployment, hostvars, manifest)
-    own = settings_of(head, SETTINGS)
-    request = {"engine": found["request"]["engine"], "options": dict(setting(head, "options") or {}), **own}
-    return {**found, "request": request, "config": config_path(manifest.get("files") or [], head)}
+    return unplanned.inputs_with_config(deployment, hostvars, manifest, SETTINGS)
 
 
 def plan(
     config: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], request: Mapping[str, Any], language: str
 ) -> dict[str, Any]:
     """The plan of a deployment: refused where TurboMind has no code for the model or the GPUs, else with an estimate."""
-    own = {name: request[name] for name in SETTINGS if name in request}
-    base = unplanned.plan(config, nodes, {"engine": request["engine"], **own, **request["options"]}, language)
-    release = str(base["lmdeploy_version"])
-    owned = [name for name in request["options"] if name in OWN]
-    try:
-        if owned:
-            return unplanned.refused(base, Text("lmdeploy_option_own", name=owned[0], variable=OWN[owned[0]]), language)
-        # Says what is wrong with an option before anything is computed.
-        lmdeploy_arguments("", {**own, **request["options"]}, release)
-        asked = _Asked(config, read_gpus(list(nodes[0]["gpus"])), release, {**own, **request["options"]})
-        problem = _refusal(asked)
-        return unplanned.refused(base, problem, language) if problem is not None else _planned(base, asked, language)
-    except InputError as error:
-        return unplanned.refused(base, error.why, language)
+    return estimates.plan(arguments.table(), SETTINGS, (_refusal, _planned), config, nodes, request, language)
 
 
 def warnings(
     plan: Mapping[str, Any], head: Mapping[str, Any], records: Sequence[Mapping[str, Any]], language: str
 ) -> list[str]:
     """What a plan says of a server without a key, and of a release that nobody here has seen."""
-    found = []
-    if is_open(head):
-        found.append(message("lmdeploy_without_key", language, variable=variable_of(head, "api_key_enabled")))
-    if arguments.is_newer(str(plan["lmdeploy_version"])):
-        newest = arguments.facts()["releases"]["newest"]
-        found.append(message("lmdeploy_newer", language, release=plan["lmdeploy_version"], newest=newest))
-    return found
+    return estimates.warnings(arguments.table(), str(plan["lmdeploy_version"]), head, language)
 
 
-def _refusal(asked: _Asked) -> Text | None:
+def _refusal(asked: Asked) -> Text | None:
     """Why TurboMind cannot serve the model on these GPUs; None where it can, as far as is known."""
-    return _no_code(asked) or _no_model(asked) or _no_format(asked) or _no_cache(asked)
+    return estimates.no_code(arguments.NAME, asked) or _no_model(asked) or _no_format(asked) or _no_cache(asked)
 
 
-def _no_code(asked: _Asked) -> Text | None:
-    weakest = min(asked.gpus, key=lambda gpu: gpu.capability)
-    mine = next(engine for engine in engines() if engine.name == arguments.NAME)
-    if weakest.capability >= mine.no_code_below:
-        return None
-    forms = {str(form) for row in facts()["runs"] for form in row["formats"]}
-    others = [one.title for one in engines() if any(runs(one.name, form, weakest.capability) for form in forms)]
-    return Text(
-        "lmdeploy_no_code",
-        gpu=weakest.name,
-        capability=weakest.capability_text,
-        first="{}.{}".format(*mine.no_code_below),
-        others=", ".join(others) or "-",
-    )
-
-
-def _no_model(asked: _Asked) -> Text | None:
+def _no_model(asked: Asked) -> Text | None:
     known = arguments.facts()["architectures"]
     spans = list(map(str, known["names"].get(asked.architecture, ())))
     key = release_key(asked.release)
@@ -133,15 +63,17 @@ def _no_model(asked: _Asked) -> Text | None:
     return Text(code, architecture=asked.architecture or "-", release=asked.release, releases=releases)
 
 
-def _no_format(asked: _Asked) -> Text | None:
+def _no_format(asked: Asked) -> Text | None:
     """A checkpoint that LMDeploy refuses when it starts: get_tm_config in lmdeploy/turbomind/converter.py."""
     if asked.form == "16-bit":
         return None
     said = asked.config["quantization_config"]
     known = arguments.facts()["formats"].get(asked.form)
-    if not isinstance(known, Mapping) or not arguments.since(asked.release, str(known["since"])):
+    if not isinstance(known, Mapping) or not since(asked.release, str(known["since"])):
         allowed = [name for name, row in arguments.facts()["formats"].items() if name != "source"]
-        return Text("lmdeploy_format", form=asked.form, release=asked.release, allowed=", ".join(allowed))
+        return Text(
+            "engine_format", title=arguments.TITLE, form=asked.form, release=asked.release, allowed=", ".join(allowed)
+        )
     wrong = ""
     if asked.form == "awq" and said.get("version") != "gemm":
         wrong = f"version {said.get('version')}"
@@ -157,7 +89,7 @@ def _no_format(asked: _Asked) -> Text | None:
     return Text("lmdeploy_format_detail", form=asked.form, wrong=wrong) if wrong else None
 
 
-def _no_cache(asked: _Asked) -> Text | None:
+def _no_cache(asked: Asked) -> Text | None:
     policy, known = asked.said.get("quant_policy", 0), arguments.facts()["caches"]
     model = _model(asked)
     heads = sorted({layer.attention.head_dim for layer in model.layers}) if model else []
@@ -169,7 +101,7 @@ def _no_cache(asked: _Asked) -> Text | None:
     return None
 
 
-def _model(asked: _Asked) -> Model | None:
+def _model(asked: Asked) -> Model | None:
     """The model where its memory can be estimated; None for another one, which TurboMind may serve nevertheless."""
     known = arguments.facts()["architectures"]
     if asked.architecture not in known["planned"] or set(asked.said) & set(_UNPLANNED):
@@ -181,66 +113,38 @@ def _model(asked: _Asked) -> Model | None:
     return model if not model.slides or asked.architecture in known["windows"] else None
 
 
-def _planned(base: dict[str, Any], asked: _Asked, language: str) -> dict[str, Any]:
+def _planned(base: dict[str, Any], asked: Asked, language: str) -> dict[str, Any]:
     model = _model(asked)
     said = dict(asked.said)
     if asked.form == "16-bit" or asked.form in ("fp8", "mxfp4"):
         # For Volta and Turing, which compute no bfloat16; 4 bits are computed in float16 on every GPU.
-        said |= (
-            {} if min(gpu.capability for gpu in asked.gpus) >= _BFLOAT16 else {"dtype": said.get("dtype", "float16")}
-        )
+        said |= {} if asked.weakest.capability >= _BFLOAT16 else {"dtype": said.get("dtype", "float16")}
     if model is None:
         spread = int(said.get("tp") or 1)
-        why = Text("lmdeploy_unplanned", architecture=asked.architecture)
-        return _spread({**base, "settings": {**said, "tp": spread}}, spread, [why.say(language)])
-    spread = int(said.get("tp") or memory.spread_of(model, len(asked.gpus)))
-    if spread > len(asked.gpus) or not memory.divides(model, spread):
-        return unplanned.refused(base, Text("lmdeploy_tp", tp=spread, gpus=len(asked.gpus)), language)
+        why = Text("engine_unplanned", title=arguments.TITLE, architecture=asked.architecture)
+        return estimates.spread_plan({**base, "settings": {**said, "tp": spread}}, spread, [why], language)
+    spread = int(said.get("tp") or estimates.spread_of(model, len(asked.gpus)))
+    if spread > len(asked.gpus) or not estimates.divides(model, spread):
+        return unplanned.refused(
+            base, Text("engine_spread", setting="lmdeploy_tp", tp=spread, gpus=len(asked.gpus)), language
+        )
     share = float(said.get("cache_max_entry_count") or arguments.facts()["memory"]["share"])
     if not 0 < share < 1:
         return unplanned.refused(base, Text("lmdeploy_share", found=share), language)
     found = memory.estimate(model, asked.gpus, spread, share, int(said.get("quant_policy") or 0))
     asks = said.get("session_len")
     length = min(int(asks or model.context), found.tokens)
-    if length < int(asks or min(_LEAST, model.context)):
-        return unplanned.refused(base, _too_large(asked, found, share, int(asks or _LEAST)), language)
+    if length < int(asks or min(LEAST, model.context)):
+        return unplanned.refused(base, _too_large(asked, found, int(asks or LEAST)), language)
     said |= {"tp": spread, "session_len": length, "cache_max_entry_count": share}
     said |= {"max_batch_size": int(said.get("max_batch_size") or memory.most_requests(asked.gpus))}
-    notes = [Text("lmdeploy_estimated", tokens=f"{found.tokens:,}")]
-    if not runs(arguments.NAME, asked.form, min(gpu.capability for gpu in asked.gpus)):
-        weakest = min(asked.gpus, key=lambda gpu: gpu.capability)
-        notes.append(Text("lmdeploy_not_known", form=asked.form, gpu=weakest.name, capability=weakest.capability_text))
-    ranks = [_rank(found)] * spread
-    plan = _spread({**base, "settings": said}, spread, [text.say(language) for text in notes])
-    figures = {
-        "ranks": ranks,
-        "kv_cache_tokens": found.tokens,
-        "quantization": asked.form,
-        "architecture": asked.architecture,
-    }
-    return {**plan, "predicted": {**plan["predicted"], **figures}}
+    notes = [Text("engine_estimated_plan", title=arguments.TITLE, tokens=f"{found.tokens:,}")]
+    notes += estimates.unknown_code(arguments.NAME, "TurboMind", asked)
+    plan = estimates.spread_plan({**base, "settings": said}, spread, notes, language)
+    return {**plan, "predicted": {**plan["predicted"], **estimates.figures(found, asked)}}
 
 
-def _too_large(asked: _Asked, found: memory.Estimate, share: float, length: int) -> Text:
-    needed = (found.weights + int(length * found.token / share) + memory.MARGIN) * found.spread
+def _too_large(asked: Asked, found: Estimate, length: int) -> Text:
+    needed = (memory.needed(found, length) + MARGIN) * found.spread
     cards = sum(gpu.total for gpu in asked.gpus[: found.spread])
-    sizes = {"needed": f"{needed / memory.GIB:.1f}", "cards": f"{cards / memory.GIB:.1f}", "context": length}
-    return Text("lmdeploy_too_large", **sizes)
-
-
-def _spread(base: dict[str, Any], spread: int, texts: list[str]) -> dict[str, Any]:
-    """A plan for as many of the head's GPUs as the model is spread over."""
-    nodes = [{**node, "ranks": node["ranks"][:spread]} for node in base["nodes"]]
-    predicted = {**base["predicted"], "warnings": texts, "verdict": UNKNOWN}
-    return {**base, "nodes": nodes, "verdict": UNKNOWN, "predicted": predicted}
-
-
-def _rank(found: memory.Estimate) -> dict[str, float]:
-    """Of a GPU, with the names that plans of every engine have."""
-    return {
-        "weights_gib": round(found.weights / memory.GIB, 3),
-        "activation_gib": 0.0,
-        "non_torch_gib": round(memory.MARGIN / memory.GIB, 3),
-        "cudagraph_gib": 0.0,
-        "kv_cache_gib": round(found.cache / memory.GIB, 3),
-    }
+    return Text("lmdeploy_too_large", needed=f"{needed / GIB:.1f}", cards=f"{cards / GIB:.1f}", context=length)

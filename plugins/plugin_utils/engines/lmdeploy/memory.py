@@ -8,57 +8,27 @@ After the weights TurboMind fills a share of what is free on the fullest GPU wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import MARGIN, Estimate, weights_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import facts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.kv import token_bytes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Attention, Model
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.parallel import Shard
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, release_key
-from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import Loading, rank_weights
-
-GIB = 1024**3
-# Of each GPU, for CUDA's context, the libraries and the collectives: not measured.
-MARGIN = GIB
-# Over how many GPUs a layer is spread where nobody says it.
-SPREADS = (1, 2, 4, 8)
-
-
-class Estimate(NamedTuple):
-    """Bytes on each GPU, and for how many tokens of all requests together its cache has room."""
-
-    spread: int
-    weights: int
-    # What is left of the smallest GPU after the margin and the weights; below nothing where these do not fit. The cache is a share of it.
-    left: int
-    cache: int
-    tokens: int
-    token: int
-
-
-def spread_of(model: Model, count: int) -> int:
-    """Over how many of a host's GPUs a layer is spread: as many as divide its heads of keys and values."""
-    return max(size for size in SPREADS if size <= max(1, count) and divides(model, size))
-
-
-def divides(model: Model, spread: int) -> bool:
-    """Whether the heads of every layer can be spread: TurboMind repeats heads of keys and values where it has more GPUs than heads."""
-    attentions = [layer.attention for layer in model.layers if layer.attention.kind != "linear"]
-    return all(
-        one.heads % spread == 0 and (one.kv_heads % spread == 0 or spread % max(1, one.kv_heads) == 0)
-        for one in attentions
-    )
 
 
 def estimate(model: Model, gpus: Sequence[Gpu], spread: int, share: float, policy: int) -> Estimate:
     """The first ``spread`` of these GPUs with a model, the cache's ``share`` of what is left, and quant_policy."""
-    whole = Shard(1, 1, 0, 0, len(model.layers))
-    weights = rank_weights(model, whole, "float16", release_key(NEWEST), Loading(capability=(9, 0))) // spread
+    weights = weights_of(model, spread)
     left = min(gpu.total - MARGIN for gpu in gpus[:spread]) - weights
     token = max(1, sum(_token(layer.attention, spread, policy) for layer in model.layers))
     cache = int(max(0, left) * share)
-    return Estimate(spread, weights, left, cache, cache // token, token)
+    return Estimate(spread, weights, left, cache, cache // token, token, share)
+
+
+def needed(found: Estimate, length: int) -> int:
+    """Bytes of each GPU, without the margin, for a context of ``length`` tokens."""
+    return found.weights + int(length * found.token / found.share)
 
 
 def _token(attention: Attention, spread: int, policy: int) -> int:

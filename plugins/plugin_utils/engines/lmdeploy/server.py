@@ -7,21 +7,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.filtered import filtered_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE, SCRIPTS
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, setting
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import lmdeploy_arguments, since
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import NAME, lmdeploy_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import since
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 
 # Who starts the server (roles/lmdeploy/files), with the Python of the image: docker/Dockerfile has /opt/py3/bin in front of PATH.
-PYTHON, START = "python3", "start_lmdeploy.py"
+START = "start_lmdeploy.py"
 # What Triton compiles for the steps that TurboMind leaves to PyTorch, and CUDA's own compiler (CUDA programming guide, environment variables).
 CACHES = {"TRITON_CACHE_DIR": f"{CACHE}/triton", "CUDA_CACHE_PATH": f"{CACHE}/cuda"}
 # From this release on the server counts by itself (--disable-metrics of lmdeploy/cli/utils.py); before, it was asked to.
@@ -49,16 +45,4 @@ def environment(member: Member) -> dict[str, str]:
 
 
 def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
-    started = member.deployment.launch.get(member.host)
-    made: Container | Nothing = _container(member, variables, started["argv"]) if started else {}
-    reads = digest([*member.deployment.weights])
-    server = server_section(member, made, {}, {"path": "", "content": {}}, (), reads)
-    return {"lmdeploy": {**server, "restarts_for_keys": False, "probe": probe_section(member, [])}}
-
-
-def _container(member: Member, variables: Mapping[str, Any], argv: list[str]) -> Container:
-    program = [PYTHON, f"{SCRIPTS}/{START}", "open" if is_open(member.variables) else "keyed"]
-    made = container(member, "lmdeploy", variables, program, argv, server_volumes(member))
-    # NCCL's threads meet in the host's shared memory where the GPUs do not reach each other (docs/en/llm/api_server.md: --ipc=host).
-    made["ipc_mode"] = "host"
-    return made
+    return {NAME: filtered_section(member, variables, START)}

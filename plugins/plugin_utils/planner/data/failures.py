@@ -727,6 +727,9 @@ sampler_warm_up                 memory   root         0.8.0-           vllm#1944
     CUDA out of memory occurred when warming up (?P<what>sampler|pooler)(?: \(task=\S+\))? with (?P<seqs>\d+) dummy requests
 unbalanced_memory               memory   root         any              sgl-project/sglang:python/sglang/srt/model_executor/model_runner.py
     The memory capacity is unbalanced\. Some GPUs may be occupied by other processes
+sglang_no_cache                 memory   root         any              sgl-project/sglang:python/sglang/srt/mem_cache/kv_cache_configurator.py
+    Not enough memory\. Please try to increase --mem-fraction-static
+    Loaded weights leave no GPU memory for the KV cache
 no_cache_blocks                 memory   root         0.2.7-           vllm/worker/worker.py
     No available memory for the cache blocks
 max_model_len_exceeds_kv_cache  memory   root         0.2.7-           vllm#34076

@@ -52,14 +52,19 @@ CASES: dict[str, dict[tuple[str, str], str]] = {
         ("llama_cpp", "Q4_K_M"): core.TOO_LARGE,
         ("vllm", "awq"): core.TOO_LARGE,
         ("lmdeploy", "awq"): core.TOO_LARGE,
-        ("sglang", "awq"): core.UNKNOWN,
+        ("sglang", "awq"): core.NO,
         ("ollama", "Q4_K_M"): core.TOO_LARGE,
     },
     "1 x 4 RTX 2080 Ti": {
         ("vllm", "awq"): core.FITS,
         ("llama_cpp", "Q4_K_M"): core.FITS,
         ("lmdeploy", "gptq"): core.ESTIMATED,
-        ("sglang", "16-bit"): core.UNKNOWN,
+        ("sglang", "16-bit"): core.NO,
+    },
+    "1 x 1 A100 80GB": {
+        ("sglang", "16-bit"): core.ESTIMATED,
+        ("sglang", "awq"): core.ESTIMATED,
+        ("sglang", "fp8"): core.ESTIMATED,
     },
 }
 

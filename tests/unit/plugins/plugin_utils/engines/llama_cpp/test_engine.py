@@ -7,45 +7,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import UNUSED, asked_by_decision
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import DecisionInput, Readers, decide
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import OWN
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import (
-    known_variables,
-    role_options,
-)
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import recording_rules
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import targets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_html, plan_report
 
-from tests.support.deployments import ROLES, host
 from tests.support.each import check_each
 from tests.support.gguf_models import MODELS, Shape, write_model
+from tests.support.lone_engines import LoneSite
 from tests.unit.plugins.plugin_utils.gateway.test_decide import asked as asked_of_gateways
 
 ENGINE = engine("llama_cpp")
-DEFAULTS = yaml.safe_load((ROLES / "llama_cpp/defaults/main.yml").read_text(encoding="utf-8"))
-SAID: dict[str, Any] = {"llm_engine": "llama_cpp", "llama_cpp_model": "lab/tiny", "llama_cpp_version": "b11549"}
-SMALL: dict[str, Any] = {"small": {"hosts": ["gpu1"], "head": "gpu1"}}
-GROUPS = {
-    "llm_deployments": {"hosts": ["gpu1"], "children": ["small"]},
-    "small": {"hosts": ["gpu1"], "children": []},
-}
+SAID: dict[str, Any] = {"llama_cpp_model": "lab/tiny", "llama_cpp_version": "b11549"}
 FILE = "tiny.gguf"
 TINY = Shape(layers=2, hidden=256, heads=4, head=64, inner=512, vocabulary=320, context=2048)
 
 
-class Site:
+class Site(LoneSite):
     """A bundle with GGUF files of one model, and a host that is served from it."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__("llama_cpp", "small", SAID, bundle=str(folder))
         self.bundle = folder
-        self.records: list[dict[str, Any]] = []
-        self.variables = {name: value for name, value in host(1, 2).items() if not name.startswith("vllm_")}
-        self.variables |= {**DEFAULTS, **SAID, "llm_bundle_dir": str(folder)}
 
     def add(self, name: str, shape: Shape = TINY) -> Site:
         path = f"models/lab--tiny/{name}"
@@ -53,25 +39,9 @@ class Site:
         self.records.append({"path": path, "kind": "model", "model": "lab/tiny", "sha256": name})
         return self
 
-    def decided(self, language: str = "en", gpus: list[dict[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
-        mine = {**self.variables, **more}
-        if gpus:
-            mine["ansible_facts"] = {**mine["ansible_facts"], "llm_gpus_found": gpus}
-        question = DecisionInput(SMALL, {"gpu1": mine}, ["gpu1"], language=language)
-        return decide(question, Readers(lambda bundle: self.records, lambda path: {}))
 
-    def plan(self, **more: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.decided(**more)["plans"]["small"]
-        return found
-
-    def refused(self, **more: Any) -> str:
-        """Why it is not planned."""
-        [problem] = self.decided(**more)["problems"]
-        return str(problem["what"])
-
-    def server(self, **more: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self.decided(**more)["hosts"]["gpu1"]["llama_cpp"]
-        return found
+# What is said of the inventory needs no file.
+SITE = LoneSite("llama_cpp", "small", SAID)
 
 
 @pytest.fixture
@@ -79,17 +49,11 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path).add(FILE)
 
 
-def checked(**said: Any) -> dict[str, Any]:
-    mine = {"llm_offline": False, **SAID, **said}
-    known = known_variables()
-    return check_inventory({"gpu1": {name: value for name, value in mine.items() if value is not None}}, GROUPS, known)
-
-
 # -- the inventory -------------------------------------------------------------------------------------------------------
 def test_its_inventory_is_checked() -> None:
-    found = checked()
+    found = SITE.checked()
     assert (found["problems"], found["names"]["gpu1"]["server"]) == ([], "llm-llama_cpp")
-    assert "b9603" in checked(llama_cpp_version=None)["problems"][0]["allowed"]
+    assert "b9603" in SITE.checked(llama_cpp_version=None)["problems"][0]["allowed"]
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -109,12 +73,10 @@ def test_wrong_values_are_refused_before_a_host_is_touched() -> None:
     def check(case: tuple[dict[str, Any], str]) -> None:
         said, variable = case
         if variable == "several":
-            groups = {name: {**group, "hosts": ["gpu1", "gpu2"]} for name, group in GROUPS.items()}
-            mine = {"llm_offline": False, **SAID}
-            found = check_inventory({"gpu1": mine, "gpu2": mine}, groups, known_variables())
+            found = SITE.checked("gpu1", "gpu2")
             assert [each["code"] for each in found["problems"]] == ["engine_of_one_host"]
             return
-        problems = checked(**said)["problems"]
+        problems = SITE.checked(**said)["problems"]
         assert len(problems) == 1
         assert variable in json.dumps(problems)
 
@@ -266,7 +228,7 @@ def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_no
 
 # -- to clients ----------------------------------------------------------------------------------------------------------
 def test_a_gateway_leads_to_it() -> None:
-    mine = {**SAID, **DEFAULTS, "llama_cpp_served_model_name": "small", "llama_cpp_port": 8080}
+    mine = {**SITE.said, **SITE.defaults, "llama_cpp_served_model_name": "small", "llama_cpp_port": 8080}
     sections, problems = asked_of_gateways({"a": mine})
     assert problems == []
     (model,) = sections["gate"]["models"]
@@ -283,7 +245,9 @@ def test_embeddings_are_asked_for_where_it_makes_them(site: Site) -> None:
 
 
 def test_it_is_watched_under_the_common_names() -> None:
-    found = targets(SMALL, {"gpu1": {**SAID, **DEFAULTS, "llama_cpp_port": 8080, "ansible_host": "192.0.2.1"}})
+    found = targets(
+        SITE.deployments, {"gpu1": {**SITE.said, **SITE.defaults, "llama_cpp_port": 8080, "ansible_host": "192.0.2.1"}}
+    )
     assert found["llama_cpp"] == [], "its page asks for the key, which the probe has"
     assert found["api"][0]["targets"] == ["http://192.0.2.1:8080/health"]
     rules = {rule["record"]: rule["expr"] for rule in recording_rules()}

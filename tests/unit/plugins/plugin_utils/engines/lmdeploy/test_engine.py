@@ -7,16 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import UNUSED, asked_by_decision
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.decide import DecisionInput, Readers, decide
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import spread_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.memory import estimate, spread_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import (
-    known_variables,
-    role_options,
-)
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.check import check_inventory
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.memory import estimate
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import role_options
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import recording_rules
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.targets import targets
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import read_gpus
@@ -24,18 +19,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.start_progress import start_progress
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import plan_html, plan_report
 
-from tests.support.deployments import ROLES, host
 from tests.support.each import check_each
+from tests.support.lone_engines import LoneSite
 from tests.unit.plugins.plugin_utils.gateway.test_decide import asked as asked_of_gateways
 
 ENGINE = engine("lmdeploy")
-DEFAULTS = yaml.safe_load((ROLES / "lmdeploy/defaults/main.yml").read_text(encoding="utf-8"))
-SAID: dict[str, Any] = {"llm_engine": "lmdeploy", "lmdeploy_model": "lab/large", "lmdeploy_version": "0.18.0"}
-LARGE: dict[str, Any] = {"large": {"hosts": ["gpu1"], "head": "gpu1"}}
-GROUPS = {
-    "llm_deployments": {"hosts": ["gpu1"], "children": ["large"]},
-    "large": {"hosts": ["gpu1"], "children": []},
-}
+SAID: dict[str, Any] = {"lmdeploy_model": "lab/large", "lmdeploy_version": "0.18.0"}
 MODELS = Path(__file__).parents[5] / "data/models"
 CONFIG: dict[str, Any] = json.loads((MODELS / "Qwen__Qwen3-32B.json").read_text(encoding="utf-8"))
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"}
@@ -45,44 +34,21 @@ P40 = {"name": "Tesla P40", "memory_mib": 24576, "compute_capability": "6.1"}
 RECORDS = [{"path": "models/lab--large/config.json", "kind": "model", "model": "lab/large", "sha256": "1"}]
 
 
-def decided(
-    language: str = "en", gpus: list[dict[str, Any]] | None = None, config: dict[str, Any] | None = None, **more: Any
-) -> dict[str, Any]:
-    mine = {name: value for name, value in host(1, 2).items() if not name.startswith("vllm_")}
-    mine |= {**DEFAULTS, **SAID, "llm_bundle_dir": "/bundle", **more}
-    mine["ansible_facts"] = {**mine["ansible_facts"], "llm_gpus_found": gpus or [V100, V100]}
-    found = {**CONFIG, "quantization_config": AWQ} if config is None else config
-    question = DecisionInput(LARGE, {"gpu1": mine}, ["gpu1"], language=language)
-    return decide(question, Readers(lambda bundle: RECORDS, lambda path: found))
-
-
-def planned(**more: Any) -> dict[str, Any]:
-    found: dict[str, Any] = decided(**more)["plans"]["large"]
-    return found
-
-
-def refused(**more: Any) -> str:
-    """Why it is not planned."""
-    [problem] = decided(**more)["problems"]
-    return str(problem["what"])
-
-
-def server(**more: Any) -> dict[str, Any]:
-    found: dict[str, Any] = decided(**more)["hosts"]["gpu1"]["lmdeploy"]
-    return found
-
-
-def checked(**said: Any) -> dict[str, Any]:
-    mine = {"llm_offline": False, **SAID, **said}
-    known = known_variables()
-    return check_inventory({"gpu1": {name: value for name, value in mine.items() if value is not None}}, GROUPS, known)
+SITE = LoneSite(
+    "lmdeploy",
+    "large",
+    SAID,
+    RECORDS,
+    lambda path: {**CONFIG, "quantization_config": AWQ},
+    gpus=[V100, V100],
+)
 
 
 # -- the inventory -------------------------------------------------------------------------------------------------------
 def test_its_inventory_is_checked() -> None:
-    found = checked()
+    found = SITE.checked()
     assert (found["problems"], found["names"]["gpu1"]["server"]) == ([], "llm-lmdeploy")
-    assert "0.18.0" in checked(lmdeploy_version=None)["problems"][0]["allowed"]
+    assert "0.18.0" in SITE.checked(lmdeploy_version=None)["problems"][0]["allowed"]
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -102,12 +68,10 @@ def test_wrong_values_are_refused_before_a_host_is_touched() -> None:
     def check(case: tuple[dict[str, Any], str]) -> None:
         said, variable = case
         if variable == "several":
-            groups = {name: {**group, "hosts": ["gpu1", "gpu2"]} for name, group in GROUPS.items()}
-            mine = {"llm_offline": False, **SAID}
-            found = check_inventory({"gpu1": mine, "gpu2": mine}, groups, known_variables())
+            found = SITE.checked("gpu1", "gpu2")
             assert [each["code"] for each in found["problems"]] == ["engine_of_one_host"]
             return
-        problems = checked(**said)["problems"]
+        problems = SITE.checked(**said)["problems"]
         assert len(problems) == 1
         assert variable in json.dumps(problems)
 
@@ -116,7 +80,7 @@ def test_wrong_values_are_refused_before_a_host_is_touched() -> None:
 
 # -- the plan ------------------------------------------------------------------------------------------------------------
 def test_its_plan_is_an_estimate_and_says_so() -> None:
-    plan = planned()
+    plan = SITE.plan()
     assert (plan["ok"], plan["verdict"], plan["engine"]) == (True, "unknown", "lmdeploy")
     settings = plan["settings"]
     assert (settings["tp"], settings["max_batch_size"], settings["cache_max_entry_count"]) == (2, 128, 0.8)
@@ -126,7 +90,7 @@ def test_its_plan_is_an_estimate_and_says_so() -> None:
     assert 8.5 < plan["predicted"]["ranks"][0]["weights_gib"] < 9.5
     assert "large: LMDeploy 0.18.0" in plan_report({"large": plan}, "table")
     assert "session-len" in plan_html({"large": plan}, day="2026-01-01")
-    assert "估计值" in planned(language="zh")["predicted"]["warnings"][0]
+    assert "估计值" in SITE.plan(language="zh")["predicted"]["warnings"][0]
 
 
 def test_a_cache_of_fewer_bits_has_room_for_more_tokens() -> None:
@@ -141,7 +105,7 @@ def test_a_cache_of_fewer_bits_has_room_for_more_tokens() -> None:
 
 def test_wishes_reach_the_plan() -> None:
     said = {"lmdeploy_tp": 1, "lmdeploy_session_len": 4096, "lmdeploy_max_batch_size": 8, "lmdeploy_quant_policy": 8}
-    plan = planned(**said, lmdeploy_options={"enable_prefix_caching": True})
+    plan = SITE.plan(**said, lmdeploy_options={"enable_prefix_caching": True})
     wanted = {"tp": 1, "session_len": 4096, "max_batch_size": 8, "quant_policy": 8, "enable_prefix_caching": True}
     assert {name: plan["settings"][name] for name in wanted} == wanted
     # The other GPU stays free.
@@ -150,8 +114,8 @@ def test_wishes_reach_the_plan() -> None:
 
 def test_volta_and_turing_are_given_float16_in_so_many_words() -> None:
     a100 = {"name": "NVIDIA A100-SXM4-80GB", "memory_mib": 81920, "compute_capability": "8.0"}
-    assert planned(config=CONFIG, gpus=[V100] * 4)["settings"]["dtype"] == "float16"
-    newer = planned(config=CONFIG, gpus=[a100, a100])["settings"]
+    assert SITE.plan(config=CONFIG, gpus=[V100] * 4)["settings"]["dtype"] == "float16"
+    newer = SITE.plan(config=CONFIG, gpus=[a100, a100])["settings"]
     assert "dtype" not in newer
     assert newer["max_batch_size"] == 384
 
@@ -195,26 +159,26 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_turbomind_does_not_take_is_refused() -> None:
     def check(case: tuple[dict[str, Any], str]) -> None:
         said, words = case
-        assert words in refused(**said)
+        assert words in SITE.refused(**said)
 
     check_each(REFUSED, check)
 
 
 def test_a_model_whose_memory_nobody_planned_starts_all_the_same() -> None:
-    plan = planned(config={**CONFIG, "architectures": ["InternLM2ForCausalLM"]}, lmdeploy_tp=2)
+    plan = SITE.plan(config={**CONFIG, "architectures": ["InternLM2ForCausalLM"]}, lmdeploy_tp=2)
     assert (plan["ok"], plan["verdict"], plan["settings"]["tp"]) == (True, "unknown", 2)
     assert "not planned" in plan["predicted"]["warnings"][0]
 
 
 def test_what_nobody_has_seen_is_said() -> None:
-    assert "No release of LMDeploy after 0.18.0" in planned(lmdeploy_version="0.19.0")["predicted"]["warnings"][-1]
+    assert "No release of LMDeploy after 0.18.0" in SITE.plan(lmdeploy_version="0.19.0")["predicted"]["warnings"][-1]
     b200 = {"name": "NVIDIA B200", "memory_mib": 183359, "compute_capability": "10.0"}
-    assert "is not known" in planned(gpus=[b200])["predicted"]["warnings"][1]
+    assert "is not known" in SITE.plan(gpus=[b200])["predicted"]["warnings"][1]
 
 
 # -- the decision --------------------------------------------------------------------------------------------------------
 def test_its_decision_starts_it_and_nothing_of_another_engine() -> None:
-    section = decided(lmdeploy_served_model_name="large")["hosts"]["gpu1"]
+    section = SITE.decided(lmdeploy_served_model_name="large")["hosts"]["gpu1"]
     assert not {"vllm", "ray"} & set(section)
     assert (section["roles"], section["measures"]) == (["lmdeploy"], False)
     assert section["image"] == "openmmlab/lmdeploy:v0.18.0-cu12.8"
@@ -238,7 +202,7 @@ def test_its_decision_starts_it_and_nothing_of_another_engine() -> None:
 
 
 def test_images_and_options_are_those_of_the_release() -> None:
-    old = decided(lmdeploy_version="0.10.2")["hosts"]["gpu1"]
+    old = SITE.decided(lmdeploy_version="0.10.2")["hosts"]["gpu1"]
     assert old["image"] == "openmmlab/lmdeploy:v0.10.2-cu12"
     assert "--enable-metrics" in old["lmdeploy"]["container"]["command"]
     assert ENGINE.image("0.15.0") == "openmmlab/lmdeploy:v0.15.0-cu12"
@@ -248,8 +212,8 @@ def test_images_and_options_are_those_of_the_release() -> None:
 
 
 def test_without_a_key_it_listens_on_its_own_host_only() -> None:
-    assert "127.0.0.1" in planned(lmdeploy_api_key_enabled=False)["predicted"]["warnings"][-1]
-    found = server(lmdeploy_api_key_enabled=False)
+    assert "127.0.0.1" in SITE.plan(lmdeploy_api_key_enabled=False)["predicted"]["warnings"][-1]
+    found = SITE.server(lmdeploy_api_key_enabled=False)
     command = found["container"]["command"]
     assert command[command.index("--server-name") + 1] == "127.0.0.1"
     assert (found["url"], found["container"]["entrypoint"][2]) == ("http://127.0.0.1:8000", "open")
@@ -257,15 +221,14 @@ def test_without_a_key_it_listens_on_its_own_host_only() -> None:
 
 
 def test_what_its_role_is_asked_for_has_a_digest_and_the_roles_of_others_have_nothing_to_do() -> None:
-    section = decided()["hosts"]["gpu1"]
-    variables = {**host(1, 2), **DEFAULTS, **SAID}
-    asked = asked_by_decision(section, variables, role_options())
+    section = SITE.decided()["hosts"]["gpu1"]
+    asked = asked_by_decision(section, SITE.variables, role_options())
     assert {role for role, digest in asked.items() if digest != UNUSED} == {"network", "lmdeploy"}
 
 
 # -- to clients ----------------------------------------------------------------------------------------------------------
 def test_a_gateway_leads_to_it_and_counts_its_tokens() -> None:
-    mine = {**SAID, **DEFAULTS, "lmdeploy_served_model_name": "large", "lmdeploy_port": 8080}
+    mine = {**SITE.said, **SITE.defaults, "lmdeploy_served_model_name": "large", "lmdeploy_port": 8080}
     sections, problems = asked_of_gateways({"a": mine})
     assert problems == []
     (model,) = sections["gate"]["models"]
@@ -275,8 +238,8 @@ def test_a_gateway_leads_to_it_and_counts_its_tokens() -> None:
 
 
 def test_it_is_watched_under_the_common_names() -> None:
-    said = {**SAID, **DEFAULTS, "lmdeploy_port": 8080, "ansible_host": "192.0.2.1"}
-    found = targets(LARGE, {"gpu1": said})
+    said = {**SITE.said, **SITE.defaults, "lmdeploy_port": 8080, "ansible_host": "192.0.2.1"}
+    found = targets(SITE.deployments, {"gpu1": said})
     assert found["lmdeploy"][0]["targets"] == ["192.0.2.1:8080"]
     rules = {rule["record"]: rule["expr"] for rule in recording_rules()}
     assert "lmdeploy:num_requests_running" in rules["llm:requests_running"]

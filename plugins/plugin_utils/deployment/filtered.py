@@ -1,0 +1,35 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A server that is a Python program in one container, behind the collection's filter of paths (roles/common/files/llm_filtered.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import SCRIPTS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, LoneSection, Nothing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open
+
+# Who starts the server, with the Python of the image.
+PYTHON = "python3"
+
+
+def filtered_section(member: Member, variables: Mapping[str, bool | str], start: str) -> LoneSection:
+    """What the role of the engine reads on a host. ``start`` is its program in roles/<engine>/files, which gets the command line of the launch."""
+    started = member.deployment.launch.get(member.host)
+    made: Container | Nothing = {}
+    if started:
+        program = [PYTHON, f"{SCRIPTS}/{start}", "open" if is_open(member.variables) else "keyed"]
+        kind = member.deployment.engine.name
+        made = container(member, kind, variables, program, started["argv"], server_volumes(member))
+        # NCCL's threads meet in the host's shared memory where the GPUs do not reach each other: --ipc=host in docs/en/llm/api_server.md of LMDeploy, and in
+        # docs/get_started/install.md of SGLang.
+        made["ipc_mode"] = "host"
+    server = server_section(member, made, {}, {"path": "", "content": {}}, (), digest([*member.deployment.weights]))
+    return {**server, "restarts_for_keys": False, "probe": probe_section(member, [])}

@@ -1,0 +1,123 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options of an engine that are data by release: which of them a release takes, why another one is refused, and the words of a command line."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
+from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
+
+# Kinds of options: with one value, with several words, a switch, and a switch that has a --no- beside it.
+KINDS = ("values", "lists", "switches", "pairs")
+
+
+class OptionTable(NamedTuple):
+    """The options of an engine. Names have underscores."""
+
+    # The engine, and as people call it.
+    name: str
+    title: str
+    # The releases that were examined: the oldest and the newest.
+    oldest: str
+    newest: str
+    # By kind and name the first release that takes an option, - for the oldest.
+    first: Mapping[str, Mapping[str, str]]
+    # By name the last release that takes it.
+    until: Mapping[str, str]
+    # Options that are variables of their own, or that the collection sets for every server, with the variable, or without one.
+    own: Mapping[str, str]
+    # Options that are taken in no release, with the code of the message that says why.
+    never: Mapping[str, str]
+    # What stands first on a command line; all others follow in alphabetical order.
+    order: tuple[str, ...]
+
+    def known_release(self, release: str) -> None:
+        """InputError for a release that is older than those whose options were examined."""
+        if release_key(release) < release_key(self.oldest):
+            why = {"found": release, "oldest": self.oldest, "title": self.title}
+            raise InputError(f"{self.name}_version", "engine_release", **why)
+
+    def names(self) -> dict[str, str]:
+        """All options that are taken in some release, with the first one."""
+        return {name: first for kind in KINDS for name, first in self.first.get(kind, {}).items()}
+
+    def refusal(self, name: str, release: str) -> Text | None:
+        """Why an option is not taken; None for one that is."""
+        if name in self.never:
+            return self._text(self.never[name], name)
+        known = {**self.names(), **dict.fromkeys(self.own, "-")}
+        last = self.until.get(name, "")
+        if name not in known:
+            return self._unknown(name, sorted(known))
+        if not since(release, known[name]):
+            return self._text("engine_option_later", name, first=known[name], release=release)
+        if last and release_key(release) > release_key(last):
+            return self._text("engine_option_gone", name, last=last, release=release)
+        return None
+
+    def owned(self, options: Iterable[str]) -> Text | None:
+        """Why the first of these options that has a variable of its own does not belong there; None where none has."""
+        name = next((option for option in options if option in self.own), None)
+        if name is None:
+            return None
+        code = "engine_option_own" if self.own[name] else "engine_option_set"
+        return self._text(code, name, variable=self.own[name])
+
+    def check(self, options: Iterable[str], release: str) -> None:
+        """InputError for options that the release does not take, with all of them."""
+        self.known_release(release)
+        problems = [why for name in sorted(options) if (why := self.refusal(name, release)) is not None]
+        if problems:
+            raise InputError(f"{self.name}_options", "engine_options", problems=problems)
+
+    def words(self, options: Mapping[str, Any], release: str) -> list[str]:
+        """Options as words, in a fixed order. InputError for those that the release does not take."""
+        self.check(options, release)
+        order = sorted(options, key=lambda one: (self.order.index(one) if one in self.order else len(self.order), one))
+        return [word for name in order for word in self._words(name, options[name])]
+
+    def _text(self, code: str, name: str, **more: Any) -> Text:
+        return Text(code, name=name, engine=self.name, title=self.title, **more)
+
+    def _unknown(self, name: str, known: list[str]) -> Text:
+        other = counterpart(name, self.name)
+        if other is not None:
+            engine, instead = other
+            code = "engine_option_foreign" if instead else "engine_option_nothing"
+            return self._text(code, name, other=engine, instead=instead)
+        near = difflib.get_close_matches(name, known, 1, 0.6)
+        code = "engine_option_near" if near else "engine_option_unknown"
+        return self._text(code, name, near="".join(near))
+
+    def _words(self, name: str, value: Any) -> list[str]:
+        option = "--" + name.replace("_", "-")
+        where = f"{self.name}_options.{name}"
+        is_pair = name in self.first.get("pairs", {})
+        if is_pair or name in self.first["switches"]:
+            if not isinstance(value, bool):
+                raise InputError(where, "engine_option_switch", found=value)
+            return [option] if value else ["--no-" + option[2:]] if is_pair else []
+        if value is None:
+            return []
+        if isinstance(value, bool):
+            raise InputError(where, "engine_option_value", found=value)
+        if isinstance(value, Mapping):
+            return [option, json.dumps(value, separators=(",", ":"))]
+        if isinstance(value, (list, tuple)):
+            if name not in self.first["lists"]:
+                raise InputError(where, "engine_option_value", found=value)
+            return [option, *map(str, value)] if value else []
+        # One word: a value may begin with a dash.
+        return [f"{option}={value}"] if str(value).startswith("-") else [option, str(value)]
+
+
+def since(release: str, first: str) -> bool:
+    """Whether a release has what came with ``first``; - for the oldest one that was examined."""
+    return first == "-" or release_key(release) >= release_key(first)
