@@ -45,6 +45,8 @@ BOUNDS = (
     Bounds("lmdeploy_max_batch_size", 1, _MILLION),
     Bounds("lmdeploy_cache_max_entry_count", 0, 1, True),
     Bounds("lmdeploy_quant_policy", 0, 8),
+    Bounds("ollama_context_length", 1, 1_000 * _MILLION),
+    Bounds("ollama_num_parallel", 1, 1024),
     Bounds("llm_gpu_count", 1, 1024),
     Bounds("accept_seconds", 1, 86_400),
     Bounds("images_keep_previous", 0, 100),
@@ -120,6 +122,7 @@ SEVERAL_LINES = frozenset(
     (
         "llama_cpp_report_prompt",
         "lmdeploy_report_prompt",
+        "ollama_report_prompt",
         "vllm_report_prompt",
         "llm_bundle_allowed_signers",
         "vllm_options",
@@ -162,6 +165,7 @@ _ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
                 "nvidia_container_toolkit_verify_image",
                 "llama_cpp_image",
                 "lmdeploy_image",
+                "ollama_image",
                 "vllm_image",
                 "web_ui_image",
             ),
@@ -186,7 +190,7 @@ _ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Qwen/Qwen2.5-14B-Instruct",
         (
             *("vllm_lora_adapters[].base_model", "vllm_lora_adapters[].model"),
-            *("llama_cpp_model", "lmdeploy_model", "vllm_model", "vllm_speculative_model", "vllm_tokenizer"),
+            *("llama_cpp_model", "lmdeploy_model", "ollama_model", "vllm_model", "vllm_speculative_model", "vllm_tokenizer"),
         ),
     ),
     (_HOST_PATH.pattern, "/srv/llm", ("monitoring_backup_dir", "monitoring_logs_ca_file")),
@@ -226,6 +230,7 @@ _PROGRAM_TEXTS = {
     # All that vLLM has below a slash is its whole API: what stops or changes the model, too.
     "llama_cpp_file": (r"(?!(?:.*/)?\.\.?/)[\w.+@-]+(?:/[\w.+@-]+)*\.gguf", "Qwen3-8B-Q4_K_M.gguf"),
     "llama_cpp_version": (r"b?[0-9]{4,6}", "b9603"),
+    "ollama_file": (r"(?!(?:.*/)?\.\.?/)[\w.+@-]+(?:/[\w.+@-]+)*\.gguf", "Qwen3-8B-Q4_K_M.gguf"),
     "vllm_api_paths[]": (r"/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]/?", "/tokenize"),
 }
 FORMS = {

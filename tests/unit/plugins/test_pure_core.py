@@ -11,7 +11,7 @@ import pytest
 UTILS = Path(__file__).parents[3] / "plugins/plugin_utils"
 # noxfile.py runs the tests of these with one release of Ansible only.
 PURE = ["../module_utils", "planner", "network", "preflight", "install", "deployment", "gateway", "monitoring"]
-PURE += ["status", "doctor", "engines", "engines/vllm", "engines/llama_cpp", "engines/lmdeploy"]
+PURE += ["status", "doctor", "engines", "engines/vllm", "engines/llama_cpp", "engines/lmdeploy", "engines/ollama"]
 
 
 def imported(path: Path) -> set[str]:

@@ -187,6 +187,8 @@ QUOTED = {
         "llama_cpp_served_model_name",
         "lmdeploy_report_prompt",
         "lmdeploy_served_model_name",
+        "ollama_report_prompt",
+        "ollama_served_model_name",
         "vllm_report_prompt",
     ),
     *(
@@ -221,6 +223,8 @@ RULED = {
         "llama_cpp_extra_volumes[]",
         "lmdeploy_extra_volumes[]",
         "lmdeploy_version",
+        "ollama_extra_volumes[]",
+        "ollama_version",
         "vllm_extra_volumes[]",
         "vllm_lora_adapters[].name",
         "vllm_version",
