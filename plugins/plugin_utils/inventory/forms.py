@@ -190,7 +190,14 @@ _ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Qwen/Qwen2.5-14B-Instruct",
         (
             *("vllm_lora_adapters[].base_model", "vllm_lora_adapters[].model"),
-            *("llama_cpp_model", "lmdeploy_model", "ollama_model", "vllm_model", "vllm_speculative_model", "vllm_tokenizer"),
+            *(
+                "llama_cpp_model",
+                "lmdeploy_model",
+                "ollama_model",
+                "vllm_model",
+                "vllm_speculative_model",
+                "vllm_tokenizer",
+            ),
         ),
     ),
     (_HOST_PATH.pattern, "/srv/llm", ("monitoring_backup_dir", "monitoring_logs_ca_file")),

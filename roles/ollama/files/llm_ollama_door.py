@@ -1,8 +1,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs HAProxy in front of Ollama, as the only task of a unit, and tells it of another key.
+"""Runs HAProxy in front of Ollama, as the only task of a unit, tells it of another key, and lets Ollama load its model.
 
-usage: llm_ollama_door.py HAPROXY CONFIG [DIGESTS KEY]
+usage: llm_ollama_door.py HAPROXY CONFIG PORT MODEL [DIGESTS KEY]
+
+Ollama, on PORT of 127.0.0.1, loads a model when somebody asks for it, and gives up when who asked goes away before it is there (WaitUntilRunning in
+llm/llama_server.go). A client or a probe that waits for less than that would never see an answer. So this program asks first, and waits as long as it takes;
+HAProxy lets nobody through before.
 
 KEY is the file of the API key. Beside it may lie that of gateways (KEY.gateway) and former keys (KEY.previous), one a line. DIGESTS is where HAProxy reads the
 SHA-256 of each, so that no key is in its memory. The files are looked at each second. While KEY cannot be read or holds no key, what was known last stands;
@@ -12,14 +16,20 @@ at the start there is nothing known, and the program ends: without a key the API
 from __future__ import annotations
 
 import hashlib
+import http.client
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 LOOK_SECONDS = 1.0
-# Visible characters of ASCII, as check of the inventory lets keys through.
+# From one look at the loaded models to the next, and how long an answer to that may take.
+LOAD_SECONDS, ANSWER_SECONDS = 2.0, 10
+# Visible characters of ASCII, as the check of the inventory lets keys through.
 _KEY = re.compile(rb"[!-~]+")
 
 
@@ -49,10 +59,43 @@ def write(path, text):
     os.replace(incoming, path)
 
 
+def asked(port, method, path, body=None, seconds=None):
+    """What Ollama answers, as JSON. OSError or ValueError where it does not, or says that it cannot."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+    try:
+        connection.request(method, path, body, {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read().decode("utf-8", "replace")
+        if answer.status != 200:
+            raise ValueError("{0} {1}: {2}".format(path, answer.status, text[:300]))
+        return json.loads(text)
+    except http.client.HTTPException as error:
+        raise ValueError("{0}: {1!r}".format(path, error)) from error
+    finally:
+        connection.close()
+
+
+def keep_loaded(port, model):
+    """Ask for the model without a prompt, which loads it, whenever Ollama has none. It says why it cannot once, until that changes."""
+    said = ""
+    while True:
+        try:
+            if not asked(port, "GET", "/api/ps", seconds=ANSWER_SECONDS).get("models"):
+                asked(port, "POST", "/api/generate", json.dumps({"model": model, "stream": False}))
+                print("loaded {0}".format(model), flush=True)
+            why = ""
+        except (OSError, ValueError, AttributeError) as error:
+            why = str(error)
+        if why and why != said:
+            print("not loaded: {0}".format(why), file=sys.stderr, flush=True)
+        said = why
+        time.sleep(LOAD_SECONDS)
+
+
 def main(words):
     """Returns HAProxy's exit status, or 1 where there is no key."""
-    haproxy, config = words[:2]
-    places = words[2:]
+    haproxy, config, port, model = words[:4]
+    places = words[4:]
     known = digests(places[1]) if places else ""
     if places:
         if not known:
@@ -64,6 +107,7 @@ def main(words):
         write(places[0], known)
     process = subprocess.Popen([haproxy, "-W", "-f", config])
     signal.signal(signal.SIGTERM, lambda *_more: process.terminate())
+    threading.Thread(target=keep_loaded, args=(int(port), model), daemon=True).start()
     while True:
         try:
             return process.wait(LOOK_SECONDS)

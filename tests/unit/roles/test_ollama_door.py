@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.ollama.door import PATHS, door_text
@@ -37,19 +37,34 @@ def test_the_digests_are_those_of_all_keys_that_count(tmp_path: Path) -> None:
 
 
 def test_it_does_not_start_where_there_is_no_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert DOOR.main(["/bin/false", "door.cfg", str(tmp_path / "keys"), str(tmp_path / "key")]) == 1
+    assert DOOR.main(["/bin/false", "door.cfg", "1", "tiny", str(tmp_path / "keys"), str(tmp_path / "key")]) == 1
     assert "holds no key" in capsys.readouterr().err
 
 
 class Ollama(http.server.BaseHTTPRequestHandler):
-    """Says what it was asked, as far as it concerns who asks, in two parts with a pause between them."""
+    """Loads a model for five seconds when it is asked for one, and says of all else what it was asked, as far as it concerns who asks."""
+
+    loaded: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
-        self.answer()
+        if self.path == "/api/ps":
+            self.say({"models": [{"name": name} for name in self.loaded]})
+        else:
+            self.answer()
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.answer()
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.path == "/api/generate":
+            time.sleep(5)
+            self.loaded.append(json.loads(body)["model"])
+            self.say({"done": True})
+        else:
+            self.answer()
+
+    def say(self, said: dict[str, Any]) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(said, separators=(",", ":")).encode())
 
     def answer(self) -> None:
         said = {name: self.headers.get(name) for name in ("Host", "Origin", "Authorization")}
@@ -93,7 +108,7 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     try:
         program, environment = bench.haproxy("")
     except (OSError, subprocess.CalledProcessError, ValueError) as error:
@@ -101,10 +116,15 @@ def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", made.inner), Ollama)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    command = [sys.executable, DOOR.__file__, program, f"{tmp_path}/door.cfg", f"{tmp_path}/keys", str(made.key)]
+    command = [sys.executable, DOOR.__file__, program, f"{tmp_path}/door.cfg", str(made.inner), "tiny"]
+    command += [f"{tmp_path}/keys", str(made.key)]
+    monkeypatch.setattr(Ollama, "loaded", [])
     process = subprocess.Popen(command, env={**os.environ, **environment})
     try:
+        made.wait("/health", 503, "")
+        assert made.ask("/v1/completions")[0] == 503, "nobody is let through before the model is there"
         made.wait("/health", 200, "")
+        assert Ollama.loaded == ["tiny"]
         yield made
         assert process.poll() is None
     finally:

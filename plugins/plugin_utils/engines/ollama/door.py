@@ -52,12 +52,14 @@ def door_text(port: int, inner: int, keys: str, user: str) -> str:
         "defaults",
         "    mode http",
         "    log global",
+        "    option httplog",
         "    option dontlognull",
         "    option dontlog-normal",
         "    option http-no-delay",
         # Who goes away while the model computes no longer waits for an answer.
         "    option abortonclose",
         "    timeout connect 5s",
+        "    timeout check 5s",
         f"    timeout http-request {_HEADERS}s",
         f"    timeout client {_CLIENT}s",
         f"    timeout server {_ANSWER}s",
@@ -82,8 +84,10 @@ def door_text(port: int, inner: int, keys: str, user: str) -> str:
         "    default_backend ollama",
         "backend ollama",
         "    option httpchk",
-        "    http-check send meth GET uri /api/version hdr Host localhost",
-        f"    server ollama {LOOPBACK}:{inner} check inter 2s fall 2 rise 1",
+        # Nobody is let through before the model is there: llm_ollama_door.py says why.
+        "    http-check send meth GET uri /api/ps hdr Host localhost",
+        "    http-check expect string '{\"models\":[{'",
+        f"    server ollama {LOOPBACK}:{inner} check inter 1s fall 2 rise 1",
     ]
     return "\n".join(lines) + "\n"
 
@@ -94,10 +98,11 @@ def _error(status: int, code: str, text: str) -> str:
     return f"status {status} content-type application/json string '{body}'"
 
 
-def door_unit(member: Member) -> Unit:
+def door_unit(member: Member, inner: int) -> Unit:
     """The unit that runs HAProxy, with the name of the container behind it, so that both go when the deployment gets another engine."""
     name, scripts = member.names["server"], f"{member.folder}/scripts"
-    command = ["/usr/bin/env", "python3", f"{scripts}/{PROGRAM}", HAPROXY, door_file(member, 0)["path"]]
+    command = ["/usr/bin/env", "python3", f"{scripts}/{PROGRAM}", HAPROXY, door_file(member, inner)["path"]]
+    command += [str(inner), member.served_model_name]
     command += [] if is_open(member.variables) else [f"{run_dir(member)}/keys", member.key_file]
     lines = [
         "# Made by baremetal.llm: changes are overwritten.",

@@ -42,6 +42,7 @@ OWN = {
     **{f"OLLAMA_{name.upper()}": f"ollama_{name}" for name in SETTINGS[1:]},
     "OLLAMA_HOST": "ollama_port",
     "OLLAMA_MODELS": "ollama_model",
+    "OLLAMA_KEEP_ALIVE": "ollama_model",
     "OLLAMA_MAX_LOADED_MODELS": "ollama_model",
     "OLLAMA_NOPRUNE": "ollama_model",
     "OLLAMA_NO_CLOUD": "ollama_model",

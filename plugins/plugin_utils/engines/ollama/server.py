@@ -57,6 +57,8 @@ def environment(member: Member) -> dict[str, str]:
         **{name: _word(value) for name, value in sorted(said.items())},
         "OLLAMA_HOST": f"{LOOPBACK}:{member.setting(INNER_PORT)}",
         "OLLAMA_MODELS": STORE,
+        # A negative number: the model stays loaded.
+        "OLLAMA_KEEP_ALIVE": "-1",
         "OLLAMA_MAX_LOADED_MODELS": "1",
         "OLLAMA_NOPRUNE": "true",
         "OLLAMA_NO_CLOUD": "true",
@@ -68,13 +70,14 @@ def _word(value: Any) -> str:
 
 
 def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
-    started = member.deployment.launch.get(member.host)
+    started, inner = member.deployment.launch.get(member.host), int(member.setting(INNER_PORT))
     files = _store(member)
     volumes = [f"{file['path']}:{place}:ro" for place, file in files.items()]
     made: Container | Nothing = _container(member, variables, started["argv"], volumes) if started else {}
     reads = digest([*member.deployment.weights])
-    server = server_section(member, made, door_unit(member), {"path": "", "content": {}}, list(files.values()), reads)
-    inner = int(member.setting(INNER_PORT))
+    server = server_section(
+        member, made, door_unit(member, inner), {"path": "", "content": {}}, list(files.values()), reads
+    )
     more = {"restarts_for_keys": False, "door": door_file(member, inner), "probe": probe_section(member, [])}
     return {"ollama": {**server, **more}}
 
