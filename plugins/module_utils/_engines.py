@@ -4,6 +4,6 @@
 
 from __future__ import annotations
 
-ENGINES = ("vllm", "llama_cpp", "lmdeploy", "sglang")
+ENGINES = ("vllm", "llama_cpp", "lmdeploy", "sglang", "ollama")
 # What the probe of a deployment calls the server in its state, whichever engine that is.
 PROBED = "llm-" + ENGINES[0]

@@ -41,6 +41,7 @@ KNOWN: dict[str, dict[str, Any]] = {
     "ray_ulimits": {"type": "list", "elements": "str"},
     "llama_cpp_environment": {"type": "dict"},
     "lmdeploy_environment": {"type": "dict"},
+    "ollama_environment": {"type": "dict"},
     "sglang_environment": {"type": "dict"},
     "vllm_environment": {"type": "dict"},
     "web_ui_environment": {"type": "dict"},

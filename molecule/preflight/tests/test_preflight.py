@@ -348,7 +348,9 @@ def test_what_others_left_is_reported_at_once_and_for_machines(
 
 
 def test_warnings_alone_do_not_fail(planted: dict[str, str], bundle: Path, tmp_path: Path) -> None:
-    meant = '{"preflight_severities": {"port_taken": "warning", "service_foreign": "ignore", "engine_by_snap": "ignore"}}'
+    meant = (
+        '{"preflight_severities": {"port_taken": "warning", "service_foreign": "ignore", "engine_by_snap": "ignore"}}'
+    )
     run = preflight("-e", f"llm_bundle_dir={bundle}", "-e", meant, "-e", f"llm_report_dir={tmp_path}")
     assert run.status == 0, run.output
     run.says("2 warnings about the hosts.", "warning: port_taken")

@@ -355,6 +355,7 @@ def _packages_of(variables: Mapping[str, object], name: str, kernels: Sequence[s
     # Which host of the group has it does not matter: hosts of one system share a repository.
     gateways = _group(variables, "llm_gateway")
     found += ["haproxy"] if gateways else []
+    found += engine_of(variables).packages
     found += ["keepalived"] if len(gateways) > 1 else []
     if system.manager == "apt" and _watchers(variables):
         found += [*EXPORTER_PACKAGES, *SERVER_PACKAGES]

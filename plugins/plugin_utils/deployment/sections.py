@@ -230,6 +230,13 @@ class LoneSection(ServerSection):
     restarts_for_keys: bool
 
 
+class OllamaSection(LoneSection):
+    """What the role ollama reads: the unit is that of the program in front of the container."""
+
+    # The configuration of that program.
+    door: SmallFile
+
+
 class Owned(TypedDict):
     """A folder and whose it is."""
 
@@ -309,6 +316,7 @@ class HostSection(TypedDict):
     vllm: NotRequired[VllmSection]
     llama_cpp: NotRequired[LoneSection]
     lmdeploy: NotRequired[LoneSection]
+    ollama: NotRequired[OllamaSection]
     sglang: NotRequired[LoneSection]
     models: NotRequired[list[ServedModel]]
     # A digest of what the deployment serves with.

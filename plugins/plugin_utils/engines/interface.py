@@ -142,6 +142,10 @@ class Engine:
     # -- on a host ------------------------------------------------------------------------------------------------------
     # The roles that run before its own.
     before: tuple[str, ...] = ()
+    # Packages of the system that its hosts need, by the name that they have for apt and dnf.
+    packages: tuple[str, ...] = ()
+    # Settings that are ports to which only the host itself connects, each with its default.
+    own_ports: tuple[tuple[str, int], ...] = ()
     # Whether its role has the files collective (an all-reduce over the ranks), benchmark, canary_before and canary (the first replica of an upgrade).
     measures: bool = False
     # Environment variables, besides those of the network: those that hold the host's address, by release; others, of a member; and those that

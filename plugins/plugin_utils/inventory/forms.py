@@ -45,6 +45,8 @@ BOUNDS = (
     Bounds("lmdeploy_max_batch_size", 1, _MILLION),
     Bounds("lmdeploy_cache_max_entry_count", 0, 1, True),
     Bounds("lmdeploy_quant_policy", 0, 8),
+    Bounds("ollama_context_length", 1, 1_000 * _MILLION),
+    Bounds("ollama_num_parallel", 1, 1024),
     Bounds("sglang_tp_size", 1, 1024),
     Bounds("sglang_context_length", 1, 1_000 * _MILLION),
     Bounds("sglang_max_running_requests", 1, _MILLION),
@@ -124,6 +126,7 @@ SEVERAL_LINES = frozenset(
     (
         "llama_cpp_report_prompt",
         "lmdeploy_report_prompt",
+        "ollama_report_prompt",
         "sglang_report_prompt",
         "vllm_report_prompt",
         "llm_bundle_allowed_signers",
@@ -167,6 +170,7 @@ _ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
                 "nvidia_container_toolkit_verify_image",
                 "llama_cpp_image",
                 "lmdeploy_image",
+                "ollama_image",
                 "sglang_image",
                 "vllm_image",
                 "web_ui_image",
@@ -192,7 +196,7 @@ _ALIKE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Qwen/Qwen2.5-14B-Instruct",
         (
             *("vllm_lora_adapters[].base_model", "vllm_lora_adapters[].model"),
-            *("llama_cpp_model", "lmdeploy_model", "sglang_model"),
+            *("llama_cpp_model", "lmdeploy_model", "ollama_model", "sglang_model"),
             *("vllm_model", "vllm_speculative_model", "vllm_tokenizer"),
         ),
     ),
@@ -233,6 +237,7 @@ _PROGRAM_TEXTS = {
     # All that vLLM has below a slash is its whole API: what stops or changes the model, too.
     "llama_cpp_file": (r"(?!(?:.*/)?\.\.?/)[\w.+@-]+(?:/[\w.+@-]+)*\.gguf", "Qwen3-8B-Q4_K_M.gguf"),
     "llama_cpp_version": (r"b?[0-9]{4,6}", "b9603"),
+    "ollama_file": (r"(?!(?:.*/)?\.\.?/)[\w.+@-]+(?:/[\w.+@-]+)*\.gguf", "Qwen3-8B-Q4_K_M.gguf"),
     "vllm_api_paths[]": (r"/[A-Za-z0-9._~/-]*[A-Za-z0-9._~-]/?", "/tokenize"),
 }
 FORMS = {

@@ -71,7 +71,7 @@ def targets(
         ports = {port.name: port.first for port in deployment_ports(variables[head], executor)}
         api = endpoint(address_of(head, variables[head]), ports["api"])
         release, mine = str(setting(variables[head], "version") or ""), engine_of(variables[head])
-        if not mine.metrics_by_probe:
+        if mine.metrics() and not mine.metrics_by_probe:
             found[mine.name].append(_target(api, head, name, release=release))
         # Ready is what generates tokens. Without a probe only the server itself is asked.
         path = mine.ready if is_true(setting(variables[head], "probe_enabled", True)) else mine.alive

@@ -12,7 +12,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, name_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT, engine, name_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 
@@ -71,12 +71,15 @@ PORTS = (
 )
 
 
-def ports_of(engine: str) -> list[Port]:
-    """The ports that a deployment with an engine may use: of the default one all; of another one that of its API, beside those of monitoring."""
-    if engine == DEFAULT:
+def ports_of(name: str) -> list[Port]:
+    """The ports that a deployment with an engine may use: of the default one all; of another one its own, beside those of monitoring."""
+    if name == DEFAULT:
         return list(PORTS)
-    api = PORTS[0]._replace(variable=f"{engine}_port")
-    return [api, *(port for port in PORTS if port.watched)]
+    api = PORTS[0]._replace(variable=f"{name}_port")
+    own = [
+        Port(setting, f"{name}_{setting}", "", port, port, "", True, ITSELF) for setting, port in engine(name).own_ports
+    ]
+    return [api, *own, *(port for port in PORTS if port.watched)]
 
 
 def deployment_ports(variables: Mapping[str, object], executor: str = "", watched: bool = False) -> list[Port]:

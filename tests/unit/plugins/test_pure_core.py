@@ -7,11 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
+from ansible_collections.baremetal.llm.plugins.module_utils._engines import ENGINES
 
 UTILS = Path(__file__).parents[3] / "plugins/plugin_utils"
 # noxfile.py runs the tests of these with one release of Ansible only.
 PURE = ["../module_utils", "planner", "network", "preflight", "install", "deployment", "gateway", "monitoring"]
-PURE += ["status", "doctor", "engines", "engines/vllm", "engines/llama_cpp", "engines/lmdeploy", "engines/sglang"]
+PURE += ["status", "doctor", "engines", *(f"engines/{name}" for name in ENGINES)]
 
 
 def imported(path: Path) -> set[str]:
