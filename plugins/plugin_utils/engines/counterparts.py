@@ -30,9 +30,7 @@ tool_call_parser        jinja               tool_call_parser       tool_call_par
 api_key                 api_key_file        api_keys               api_key               -
 cpu_offload_gb          gpu_layers          -                      cpu_offload_gb        -
 dtype                   -                   dtype                  dtype                 -
-tokenizer               -                   -                      tokenizer_path        -
 enforce_eager           -                   -                      disable_cuda_graph    -
-seed                    seed                -                      random_seed           -
 port                    port                server_port            port                  OLLAMA_HOST
 """
 ROWS: tuple[Mapping[str, str], ...] = tuple(
