@@ -88,6 +88,8 @@ EXCEPTIONS = (
     ("plugins/plugin_utils/engines/llama_cpp/engine.py", r"^build_info:|^model loaded"),
     ("plugins/plugin_utils/engines/lmdeploy/engine.py", r"Loading: |^\^HINT: "),
     ("plugins/plugin_utils/engines/ollama/engine.py", r"^msg="),
+    # HAProxy's configuration, and what programs that use the API are answered.
+    ("plugins/plugin_utils/engines/ollama/door.py", r""),
     # What nft prints.
     ("plugins/module_utils/_evidence.py", r"^counter packets "),
     # What the kernel and Ray print.
