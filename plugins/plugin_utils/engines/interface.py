@@ -140,6 +140,8 @@ class Engine:
     answers_with: Callable[[Mapping[str, Any], Mapping[str, Any]], str] = lambda options, config: "token"
 
     # -- on a host ------------------------------------------------------------------------------------------------------
+    # Whether its server can be loaded on request (deployment/on_request.py): it is one container of one host.
+    on_request: bool = False
     # The roles that run before its own.
     before: tuple[str, ...] = ()
     # Whether its role has the files collective (an all-reduce over the ranks), benchmark, canary_before and canary (the first replica of an upgrade).

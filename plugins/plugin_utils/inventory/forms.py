@@ -46,6 +46,11 @@ BOUNDS = (
     Bounds("lmdeploy_cache_max_entry_count", 0, 1, True),
     Bounds("lmdeploy_quant_policy", 0, 8),
     Bounds("llm_gpu_count", 1, 1024),
+    Bounds("llm_on_request_queue", 1, 10_000),
+    Bounds("llm_on_request_wait_seconds", 1, 86_400),
+    # 0 is never, and no time at all.
+    Bounds("llm_on_request_idle_seconds", 0, _MILLION),
+    Bounds("llm_on_request_stay_seconds", 0, 86_400),
     Bounds("accept_seconds", 1, 86_400),
     Bounds("images_keep_previous", 0, 100),
     Bounds("llm_cleanup_keep_days", 0, 3650),

@@ -52,7 +52,7 @@ def _claim(inventory: Inventory, host: str) -> devices.Claim:
 
 def _claimed_by(inventory: Inventory, host: str) -> tuple[str, ...]:
     """The variables that say which GPUs of its machine a host claims."""
-    return devices.INDICES, devices.COUNT, inventory.variable(host, devices.SHARE)
+    return devices.INDICES, devices.COUNT, devices.ON_REQUEST, inventory.variable(host, devices.SHARE)
 
 
 def machine_of(inventory: Inventory, host: str) -> tuple[str, str] | None:
