@@ -110,7 +110,9 @@ def deployment_ports(variables: Mapping[str, object], executor: str = "", watche
 
 def port_behind(variables: Mapping[str, object], port: int) -> int:
     """Where the server of an API on a port listens itself, which is loaded on request."""
-    return whole(variables.get("llm_on_request_port") or (port + _BEHIND if port + _BEHIND <= _LAST else port - _BEHIND))
+    return whole(
+        variables.get("llm_on_request_port") or (port + _BEHIND if port + _BEHIND <= _LAST else port - _BEHIND)
+    )
 
 
 def _dashboard_is_open(variables: Mapping[str, object]) -> bool:

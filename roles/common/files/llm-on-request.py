@@ -27,7 +27,7 @@ import stat
 import subprocess
 import sys
 import time
-from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 ASLEEP, STARTING, LOADED, STOPPING = "asleep", "starting", "loaded", "stopping"
 # What did not start is not tried again for so long, and each further time for twice as long: it would only take the place of what works.
@@ -72,11 +72,11 @@ class Model(NamedTuple):
 
     state: str
     # Those that cannot be loaded beside it: they need a GPU of its own.
-    rivals: FrozenSet[str]
+    rivals: frozenset[str]
     # Requests that it answers now.
     answering: int = 0
     # Since when the oldest request waits for it; None where none does.
-    waiting: Optional[float] = None
+    waiting: float | None = None
     # When it was loaded, and when its last request began or ended.
     loaded: float = 0.0
     used: float = 0.0
@@ -90,12 +90,12 @@ class Model(NamedTuple):
 class Decision(NamedTuple):
     """What to do now."""
 
-    start: Tuple[str, ...]
-    stop: Tuple[str, ...]
+    start: tuple[str, ...]
+    stop: tuple[str, ...]
     # Loaded ones that get no more requests, because others wait for their place and they have had their time.
-    closed: FrozenSet[str]
+    closed: frozenset[str]
     # When to decide again, if nothing else happens; None for never.
-    again: Optional[float]
+    again: float | None
 
 
 def decide(models: Mapping[str, Model], now: float) -> Decision:
@@ -104,11 +104,11 @@ def decide(models: Mapping[str, Model], now: float) -> Decision:
     Who waits longest comes first, and reserves its place: nobody who waits for less long takes a GPU that it needs. What is loaded goes for others when it
     has stayed long enough, gets no more requests then, and ends those that it has; it never goes while it answers.
     """
-    start: List[str] = []
-    stop: List[str] = []
-    closed: Set[str] = set()
-    moments: List[float] = []
-    reserved: Set[str] = set()
+    start: list[str] = []
+    stop: list[str] = []
+    closed: set[str] = set()
+    moments: list[float] = []
+    reserved: set[str] = set()
     queue = [(model.waiting, name) for name, model in models.items() if model.waiting is not None]
     for _since, name in sorted(queue):
         model = models[name]
@@ -216,14 +216,14 @@ def refusal(bad: Bad) -> bytes:
     return answer(bad.status, json.dumps({"error": error}).encode(), retry=bad.retry)
 
 
-def key_digests(texts: Iterable[str]) -> List[str]:
+def key_digests(texts: Iterable[str]) -> list[str]:
     """The SHA-256 of each key of these files, which have one in each line."""
     keys = {line.strip() for text in texts for line in text.splitlines() if re.fullmatch(r"[!-~]+", line.strip())}
     return sorted(hashlib.sha256(key.encode()).hexdigest() for key in keys)
 
 
 # -- what root does ---------------------------------------------------------------------------------------------------
-def read_settings(folder: str, name: str) -> Optional[Dict[str, Any]]:
+def read_settings(folder: str, name: str) -> dict[str, Any] | None:
     """The file of a deployment; None where there is none that only root can write."""
     path = os.path.join(folder, name + ".json")
     try:
@@ -237,7 +237,7 @@ def read_settings(folder: str, name: str) -> Optional[Dict[str, Any]]:
     return said if isinstance(said, dict) else None
 
 
-def docker(*words: str) -> Tuple[int, str]:
+def docker(*words: str) -> tuple[int, str]:
     try:
         done = subprocess.run(
             ["docker", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SWITCH_SECONDS, check=False
@@ -247,7 +247,7 @@ def docker(*words: str) -> Tuple[int, str]:
     return done.returncode, done.stdout.decode(errors="replace").strip()
 
 
-def look(name: str) -> Tuple[bool, int, str]:
+def look(name: str) -> tuple[bool, int, str]:
     """Whether a container runs, how often its engine has started it anew, and what is wrong."""
     form = "{{.State.Running}} {{.RestartCount}}"
     status, said = docker("container", "inspect", "--format", form, name)
@@ -257,7 +257,7 @@ def look(name: str) -> Tuple[bool, int, str]:
     return words[0] == "true", int(words[1]), ""
 
 
-def switch(folder: str, command: Mapping[str, Any]) -> Dict[str, Any]:
+def switch(folder: str, command: Mapping[str, Any]) -> dict[str, Any]:
     """One command: look, start, stop or keys, for a deployment that has a file."""
     name = str(command.get("name"))
     settings = read_settings(folder, name) if NAME.fullmatch(name) else None
@@ -295,15 +295,15 @@ class Served:
         self.state = ASLEEP
         self.answering, self.connections = 0, 0
         # Since when each request waits, and what tells it that something has changed.
-        self.waits: List[float] = []
+        self.waits: list[float] = []
         self.changed = asyncio.Event()
         self.loaded = self.used = self.not_before = 0.0
         self.start_seconds = 0.0
         self.closed, self.failed, self.pause = False, "", 0.0
-        self.keys: FrozenSet[str] = frozenset()
+        self.keys: frozenset[str] = frozenset()
         self.keys_read = -KEYS_SECONDS
         self.asking = asyncio.Lock()
-        self.port: Optional[asyncio.AbstractServer] = None
+        self.port: asyncio.AbstractServer | None = None
 
     def seen(self) -> Model:
         stay = self.settings.get("stay_seconds")
@@ -349,13 +349,13 @@ class Program:
 
     def __init__(self, folder: str, socket: str) -> None:
         self.folder, self.socket = folder, socket
-        self.served: Dict[str, Served] = {}
-        self.timer: Optional[asyncio.TimerHandle] = None
+        self.served: dict[str, Served] = {}
+        self.timer: asyncio.TimerHandle | None = None
         # Python forgets a task that nobody keeps.
-        self.tasks: Set["asyncio.Task[None]"] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
 
     # -- who is loaded ------------------------------------------------------------------------------------------------
-    async def ask(self, do: str, name: str) -> Dict[str, Any]:
+    async def ask(self, do: str, name: str) -> dict[str, Any]:
         """What root does, see `switch`."""
         try:
             reader, writer = await asyncio.open_unix_connection(self.socket)
@@ -641,10 +641,14 @@ class Program:
             self.step()
             while one.state != LOADED or one.closed:
                 if one.failed and one.not_before > time.monotonic():
-                    raise Bad(503, "model_not_started", "The model did not start: {0}.".format(one.failed), PAUSE_SECONDS)
+                    raise Bad(
+                        503, "model_not_started", "The model did not start: {0}.".format(one.failed), PAUSE_SECONDS
+                    )
                 if time.monotonic() >= end:
                     said = "The model was not loaded within {0:.0f} s."
-                    raise Bad(504, "model_loading_timeout", said.format(float(one.settings["wait_seconds"])), PAUSE_SECONDS)
+                    raise Bad(
+                        504, "model_loading_timeout", said.format(float(one.settings["wait_seconds"])), PAUSE_SECONDS
+                    )
                 await first_of([one.changed.wait(), reader.left.wait()], end - time.monotonic())
                 if reader.left.is_set():
                     raise ConnectionResetError

@@ -118,7 +118,8 @@ def given_up(state):
 def decide(state, seen, limits):
     """What to do about the server, a line for people, and the new state.
 
-    ``seen``: asleep (stopped, and started on request), now (seconds on the boot-time clock), took (seconds of this look), container (its start as text, "" if it does not run, None if
+    ``seen``: asleep (stopped, and started on request),
+    now (seconds on the boot-time clock), took (seconds of this look), container (its start as text, "" if it does not run, None if
     Docker does not answer), waiting (for hosts or GPUs), answer (token, refused, error or silent), detail, counters (by name; None if
     they did not come), turns (of its processes on a processor, by process), lost (which members died; "" if none), causes (lines of the
     log of the run before).

@@ -193,10 +193,12 @@ def test_what_two_programs_could_read_in_two_ways_is_refused(lines: bytes) -> No
 
 @given(st.binary(max_size=200))
 def test_no_request_breaks_the_reader(text: bytes) -> None:
+    refused = []
     try:
         PROGRAM.read_head(text + b"\r\n\r\n")
     except PROGRAM.Bad as bad:
-        assert bad.status == 400
+        refused.append(bad.status)
+    assert refused in ([], [400])
 
 
 # -- the program ------------------------------------------------------------------------------------------------------
@@ -443,9 +445,7 @@ def test_pieces_come_as_they_are_made(host: Host) -> None:
 
 def test_two_clients_swap_without_a_lost_request(host: Host) -> None:
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        found = [
-            one.result()[0] for _round in range(5) for one in [pool.submit(host.ask, name) for name in host.ports]
-        ]
+        found = [one.result()[0] for _round in range(5) for one in [pool.submit(host.ask, name) for name in host.ports]]
     assert found == [200] * 10
 
 
