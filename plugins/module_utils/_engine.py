@@ -13,6 +13,8 @@ from typing import Any, Iterator, TypedDict
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 
 LABELS = "baremetal.llm."
+# Says "true" of a container that is started when somebody asks for its server.
+ON_REQUEST = LABELS + "on_request"
 ENGINE_SOCKET = "/run/docker.sock"
 
 

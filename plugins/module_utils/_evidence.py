@@ -23,7 +23,7 @@ from typing import Any, Callable, Mapping, Sequence, TypedDict
 from ansible_collections.baremetal.llm.plugins.module_utils._bundle import sha256_of
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits, load_json, mapping, read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._driver_host import is_driver_package, list_packages
-from ansible_collections.baremetal.llm.plugins.module_utils._engine import ask_engine
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import ON_REQUEST, ask_engine
 from ansible_collections.baremetal.llm.plugins.module_utils._environment import is_whole
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import GpuFacts
 from ansible_collections.baremetal.llm.plugins.module_utils._private_file import write_private
@@ -43,7 +43,7 @@ MOST_EARLIER = 100
 CONTAINER_SETTINGS = ("Config", "HostConfig")
 UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState", "FragmentPath", "NeedDaemonReload")
 # What the probe says of a server or a container that does what it should.
-WELL = ("serving", "busy", "running")
+WELL = ("serving", "busy", "running", "asleep")
 COUNTERS = re.compile(r"counter packets \d+ bytes \d+")
 
 
@@ -242,6 +242,11 @@ def given(settings: object) -> object:
     return settings
 
 
+def is_on_request(said: Mapping[str, Any]) -> bool:
+    """Whether a container, as the engine describes it, is started when somebody asks for its server."""
+    return ((said.get("Config") or {}).get("Labels") or {}).get(ON_REQUEST) == "true"
+
+
 def containers(subjects: Sequence[str], _host: Host, _known: Mapping[str, object]) -> dict[str, object]:
     """What containers are made from, and whether they run; None where there is none."""
     found: dict[str, object] = {}
@@ -253,6 +258,8 @@ def containers(subjects: Sequence[str], _host: Host, _known: Mapping[str, object
         made = json.dumps(given({key: said.get(key) for key in CONTAINER_SETTINGS}), sort_keys=True)
         state = said.get("State") or {}
         runs = bool(state.get("Running")) and not state.get("Restarting") and not state.get("Paused")
+        # One that is started on request may be asleep.
+        runs = runs or (state.get("Status") in ("created", "exited") and is_on_request(said))
         found[name] = {"image": said.get("Image"), "settings": digest(made.encode()), "runs": runs}
     return found
 

@@ -501,7 +501,7 @@ def add_causes(found: Live, programs: Programs, suffix: str) -> None:
         # The probe calls every server by one name.
         word = (found["probe"].get(PROBED if name == names[0] else OURS + "ray") or {}).get("kind")
         if program and (
-            program["state"] != running or program["restarts"] or word not in ("serving", "busy", "running")
+            program["state"] != running or program["restarts"] or word not in ("serving", "busy", "running", "asleep")
         ):
             logs[name] = log_of(programs, name if container else name + ".service", not container)
     ray = next((each for each in found["containers"] or () if each["name"] == names[-1]), None)

@@ -24,7 +24,7 @@ _SERVERS = "|".join((*ENGINES, "ray"))
 _SERVER_UNIT = re.compile(r"/system\.slice/(llm-(?:{0})[\w-]*)\.service(?:/|$)".format(_SERVERS), re.M)
 # Those of them and of other services that listen. Somebody else may call a unit llm-server: a beginning of a name makes nothing ours.
 _OWN_UNIT = re.compile(
-    r"/system\.slice/(llm-(?:(?:{0})[\w-]*|gateway(?:-usage|-address)?|alert-relay|journal-gate))\.service(?:/|$)".format(
+    r"/system\.slice/(llm-(?:(?:{0})[\w-]*|gateway(?:-usage|-address)?|alert-relay|journal-gate|on-request))\.service(?:/|$)".format(
         _SERVERS
     ),
     re.M,

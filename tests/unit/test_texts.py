@@ -84,20 +84,13 @@ EXCEPTIONS = (
     # How units begin, and what systemd prints of one that it would not run.
     ("plugins/modules/gather.py", r"^# Made by "),
     ("plugins/modules/files.py", r"^bad unit file setting"),
-<<<<<<< HEAD
     # What llama.cpp, LMDeploy, SGLang and Ollama log.
     ("plugins/plugin_utils/engines/llama_cpp/engine.py", r"^build_info:|^model loaded"),
     ("plugins/plugin_utils/engines/lmdeploy/engine.py", r"Loading: |^\^HINT: "),
     ("plugins/plugin_utils/engines/sglang/engine.py", r"^Load weight begin|^Started server process"),
-    ("plugins/plugin_utils/engines/ollama/engine.py", r"^msg="),
-=======
-    # What llama.cpp and LMDeploy log.
-    ("plugins/plugin_utils/engines/llama_cpp/engine.py", r"^build_info:|^model loaded"),
-    ("plugins/plugin_utils/engines/lmdeploy/engine.py", r"Loading: |^\^HINT: "),
     ("plugins/plugin_utils/engines/ollama/server.py", r"^set -a; "),
     # HAProxy's configuration, and what programs that use the API are answered.
     ("plugins/plugin_utils/engines/ollama/door.py", r""),
->>>>>>> ollama
     # What nft prints.
     ("plugins/module_utils/_evidence.py", r"^counter packets "),
     # What the kernel and Ray print.

@@ -16,16 +16,21 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import fact, mapping, number, text, texts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import names as listed
 
 INDICES, COUNT = "llm_gpu_indices", "llm_gpu_count"
+# Whether a deployment is loaded when somebody asks for it. Several such may have the same GPUs: one of them is loaded at a time.
+ON_REQUEST = "llm_on_request"
 Value = TypeVar("Value")
 # The setting of an engine that says which part of a GPU's memory it takes.
 SHARE = "gpu_memory_utilization"
 # What is added to a host's variables: its own GPUs, what containers call them, their indices, and the memory that others on the machine leave of
 # each.
 CHOSEN, DEVICES, PLACES, FREE = "_llm_gpus_chosen", "_llm_devices", "_llm_device_indices", "_llm_free_memory_mib"
+# And the other names of the machine that are loaded on request on one of these GPUs.
+RIVALS = "_llm_rivals"
 # How two GPUs are connected, best first after NVLink, as nvidia-smi topo -m says it: SYS is another NUMA node.
 LINKS = {"PIX": 5, "PXB": 4, "PHB": 3, "NODE": 2, "SYS": 1}
 # Shares are decimal fractions.
@@ -57,6 +62,7 @@ class Claim:
     named: Sequence[str] = ()
     count: int = 0
     share: float | None = None
+    on_request: bool = False
 
     @property
     def all(self) -> bool:
@@ -71,6 +77,7 @@ def claim_of(host: str, variables: Mapping[str, object]) -> Claim:
         [str(each) for each in named] if isinstance(named, (list, tuple)) else [],
         digits(str(count)) or 0,
         _number(share),
+        is_true(variables.get(ON_REQUEST) or False),
     )
 
 
@@ -167,6 +174,8 @@ def clash_problems(claims: Sequence[Claim], places: Mapping[str, Sequence[object
     """
     found: dict[tuple[str, ...], dict[str, str]] = {}
     for place, mine in shared_gpus(claims, places):
+        if all(claim.on_request for claim in mine):
+            continue
         hosts = tuple(claim.host for claim in mine)
         where = ", ".join(message("where_host", lang, host=host) for host in hosts)
         values = {
@@ -229,6 +238,7 @@ def own_gpus(
         choice = choose(claims, gpus, fact(variables[host], "llm_gpu").get("topology"))
         mine = [gpus[place] for place in choice.places[host]]
         added[host] = {CHOSEN: mine, **named_devices(choice.places[host], gpus)}
+        added[host][RIVALS] = _rivals(host, claims, choice)
         free = _left_by_others(host, claims, choice, gpus)
         if free is not None:
             added[host][FREE] = free
@@ -247,12 +257,26 @@ def named_devices(places: Sequence[int], gpus: Sequence[Mapping[str, object]]) -
     return {DEVICES: ",".join(str(gpu["uuid"]) for _place, gpu in chosen) if by_uuid else indices, PLACES: indices}
 
 
+def _rivals(host: str, claims: Sequence[Claim], choice: Choice) -> list[str]:
+    """The other names that are loaded on request on a GPU of this one, which is, too."""
+    found = {claim.host for _place, mine in shared_gpus(claims, choice.places) for claim in _at_once(host, mine, False)}
+    return [claim.host for claim in claims if claim.host in found]
+
+
+def _at_once(host: str, mine: Sequence[Claim], at_once: bool) -> list[Claim]:
+    """Of the claims of one GPU, one of which is this host's, the others that are loaded at the same time, or never are."""
+    own = next((claim for claim in mine if claim.host == host), None)
+    if own is None:
+        return []
+    return [claim for claim in mine if claim is not own and at_once is not (own.on_request and claim.on_request)]
+
+
 def _left_by_others(
     host: str, claims: Sequence[Claim], choice: Choice, gpus: Sequence[Mapping[str, object]]
 ) -> float | None:
     """The least that other deployments leave of the memory of one of a host's GPUs; None where it shares none."""
     left = [
-        number(gpus[place].get("memory_mib") or 0) * (1 - sum(claim.share or 0 for claim in mine if claim.host != host))
+        number(gpus[place].get("memory_mib") or 0) * (1 - sum(claim.share or 0 for claim in _at_once(host, mine, True)))
         for place, mine in shared_gpus(claims, choice.places)
         if any(claim.host == host for claim in mine) and place in choice.places[host]
     ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import ON_REQUEST
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, variable_of
@@ -146,6 +147,11 @@ class Member:
     def enables(self, name: str) -> bool:
         """Whether a setting of the engine says yes."""
         return is_true(self.setting(name))
+
+    @property
+    def on_request(self) -> bool:
+        """Whether the server is loaded when somebody asks for it. Clients then ask the program that loads it (deployment/on_request.py)."""
+        return is_true(self.variables.get(ON_REQUEST) or False)
 
     @property
     def url(self) -> str:

@@ -34,6 +34,8 @@ GRAFANA_PASSWORD = "grafana_admin_password"
 WEB_UI_KEY, SESSION_KEY, PASSWORD = "gateway_web_ui_key", "web_ui_session_key", "web_ui_admin_password"
 # Each kind of certificate has an authority of its own, named after it, so that nobody sends journals with a certificate of a gateway.
 GATEWAY, JOURNAL = "gateway", "journal"
+# Where the program that loads servers on request finds one file for each, called after the server.
+ON_REQUEST_DIR = "/etc/llm-on-request"
 # Of the group: what Docker, systemd and nftables all take in a name.
 _PLAIN = re.compile(r"[A-Za-z0-9_]+")
 # Containers and units of a deployment that run all the time, whichever names they had.
@@ -214,4 +216,5 @@ def _paths(mine: Names, host_dir: str) -> list[str]:
     ]
     drop_ins = [f"{unit}.service.d/{firewall}.conf" for unit in ("docker", "nftables", mine["server"], mine["ray"])]
     systemd = [f"/etc/systemd/system/{name}" for name in (*units, *drop_ins)]
-    return [*systemd, f"/etc/{firewall}.nft", f"{host_dir}{mine['folder']}/secrets"]
+    on_request = f"{ON_REQUEST_DIR}/{mine['server']}.json"
+    return [*systemd, on_request, f"/etc/{firewall}.nft", f"{host_dir}{mine['folder']}/secrets"]

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import tmp_folder
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.on_request import inner_port
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import is_venv
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Probe
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import DEFAULT
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 
 
 def probe_section(member: Member, cluster: Sequence[str]) -> Probe:
@@ -48,7 +50,10 @@ def probe_section(member: Member, cluster: Sequence[str]) -> Probe:
 
 
 def _of_server(member: Member, cluster: Sequence[str]) -> list[str]:
-    command = ["--url", member.url, "--model", member.served_model_name]
+    # Not the program that would load it.
+    url = f"http://{LOOPBACK}:{inner_port(member.variables)}" if member.on_request else member.url
+    command = ["--url", url, "--model", member.served_model_name]
+    command += ["--on-request"] if member.on_request else []
     if member.deployment.engine.middleware:
         # The folder that the server has as its /tmp, or of a unit its RuntimeDirectory.
         command += ["--inner", f"/run/{member.names['server']}" if is_venv(member.variables) else tmp_folder(member)]

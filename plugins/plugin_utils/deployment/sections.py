@@ -193,6 +193,13 @@ class Benchmark(TypedDict):
     problem: str
 
 
+class OnRequest(TypedDict):
+    """What roles/common/files/llm-on-request.py has to know of a deployment, with the path of the file that tells it."""
+
+    path: str
+    settings: dict[str, object]
+
+
 class ServerSection(TypedDict):
     """The server of the deployment on the host."""
 
@@ -205,6 +212,8 @@ class ServerSection(TypedDict):
     files: list[SmallFile]
     # A digest of all that the server reads when it starts.
     reads: str
+    # Of a server that is loaded when somebody asks for it.
+    on_request: OnRequest | Nothing
     url: str
     # A command that asks the server for an answer.
     ask: list[str]

@@ -8,6 +8,10 @@ from collections.abc import Sequence
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.environment import environment_file
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.on_request import (
+    on_request_section,
+    wait_seconds,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import runtime_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import (
     Container,
@@ -37,10 +41,12 @@ def server_section(
         "config": config,
         "files": list(files),
         "reads": reads,
+        "on_request": on_request_section(member),
         "url": member.url,
         "ask": [
             *("/usr/bin/env", "python3", f"{member.folder}/scripts/ask.py"),
             *([] if member.kind == "token" else [f"--kind={member.kind}"]),
+            *([f"--seconds={wait_seconds(member.variables)}"] if member.on_request else []),
             *(member.url, member.served_model_name),
         ],
         "served_model_name": member.served_model_name,

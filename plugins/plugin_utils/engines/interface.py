@@ -140,6 +140,8 @@ class Engine:
     answers_with: Callable[[Mapping[str, Any], Mapping[str, Any]], str] = lambda options, config: "token"
 
     # -- on a host ------------------------------------------------------------------------------------------------------
+    # Whether its server can be loaded on request (deployment/on_request.py): it is one container of one host.
+    on_request: bool = False
     # The roles that run before its own.
     before: tuple[str, ...] = ()
     # Packages of the system that its hosts need, by the name that they have for apt and dnf.

@@ -52,6 +52,11 @@ BOUNDS = (
     Bounds("sglang_max_running_requests", 1, _MILLION),
     Bounds("sglang_mem_fraction_static", 0, 1, low_is_excluded=True),
     Bounds("llm_gpu_count", 1, 1024),
+    Bounds("llm_on_request_queue", 1, 10_000),
+    Bounds("llm_on_request_wait_seconds", 1, 86_400),
+    # 0 is never, and no time at all.
+    Bounds("llm_on_request_idle_seconds", 0, _MILLION),
+    Bounds("llm_on_request_stay_seconds", 0, 86_400),
     Bounds("accept_seconds", 1, 86_400),
     Bounds("images_keep_previous", 0, 100),
     Bounds("llm_cleanup_keep_days", 0, 3650),

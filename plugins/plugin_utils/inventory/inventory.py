@@ -94,7 +94,8 @@ class Inventory:
             deployment = next((group for group, members in self.deployments.items() if host in members), "")
         if name in ("llm_gpus", "llm_gpu_indices", "llm_gpu_count", "ansible_host"):
             return message("where_host", self.lang, host=host)
-        if name.startswith((*(f"{each}_" for each in engine_names()), "ray_", VARIABLE)) and deployment:
+        of_deployment = (*(f"{each}_" for each in engine_names()), "ray_", "llm_on_request", VARIABLE)
+        if name.startswith(of_deployment) and deployment:
             return message("where_group", self.lang, group=deployment)
         if name.startswith("llm_"):
             return message("where_group", self.lang, group="all")

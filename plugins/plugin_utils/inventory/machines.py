@@ -52,7 +52,7 @@ def _claim(inventory: Inventory, host: str) -> devices.Claim:
 
 def _claimed_by(inventory: Inventory, host: str) -> tuple[str, ...]:
     """The variables that say which GPUs of its machine a host claims."""
-    return devices.INDICES, devices.COUNT, inventory.variable(host, devices.SHARE)
+    return devices.INDICES, devices.COUNT, devices.ON_REQUEST, inventory.variable(host, devices.SHARE)
 
 
 def machine_of(inventory: Inventory, host: str) -> tuple[str, str] | None:
@@ -232,7 +232,8 @@ def ports_on(inventory: Inventory, host: str) -> list[Port]:
         alone and (claim.count == 1 or len(claim.named) == 1)
     ):
         unused.add("collective")
-    ports = deployment_ports({**said, VARIABLE: mine}, "none" if alone and executor != "ray" else executor)
+    said |= {devices.ON_REQUEST: inventory.get(host, devices.ON_REQUEST), VARIABLE: mine}
+    ports = deployment_ports(said, "none" if alone and executor != "ray" else executor)
     return [
         port for port in ports if port.name not in unused and (host == inventory.head(members) or not port.head_only)
     ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import ON_REQUEST
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
     VARIABLE,
     engine,
@@ -13,6 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
     name_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import Inventory, Problems
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, shown
 
 # Settings of every engine.
@@ -37,6 +39,12 @@ def engine_problems(inventory: Inventory) -> Problems:
                 several = [engine(each).title for each in engine_names() if engine(each).spans_hosts]
                 values = {"deployment": deployment, "engine": engine(name).title, "engines": ", ".join(several)}
                 yield inventory.problem("engine_of_one_host", value=inventory.names(members), where=where, **values)
+            asked = [host for host in hosts if is_true(inventory.get(host, ON_REQUEST) or False)]
+            if asked and name in engine_names() and not engine(name).on_request:
+                able = [engine(each).title for each in engine_names() if engine(each).on_request]
+                values = {"deployment": deployment, "engine": engine(name).title, "engines": ", ".join(able)}
+                where = inventory.where(ON_REQUEST, asked[0], deployment)
+                yield inventory.problem("engine_not_on_request", value=f"{ON_REQUEST}: true", where=where, **values)
 
 
 def setting_problems(inventory: Inventory) -> Problems:

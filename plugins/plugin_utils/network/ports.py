@@ -20,6 +20,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values imp
 MEMBERS, CLIENTS, COLLECTORS, FLEET, ITSELF = "members", "clients", "collectors", "fleet", "itself"
 
 
+# From a port of an API to the one behind it, and the last port there is.
+_BEHIND, _LAST = 10000, 65535
+
+
 class Port(NamedTuple):
     """A port or, with a second variable, a range of ports."""
 
@@ -37,6 +41,11 @@ class Port(NamedTuple):
 
 PORTS = (
     Port("api", f"{DEFAULT}_port", "", 8000, 8000, "", True, CLIENTS),
+    # Where a server listens behind the program that loads it on request: on the loopback interface, at the port of its API and 10000 more.
+    Port(
+        *("on_request", "llm_on_request_port", "", 18000, 18000, "", True, ITSELF),
+        asked_by="llm_on_request",
+    ),
     # The engine's processes on several hosts without Ray meet here.
     Port("mp_master", f"{DEFAULT}_master_port", "", 29501, 29501, "mp", True, MEMBERS),
     # The all-reduce that is tried before a model is served.
@@ -79,7 +88,7 @@ def ports_of(name: str) -> list[Port]:
     own = [
         Port(setting, f"{name}_{setting}", "", port, port, "", True, ITSELF) for setting, port in engine(name).own_ports
     ]
-    return [api, *own, *(port for port in PORTS if port.watched)]
+    return [api, *own, *(port for port in PORTS if port.watched or port.name == "on_request")]
 
 
 def deployment_ports(variables: Mapping[str, object], executor: str = "", watched: bool = False) -> list[Port]:
@@ -94,10 +103,19 @@ def deployment_ports(variables: Mapping[str, object], executor: str = "", watche
         if port.asked_by and not (said if port.asked_by.endswith("_image") else is_true(said)):
             continue
         first = whole(variables.get(port.variable) or port.first)
+        if port.name == "on_request":
+            first = port_behind(variables, found[0].first)
         last = whole(variables.get(port.last_variable) or port.last) if port.last_variable else first
         reached_by = CLIENTS if port.name == "dashboard" and _dashboard_is_open(variables) else port.reached_by
         found.append(port._replace(first=first, last=last, reached_by=reached_by))
     return found
+
+
+def port_behind(variables: Mapping[str, object], port: int) -> int:
+    """Where the server of an API on a port listens itself, which is loaded on request."""
+    return whole(
+        variables.get("llm_on_request_port") or (port + _BEHIND if port + _BEHIND <= _LAST else port - _BEHIND)
+    )
 
 
 def _dashboard_is_open(variables: Mapping[str, object]) -> bool:

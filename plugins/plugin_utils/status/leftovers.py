@@ -29,6 +29,7 @@ OWNERS = (
     ("llm-dcgm-exporter", WATCHED),
     ("llm-journal-limit", WATCHED),
     ("llm-models-verify", DEPLOYMENT),
+    ("llm-on-request", DEPLOYMENT),
 )
 # And of a record, by its role.
 RECORDS = {
@@ -38,7 +39,7 @@ RECORDS = {
     "monitoring": WATCHED,
 }
 # These have no name of a deployment in their own.
-_OF_MACHINE = ("llm-models-verify",)
+_OF_MACHINE = ("llm-models-verify", "llm-on-request")
 _SUFFIX = re.compile(r"\.(?:service|timer|path|slice|socket)$")
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
+from ansible_collections.baremetal.llm.plugins.module_utils._content import digits, mapping
+from ansible_collections.baremetal.llm.plugins.module_utils._engine import ON_REQUEST
 from ansible_collections.baremetal.llm.plugins.module_utils._engines import PROBED
 from ansible_collections.baremetal.llm.plugins.module_utils._facts import Facts
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import Gpu
@@ -24,6 +25,7 @@ STATES = {
     "busy": GOOD,
     "running": GOOD,
     "idle": GOOD,
+    "asleep": GOOD,
     "refused": WARNING,
     "loading": WARNING,
     "waiting": WARNING,
@@ -185,6 +187,8 @@ def state_of(looked: Looked) -> State:
     seconds = float(looked.live["now"]) - float(started) if started else None
     if program["state"] == "restarting":
         return State("crashing", "", None)
+    if program["state"] in ("created", "exited") and mapping(program.get("labels")).get(ON_REQUEST) == "true":
+        return State("asleep")
     if program["state"] not in ("running", "active"):
         status = program.get("exit_code")
         return State("stopped", "" if status is None else f"exit {status}", None)

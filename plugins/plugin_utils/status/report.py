@@ -44,7 +44,7 @@ NUMBERS = ("temperature", "errors", "last_token", "kv_use", "running", "waiting"
 # What only the head of a deployment knows.
 OF_HEADS = ("last_token", "kv_use", "running", "waiting")
 # Then there is nothing that could be known.
-NOT_RUNNING = ("absent", "stopped", "idle")
+NOT_RUNNING = ("absent", "stopped", "idle", "asleep")
 SPARK_WIDTH, SPARK_HEIGHT = 160, 32
 SPARKS = ("running", "tokens")
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -273,11 +273,12 @@ def _day(seconds: float) -> str:
 def verdict(document: StatusDocument, lang: str = "en") -> str:
     """What matters most, in one or two lines: what serves, what does not, what is not known."""
     every = document["deployments"]
-    answering = [name for name, each in every.items() if each["state"] in ANSWERS]
+    # One that is asleep answers who asks.
+    answering = [name for name, each in every.items() if each["state"] in (*ANSWERS, "asleep")]
     code = "status_all_serve" if len(answering) == len(every) else "status_some_serve"
     parts = [message(code if every else "status_nothing", lang, count=len(answering), all=len(every))]
     for name, each in every.items():
-        if each["state"] not in ANSWERS:
+        if name not in answering:
             word = message("status_is_" + each["state"], lang)
             parts.append(message("status_not_serving", lang, deployment=name, state=word))
     rows = document["rows"]

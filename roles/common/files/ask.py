@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Asks the API for a completion and prints it as JSON. Ends with an error if there is none. Runs on the host and in the container.
 
-usage: ask.py [--kind=KIND] URL MODEL PROMPT MAX_TOKENS [KEY_FILE]
+usage: ask.py [--kind=KIND] [--seconds=SECONDS] URL MODEL PROMPT MAX_TOKENS [KEY_FILE]
 
 A model that generates nothing is asked for what it answers instead: embedding, score, class or pooled (the probe asks for the same).
 """
@@ -37,6 +37,7 @@ SHOWN = 3
 
 arguments = sys.argv[1:]
 kind = arguments.pop(0).partition("=")[2] if arguments[0].startswith("--kind=") else ""
+seconds = int(arguments.pop(0).partition("=")[2]) if arguments[0].startswith("--seconds=") else 120
 url, model, prompt, max_tokens = arguments[:4]
 key_file = arguments[4] if len(arguments) > 4 else "/run/secrets/vllm_api_key"
 headers = {"Content-Type": "application/json"}
@@ -53,7 +54,7 @@ if kind:
     question = make(prompt)
 request = urllib.request.Request(url + path, json.dumps(dict(question, model=model)).encode(), headers)
 try:
-    with opener.open(request, timeout=120) as response:
+    with opener.open(request, timeout=seconds) as response:
         answer = json.load(response)
     if counts:
         rows = counts(answer["data"][0])

@@ -121,13 +121,17 @@ def given_up(state):
 def decide(state, seen, limits):
     """What to do about the server, a line for people, and the new state.
 
-    ``seen``: now (seconds on the boot-time clock), took (seconds of this look), container (its start as text, "" if it does not run, None if
+    ``seen``: asleep (stopped, and started on request),
+    now (seconds on the boot-time clock), took (seconds of this look), container (its start as text, "" if it does not run, None if
     Docker does not answer), waiting (for hosts or GPUs), answer (token, refused, error or silent), detail, counters (by name; None if
     they did not come), turns (of its processes on a processor, by process), lost (which members died; "" if none), causes (lines of the
     log of the run before).
     Returns the action, none or restart.
     """
     state, passed = _next(state, seen, limits)
+    if seen.get("asleep"):
+        state.update(container="", served=False, loading=0, failures=0, silence=0, starts=0, restarts=0, counters=None)
+        return "none", "asleep: llm-on-request starts the server when somebody asks for it", state
     if seen["container"] is None and not state.get("container"):
         return "none", "unknown: Docker does not answer", state
     if seen["container"] is not None and state.get("container") != seen["container"]:
@@ -647,6 +651,7 @@ def look(options, state, limits):
         dumb = seen["counters"] is None or seen["counters"] == state.get("counters")
         if options.cluster and state.get("served") and seen["answer"] == "silent" and dumb:
             seen["lost"] = lost_ranks(options.cluster)
+    seen["asleep"] = options.on_request and running == ""
     seen["left"] = options.engine.left(options.server) if running == "" else {}
     seen["waiting"] = "start-vllm.sh" in read("/proc/{0}/cmdline".format(found.pid)) or len(members) < options.followers
     seen["turns"] = processes(found.pid) if found.running else {}
@@ -826,6 +831,7 @@ def main():
     parser.add_argument("--failures", type=int, default=3)
     parser.add_argument("--interval", type=float, default=10, help="seconds between two runs")
     parser.add_argument("--timeout", type=float, default=ASK_SECONDS, help="seconds of the first request")
+    parser.add_argument("--on-request", action="store_true", help="one that does not run is asleep, and none of ours")
     parser.add_argument("--below", help="container below the server's, restarted with it when that alone did not help")
     options = parser.parse_args()
     options.engine = Units() if options.units else Containers()

@@ -469,3 +469,13 @@ def test_a_host_that_is_no_head_only_says_so(tmp_path: Path, monkeypatch: pytest
     log.write_text("4,0,300,-;NVRM: Xid (PCI:0000:3b:00): 48, DBE\n")
     assert probe.gpu_step(options, {"number": -1})["bad"] == "GPU 0000:3b:00: Xid 48, reset"
     assert not (tmp_path / "drained").exists()
+
+
+def test_one_that_sleeps_is_left_alone_and_its_starts_are_no_crash_loop() -> None:
+    server = serving()
+    for number in range(5):
+        assert server.look(container="", asleep=True, answer="error", counters=None, left={}) == "none"
+        assert server.lines[-1].startswith("asleep: ")
+        assert (server.state["starts"], server.state["failures"]) == (0, 0)
+        server.look(container=f"run {number}", answer="error", counters=None)
+        assert server.lines[-1].startswith("loading: ")

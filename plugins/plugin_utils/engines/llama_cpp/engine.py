@@ -79,6 +79,7 @@ ENGINE = Engine(
     start_phases=_PHASES,
     paths=_paths,
     is_local=is_open,
+    on_request=True,
     alike_settings={"ctx_size": "gateway_differs_length", "file": "gateway_differs_answers"},
     metrics_by_probe=True,
     metrics=lambda: _METRICS,

@@ -13,6 +13,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.on_request import inner_port, is_local
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE, SCRIPTS, SECRETS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing
@@ -37,8 +38,8 @@ def launch(deployment: Deployment) -> dict[str, dict[str, Any]]:
     options = {
         "model": f"{model_path(mine)}/{settings.pop('file')}",
         "alias": str(setting(mine, "served_model_name") or setting(mine, "model")),
-        "host": LOOPBACK if is_open(mine) else "0.0.0.0",
-        "port": int(setting(mine, "port")),
+        "host": LOOPBACK if is_local(mine) else "0.0.0.0",
+        "port": inner_port(mine),
         "metrics": True,
         **({} if is_open(mine) else {"api_key_file": KEYS}),
         **settings,

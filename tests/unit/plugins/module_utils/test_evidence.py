@@ -324,3 +324,14 @@ def test_a_record_of_images_remembers_those_that_it_named_before() -> None:
     assert evidence.brought_before(second) == {"sha256:a": "vllm:1", "sha256:b": "vllm:2"}
     many = {"earlier": {f"sha256:{number}": "vllm:0" for number in range(200)}, "evidence": None}
     assert len(evidence.brought_before(many)) == evidence.MOST_EARLIER
+
+
+def test_a_container_that_is_started_on_request_may_be_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    def runs(state: str, label: str) -> Any:
+        labels = {"baremetal.llm.on_request": label}
+        said = {"State": {"Running": state == "running", "Status": state}, "Config": {"Labels": labels}}
+        monkeypatch.setattr(evidence, "ask_engine", lambda _path: said)
+        return evidence.containers(["llm-llama_cpp"], None, {})["llm-llama_cpp"]["runs"]  # type: ignore
+
+    assert [runs(state, "true") for state in ("running", "exited", "created", "dead")] == [True, True, True, False]
+    assert [runs(state, "false") for state in ("running", "exited")] == [True, False]

@@ -120,3 +120,20 @@ def test_an_index_and_a_uuid_of_one_card_clash_once_the_card_is_known(share: Any
     _added, problems = own_gpus(["a", "b"], hosts, names, known, lang)
     assert [each["code"] for each in problems] == [code]
     assert "0" in problems[0]["what"]
+
+
+def test_deployments_that_are_loaded_on_request_take_turns_on_a_card() -> None:
+    turns = {"llm_on_request": True}
+    hosts, names = machine(
+        a={"llm_gpu_indices": [0, 1], **turns}, b={"llm_gpu_indices": ["GPU-0"], **turns}, c={"llm_gpu_indices": [2]}
+    )
+    added, problems = own_gpus(["a", "b", "c"], hosts, names, known)
+    assert problems == []
+    assert {host: each[devices.RIVALS] for host, each in added.items()} == {"a": ["b"], "b": ["a"], "c": []}
+    assert added["a"][devices.FREE] == added["b"][devices.FREE] == 16384, "each is planned as if it were alone"
+
+
+def test_one_that_is_always_loaded_shares_with_nobody_who_is_not() -> None:
+    hosts, names = machine(a={"llm_gpu_indices": [0], "llm_on_request": True}, b={"llm_gpu_indices": [0]})
+    _added, problems = own_gpus(["a", "b"], hosts, names, known)
+    assert [each["code"] for each in problems] == ["gpu_claimed_twice"]

@@ -56,6 +56,23 @@ def test_its_inventory_is_checked() -> None:
     assert "b9603" in SITE.checked(llama_cpp_version=None)["problems"][0]["allowed"]
 
 
+def test_several_may_take_turns_on_the_gpus_of_a_machine() -> None:
+    mine = {"llm_offline": False, "ansible_host": "10.0.0.1", "llm_on_request": True, **SAID}
+    hosts = {"gpu1": mine, "gpu1_b": {**mine, "llama_cpp_port": 8001}}
+    children = {"small": {"hosts": ["gpu1"], "children": []}, "other": {"hosts": ["gpu1_b"], "children": []}}
+    groups = {"llm_deployments": {"hosts": list(hosts), "children": list(children)}, **children}
+
+    def codes(**more: Any) -> list[str]:
+        found = check_inventory({**hosts, "gpu1_b": {**hosts["gpu1_b"], **more}}, groups, known_variables())
+        return [each["code"] for each in found["problems"]]
+
+    assert codes() == []
+    assert codes(llm_on_request=False) == ["gpu_claimed_twice"]
+    assert codes(llama_cpp_port=18000) == ["ports_of_two_deployments"], "where the other server listens"
+    vllm = {"llm_engine": "vllm", "vllm_model": "lab/tiny", "vllm_version": "0.8.5.post1", "vllm_port": 8001}
+    assert codes(**vllm) == ["engine_not_on_request"]
+
+
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a release of another engine": ({"llama_cpp_version": "0.8.5"}, "llama_cpp_version"),
     "a path out of the model's folder": ({"llama_cpp_file": "../other.gguf"}, "llama_cpp_file"),
