@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
@@ -15,10 +14,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE, SCRIPTS, SECRETS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing, Started
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import llama_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 
 # Where the official images have the program (.devops/cuda.Dockerfile of ggml-org/llama.cpp), and who starts it (roles/llama_cpp/files).
@@ -30,7 +30,7 @@ CACHES = {"CUDA_CACHE_PATH": f"{CACHE}/cuda"}
 _CUDA_CACHE_BYTES = 4 << 30
 
 
-def launch(deployment: Deployment) -> dict[str, dict[str, Any]]:
+def launch(deployment: Deployment) -> dict[str, Started]:
     """The command line on the head."""
     mine = deployment.variables[deployment.head]
     settings = dict(deployment.plan["settings"])
@@ -38,7 +38,7 @@ def launch(deployment: Deployment) -> dict[str, dict[str, Any]]:
         "model": f"{model_path(mine)}/{settings.pop('file')}",
         "alias": str(setting(mine, "served_model_name") or setting(mine, "model")),
         "host": LOOPBACK if is_open(mine) else "0.0.0.0",
-        "port": int(setting(mine, "port")),
+        "port": whole(setting(mine, "port")),
         "metrics": True,
         **({} if is_open(mine) else {"api_key_file": KEYS}),
         **settings,
@@ -52,7 +52,7 @@ def environment(member: Member) -> dict[str, str]:
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_CACHE_MAXSIZE": str(_CUDA_CACHE_BYTES)}
 
 
-def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
+def sections(member: Member, variables: Mapping[str, bool | str]) -> dict[str, object]:
     started = member.deployment.launch.get(member.host)
     made: Container | Nothing = _container(member, variables, started["argv"]) if started else {}
     reads = digest([*member.deployment.weights])
@@ -61,7 +61,7 @@ def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
     return {"llama_cpp": {**server, "restarts_for_keys": True, "probe": probe_section(member, [])}}
 
 
-def _container(member: Member, variables: Mapping[str, Any], argv: list[str]) -> Container:
+def _container(member: Member, variables: Mapping[str, bool | str], argv: list[str]) -> Container:
     key = "" if is_open(member.variables) else f"{SECRETS}/{posixpath.basename(member.key_file)}"
     program = ["/bin/bash", f"{SCRIPTS}/{START}", key, KEYS]
     return container(member, "llama_cpp", variables, program, argv, server_volumes(member))

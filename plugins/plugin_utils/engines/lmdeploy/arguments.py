@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
@@ -37,10 +37,77 @@ ALONE = frozenset(("nnodes", "node_rank", "dist_init_addr", "dp", "cp", "ep", "p
 FETCHES = frozenset(("download_dir", "revision"))
 
 
+class Options(TypedDict):
+    """Options by kind, each with the release that brought it; ``until`` has the last one with it."""
+
+    values: dict[str, str]
+    lists: dict[str, str]
+    switches: dict[str, str]
+    until: dict[str, str]
+    of_pytorch: list[str]
+
+
+class Heads(TypedDict):
+    """The sizes of attention heads that are served, to a release."""
+
+    until: str
+    sizes: list[int]
+
+
+class Architectures(TypedDict):
+    """First and last releases of each architecture, in pairs; those with a memory model, and of these the ones with sliding windows."""
+
+    names: dict[str, list[str]]
+    planned: list[str]
+    windows: list[str]
+    heads: Heads
+
+
+class Format(TypedDict):
+    """Since when a format is read, and the sizes of its groups."""
+
+    since: str
+    groups: NotRequired[list[int]]
+
+
+class Caches(TypedDict):
+    """The only size of heads with a quantised cache, and bits of a value by quant_policy."""
+
+    head: int
+    bits: dict[int, int]
+
+
+class MemoryFacts(TypedDict):
+    """The share of free memory that the cache takes, from 0 to 1, and bytes of the scales of a token and head."""
+
+    share: float
+    scales: int
+
+
+class Batch(TypedDict):
+    """The requests at once, by words in the names of GPUs and of others."""
+
+    by_name: dict[str, int]
+    others: int
+
+
+class Facts(TypedDict):
+    """What is read of data.yml."""
+
+    releases: dict[str, str]
+    images: dict[str, list[dict[str, str]]]
+    options: Options
+    architectures: Architectures
+    formats: dict[str, Format | str]
+    caches: Caches
+    memory: MemoryFacts
+    batch: Batch
+
+
 @cache
-def facts() -> Mapping[str, Any]:
+def facts() -> Facts:
     """The content of data.yml."""
-    found: Mapping[str, Any] = read_yaml(Path(__file__).with_name("data.yml").read_bytes())
+    found: Facts = read_yaml(Path(__file__).with_name("data.yml").read_bytes())
     return found
 
 
@@ -67,7 +134,7 @@ def image_suffix(release: str) -> str:
     return str(rows[-1]["suffix"] if rows else facts()["images"]["suffixes"][0]["suffix"])
 
 
-def lmdeploy_arguments(model: str, options: Mapping[str, Any], release: str) -> list[str]:
+def lmdeploy_arguments(model: str, options: Mapping[str, object], release: str) -> list[str]:
     """``lmdeploy serve api_server`` with the folder of a model and options as words, in a fixed order. InputError for options that the release does not take.
 
     ``options`` are those of data.yml, and those that the collection sets itself (OWN).
@@ -114,7 +181,7 @@ def _unknown(name: str, known: list[str]) -> Text:
     return Text("lmdeploy_option_near", name=name, near=near[0]) if near else Text("lmdeploy_option_unknown", name=name)
 
 
-def _words(name: str, value: Any) -> list[str]:
+def _words(name: str, value: object) -> list[str]:
     option = "--" + name.replace("_", "-")
     found = facts()["options"]
     if name in found["switches"]:

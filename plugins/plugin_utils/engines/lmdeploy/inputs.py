@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import config_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import unplanned
@@ -16,8 +16,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
     settings_of,
     variable_of,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy import arguments, memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import OWN, lmdeploy_arguments
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import items, mapping, number, text, whole
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
@@ -38,10 +42,10 @@ _UNPLANNED = ("hf_overrides",)
 class _Asked(NamedTuple):
     """A model on the GPUs of a host."""
 
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
     gpus: Sequence[Gpu]
     release: str
-    said: Mapping[str, Any]
+    said: Mapping[str, object]
 
     @property
     def architecture(self) -> str:
@@ -52,34 +56,34 @@ class _Asked(NamedTuple):
     def form(self) -> str:
         """How the weights are kept: the quant_method of config.json, or 16-bit."""
         said = self.config.get("quantization_config")
-        return str((said or {}).get("quant_method") or "16-bit") if isinstance(said, Mapping) else "16-bit"
+        return text(mapping(said).get("quant_method")) or "16-bit"
 
 
 def inputs(
-    deployment: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]], manifest: Mapping[str, Any]
-) -> dict[str, Any]:
-    """``{nodes, request, config}``: the head first."""
-    head = hostvars[str(deployment["head"])]
+    deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
+) -> Inputs:
+    """The head first."""
+    head = hostvars[deployment["head"]]
     found = unplanned.inputs(deployment, hostvars, manifest)
     own = settings_of(head, SETTINGS)
-    request = {"engine": found["request"]["engine"], "options": dict(setting(head, "options") or {}), **own}
-    return {**found, "request": request, "config": config_path(manifest.get("files") or [], head)}
+    request = {"engine": found["request"]["engine"], "options": dict(mapping(setting(head, "options"))), **own}
+    return {"nodes": found["nodes"], "request": request, "config": config_path(mappings(manifest.get("files")), head)}
 
 
 def plan(
-    config: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], request: Mapping[str, Any], language: str
-) -> dict[str, Any]:
+    config: Mapping[str, object], nodes: Sequence[Mapping[str, object]], request: Mapping[str, object], language: str
+) -> dict[str, object]:
     """The plan of a deployment: refused where TurboMind has no code for the model or the GPUs, else with an estimate."""
-    own = {name: request[name] for name in SETTINGS if name in request}
-    base = unplanned.plan(config, nodes, {"engine": request["engine"], **own, **request["options"]}, language)
+    own, options = {name: request[name] for name in SETTINGS if name in request}, mapping(request["options"])
+    base = unplanned.plan(config, nodes, {"engine": request["engine"], **own, **options}, language)
     release = str(base["lmdeploy_version"])
-    owned = [name for name in request["options"] if name in OWN]
+    owned = [name for name in options if name in OWN]
     try:
         if owned:
             return unplanned.refused(base, Text("lmdeploy_option_own", name=owned[0], variable=OWN[owned[0]]), language)
         # Says what is wrong with an option before anything is computed.
-        lmdeploy_arguments("", {**own, **request["options"]}, release)
-        asked = _Asked(config, read_gpus(list(nodes[0]["gpus"])), release, {**own, **request["options"]})
+        lmdeploy_arguments("", {**own, **options}, release)
+        asked = _Asked(config, read_gpus(nodes[0]["gpus"]), release, {**own, **options})
         problem = _refusal(asked)
         return unplanned.refused(base, problem, language) if problem is not None else _planned(base, asked, language)
     except InputError as error:
@@ -87,7 +91,7 @@ def plan(
 
 
 def warnings(
-    plan: Mapping[str, Any], head: Mapping[str, Any], records: Sequence[Mapping[str, Any]], language: str
+    plan: Mapping[str, object], head: Mapping[str, object], records: Sequence[Mapping[str, object]], language: str
 ) -> list[str]:
     """What a plan says of a server without a key, and of a release that nobody here has seen."""
     found = []
@@ -137,9 +141,9 @@ def _no_format(asked: _Asked) -> Text | None:
     """A checkpoint that LMDeploy refuses when it starts: get_tm_config in lmdeploy/turbomind/converter.py."""
     if asked.form == "16-bit":
         return None
-    said = asked.config["quantization_config"]
+    said = mapping(asked.config["quantization_config"])
     known = arguments.facts()["formats"].get(asked.form)
-    if not isinstance(known, Mapping) or not arguments.since(asked.release, str(known["since"])):
+    if known is None or isinstance(known, str) or not arguments.since(asked.release, str(known["since"])):
         allowed = [name for name, row in arguments.facts()["formats"].items() if name != "source"]
         return Text("lmdeploy_format", form=asked.form, release=asked.release, allowed=", ".join(allowed))
     wrong = ""
@@ -152,7 +156,7 @@ def _no_format(asked: _Asked) -> Text | None:
     if asked.form in ("awq", "gptq") and said.get("bits", 4) != 4:
         wrong = f"bits {said.get('bits')}"
     group = said.get("group_size")
-    if not wrong and group and group not in known["groups"]:
+    if not wrong and group and group not in known.get("groups", ()):
         wrong = f"group_size {group}"
     return Text("lmdeploy_format_detail", form=asked.form, wrong=wrong) if wrong else None
 
@@ -181,7 +185,7 @@ def _model(asked: _Asked) -> Model | None:
     return model if not model.slides or asked.architecture in known["windows"] else None
 
 
-def _planned(base: dict[str, Any], asked: _Asked, language: str) -> dict[str, Any]:
+def _planned(base: dict[str, object], asked: _Asked, language: str) -> dict[str, object]:
     model = _model(asked)
     said = dict(asked.said)
     if asked.form == "16-bit" or asked.form in ("fp8", "mxfp4"):
@@ -190,22 +194,22 @@ def _planned(base: dict[str, Any], asked: _Asked, language: str) -> dict[str, An
             {} if min(gpu.capability for gpu in asked.gpus) >= _BFLOAT16 else {"dtype": said.get("dtype", "float16")}
         )
     if model is None:
-        spread = int(said.get("tp") or 1)
+        spread = whole(said.get("tp") or 1)
         why = Text("lmdeploy_unplanned", architecture=asked.architecture)
         return _spread({**base, "settings": {**said, "tp": spread}}, spread, [why.say(language)])
-    spread = int(said.get("tp") or memory.spread_of(model, len(asked.gpus)))
+    spread = whole(said.get("tp") or memory.spread_of(model, len(asked.gpus)))
     if spread > len(asked.gpus) or not memory.divides(model, spread):
         return unplanned.refused(base, Text("lmdeploy_tp", tp=spread, gpus=len(asked.gpus)), language)
-    share = float(said.get("cache_max_entry_count") or arguments.facts()["memory"]["share"])
+    share = number(said.get("cache_max_entry_count") or arguments.facts()["memory"]["share"])
     if not 0 < share < 1:
         return unplanned.refused(base, Text("lmdeploy_share", found=share), language)
-    found = memory.estimate(model, asked.gpus, spread, share, int(said.get("quant_policy") or 0))
+    found = memory.estimate(model, asked.gpus, spread, share, whole(said.get("quant_policy") or 0))
     asks = said.get("session_len")
-    length = min(int(asks or model.context), found.tokens)
-    if length < int(asks or min(_LEAST, model.context)):
-        return unplanned.refused(base, _too_large(asked, found, share, int(asks or _LEAST)), language)
+    length = min(whole(asks or model.context), found.tokens)
+    if length < whole(asks or min(_LEAST, model.context)):
+        return unplanned.refused(base, _too_large(asked, found, share, whole(asks or _LEAST)), language)
     said |= {"tp": spread, "session_len": length, "cache_max_entry_count": share}
-    said |= {"max_batch_size": int(said.get("max_batch_size") or memory.most_requests(asked.gpus))}
+    said |= {"max_batch_size": whole(said.get("max_batch_size") or memory.most_requests(asked.gpus))}
     notes = [Text("lmdeploy_estimated", tokens=f"{found.tokens:,}")]
     if not runs(arguments.NAME, asked.form, min(gpu.capability for gpu in asked.gpus)):
         weakest = min(asked.gpus, key=lambda gpu: gpu.capability)
@@ -218,7 +222,7 @@ def _planned(base: dict[str, Any], asked: _Asked, language: str) -> dict[str, An
         "quantization": asked.form,
         "architecture": asked.architecture,
     }
-    return {**plan, "predicted": {**plan["predicted"], **figures}}
+    return {**plan, "predicted": {**mapping(plan["predicted"]), **figures}}
 
 
 def _too_large(asked: _Asked, found: memory.Estimate, share: float, length: int) -> Text:
@@ -228,10 +232,10 @@ def _too_large(asked: _Asked, found: memory.Estimate, share: float, length: int)
     return Text("lmdeploy_too_large", **sizes)
 
 
-def _spread(base: dict[str, Any], spread: int, texts: list[str]) -> dict[str, Any]:
+def _spread(base: dict[str, object], spread: int, texts: list[str]) -> dict[str, object]:
     """A plan for as many of the head's GPUs as the model is spread over."""
-    nodes = [{**node, "ranks": node["ranks"][:spread]} for node in base["nodes"]]
-    predicted = {**base["predicted"], "warnings": texts, "verdict": UNKNOWN}
+    nodes = [{**node, "ranks": items(node["ranks"])[:spread]} for node in mappings(base["nodes"])]
+    predicted = {**mapping(base["predicted"]), "warnings": texts, "verdict": UNKNOWN}
     return {**base, "nodes": nodes, "verdict": UNKNOWN, "predicted": predicted}
 
 

@@ -7,8 +7,8 @@ After the weights TurboMind fills a share of what is free on the fullest GPU wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import facts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
@@ -72,6 +72,6 @@ def _token(attention: Attention, spread: int, policy: int) -> int:
 
 def most_requests(gpus: Sequence[Gpu]) -> int:
     """How many requests LMDeploy computes at once where nobody says it."""
-    known: Mapping[str, Any] = facts()["batch"]
+    known = facts()["batch"]
     name = gpus[0].name.lower()
-    return int(next((count for word, count in known["by_name"].items() if word in name), known["others"]))
+    return next((count for word, count in known["by_name"].items() if word in name), known["others"])

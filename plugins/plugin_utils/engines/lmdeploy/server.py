@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
@@ -14,10 +13,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE, SCRIPTS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing, Started
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import lmdeploy_arguments, since
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 
 # Who starts the server (roles/lmdeploy/files), with the Python of the image: docker/Dockerfile has /opt/py3/bin in front of PATH.
@@ -28,13 +28,13 @@ CACHES = {"TRITON_CACHE_DIR": f"{CACHE}/triton", "CUDA_CACHE_PATH": f"{CACHE}/cu
 _COUNTS_SINCE = "0.11.0"
 
 
-def launch(deployment: Deployment) -> dict[str, dict[str, Any]]:
+def launch(deployment: Deployment) -> dict[str, Started]:
     """The command line on the head."""
     mine = deployment.variables[deployment.head]
     options = {
         "model_name": str(setting(mine, "served_model_name") or setting(mine, "model")),
         "server_name": LOOPBACK if is_open(mine) else "0.0.0.0",
-        "server_port": int(setting(mine, "port")),
+        "server_port": whole(setting(mine, "port")),
         "backend": "turbomind",
         **({} if since(deployment.version, _COUNTS_SINCE) else {"enable_metrics": True}),
         **deployment.plan["settings"],
@@ -48,7 +48,7 @@ def environment(member: Member) -> dict[str, str]:
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
-def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
+def sections(member: Member, variables: Mapping[str, bool | str]) -> dict[str, object]:
     started = member.deployment.launch.get(member.host)
     made: Container | Nothing = _container(member, variables, started["argv"]) if started else {}
     reads = digest([*member.deployment.weights])
@@ -56,7 +56,7 @@ def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
     return {"lmdeploy": {**server, "restarts_for_keys": False, "probe": probe_section(member, [])}}
 
 
-def _container(member: Member, variables: Mapping[str, Any], argv: list[str]) -> Container:
+def _container(member: Member, variables: Mapping[str, bool | str], argv: list[str]) -> Container:
     program = [PYTHON, f"{SCRIPTS}/{START}", "open" if is_open(member.variables) else "keyed"]
     made = container(member, "lmdeploy", variables, program, argv, server_volumes(member))
     # NCCL's threads meet in the host's shared memory where the GPUs do not reach each other (docs/en/llm/api_server.md: --ipc=host).
