@@ -1,7 +1,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The pages of docs/ that are printed: by the planner docs/guides/v100.md, low-memory.md and recipes.md, and docs/reference/releases.md; from the argument
-specs of the roles docs/reference/variables.md and docs/zh/reference/variables.md; from the table of failures docs/reference/diagnosis.md.
+specs of the roles docs/reference/variables.md and docs/zh/reference/variables.md; from the table of failures docs/reference/diagnosis.md; from the systems
+of bundles docs/support.md and docs/zh/support.md.
 
 usage: python benchmarks/pages.py [PAGE ...]
 
@@ -24,6 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / ".collections")]
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for, named  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture  # noqa: E402
+from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities import engines, runs  # noqa: E402
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.recommend import (  # noqa: E402
     NARROW,
@@ -509,6 +511,11 @@ def _code_table(language: str) -> str:
     return "\n".join(lines)
 
 
+def systems(comma: str) -> str:
+    """What ``bundle_systems`` takes."""
+    return comma.join(f"`{name}`" for name in SYSTEMS)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "docs/guides/engines.md": lambda: engines_page("en"),
     "docs/guides/low-memory.md": low_memory,
@@ -518,10 +525,12 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/diagnosis.md": failures,
     "docs/reference/releases.md": reference,
     "docs/reference/variables.md": lambda: variables("en"),
+    "docs/support.md": lambda: systems(", "),
     "docs/zh/guides/engines.md": lambda: engines_page("zh"),
     "docs/zh/guides/v100.md": v100_zh,
     "docs/zh/guides/what-fits.md": lambda: what_fits_page("zh"),
     "docs/zh/reference/variables.md": lambda: variables("zh"),
+    "docs/zh/support.md": lambda: systems("、"),
 }
 
 

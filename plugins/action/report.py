@@ -54,7 +54,7 @@ class ActionModule(ActionBase):
             benchmarks={
                 head: latest_benchmarks(Path(folder))
                 for head in heads
-                if (folder := setting(fleet[head], "benchmark_dir"))
+                if (folder := str(setting(fleet[head], "benchmark_dir") or ""))
             },
             starts={
                 head: {

@@ -48,13 +48,14 @@ _value:
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.filters import refusing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import diagnose as core
 
 
-def _diagnose(text: object, lang: object = "en", format: str = "list", plan: Mapping[str, Any] | None = None) -> object:
+def _diagnose(
+    text: object, lang: object = "en", format: str = "list", plan: Mapping[str, object] | None = None
+) -> object:
     return core.explain_log(text, lang, plan) if format == "text" else core.diagnose_log(text, lang)
 
 

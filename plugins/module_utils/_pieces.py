@@ -12,7 +12,7 @@ import base64
 import errno
 import hashlib
 import os
-from typing import Any, Callable, Mapping, Sequence, TypedDict
+from typing import Callable, Iterable, Mapping, Sequence, TypedDict
 
 BLOCK_BYTES = 16 << 10
 SMALLEST_PIECE_BYTES, LARGEST_PIECE_BYTES = 256 << 10, 16 << 20
@@ -117,7 +117,7 @@ def piece_roots(file: Pieces) -> list[bytes]:
     return [layer[at : at + 32] for at in range(0, len(layer), 32)] or [bytes.fromhex(file["root"])]
 
 
-def bencode(value: Any) -> bytes:
+def bencode(value: object) -> bytes:
     """Numbers, bytes, text, lists and dicts, as BEP 3 writes them."""
     if isinstance(value, int):
         return b"i%de" % value
@@ -128,7 +128,9 @@ def bencode(value: Any) -> bytes:
     if isinstance(value, Mapping):
         pairs = sorted((key if isinstance(key, bytes) else key.encode("utf-8"), one) for key, one in value.items())
         return b"d" + b"".join(bencode(key) + bencode(one) for key, one in pairs) + b"e"
-    return b"l" + b"".join(bencode(one) for one in value) + b"e"
+    if isinstance(value, Iterable):
+        return b"l" + b"".join(bencode(one) for one in value) + b"e"
+    raise TypeError("no such value in a torrent: {0!r}".format(value))
 
 
 def torrent(name: str, file: Pieces, secret: str) -> bytes:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.bundle.packages import SYSTEMS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.gpus import as_gpus
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.one_line import release_for
 
@@ -126,9 +125,3 @@ def test_a_sample_pins_the_release_that_is_recommended_for_its_gpus() -> None:
         found[sample] = (variables["vllm_version"], release_for(as_gpus(variables["llm_gpus"])))
     assert "docs/guides/low-memory.md" in (ROOT / "inventories/low_memory/group_vars/llama31_70b.yml").read_text()
     assert {sample for sample, (said, best) in found.items() if said != best} == {"low_memory"}
-
-
-@pytest.mark.parametrize("page", ["docs/support.md", "docs/zh/support.md"])
-def test_the_page_about_systems_names_those_of_bundles(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    assert [name for name in SYSTEMS if f"`{name}`" not in text] == []

@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 
 _VERSIONS = (
@@ -28,25 +28,27 @@ def _of_engines() -> list[tuple[str, str]]:
     return [(each.title, each.release_in_image) for each in engines if each.release_in_image]
 
 
-def report(images: Sequence[Mapping[str, Any]], lang: str = "en") -> list[str]:
+def report(images: Sequence[Mapping[str, object]], lang: str = "en") -> list[str]:
     """The lines that describe images."""
     lines: list[str] = []
     for image in images:
-        title = ", ".join(image.get("references") or []) or str(image.get("reference") or image.get("id"))
+        title = ", ".join(texts(image.get("references"))) or str(image.get("reference") or image.get("id"))
         lines += [title, "  " + str(image.get("id"))]
         lines += [
             "  {0:<13} {1}".format(name, image[key]) for name, key in (*_of_engines(), *_VERSIONS) if image.get(key)
         ]
         if image.get("driver_minimum"):
             lines.append("  " + message("image_driver", lang, lowest=image["driver_minimum"]))
-        libraries = image.get("libraries") or {}
+        libraries = mapping(image.get("libraries"))
         if libraries:
             lines += ["", "  " + message("image_libraries", lang)]
-        for name, library in libraries.items():
-            few = [one for one in library["architectures"] if one not in library["built_for"]]
-            line = "  {0:<16} {1:>5}  {2}".format(name, library["containers"], " ".join(library["built_for"]))
+        for name in libraries:
+            library = mapping(libraries[name])
+            built = texts(library["built_for"])
+            few = [one for one in texts(library["architectures"]) if one not in built]
+            line = "  {0:<16} {1:>5}  {2}".format(name, library["containers"], " ".join(built))
             lines.append(line + ("  ({0})".format(message("image_strays", lang, names=" ".join(few))) if few else ""))
-        served = image.get("compute_capabilities")
+        served = texts(image.get("compute_capabilities"))
         lines += [
             "",
             "  " + message("image_serves", lang, gpus=", ".join(served))

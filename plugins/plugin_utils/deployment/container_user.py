@@ -74,7 +74,7 @@ def container_uid(head: Mapping[str, object], hosts: Sequence[Mapping[str, objec
 def reasons_for_root(head: Mapping[str, object], hosts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, str]]:
     """The variables that only root can do, each with its value."""
     port = setting(head, "port")
-    if int(port) < FIRST_FREE_PORT:
+    if whole(port) < FIRST_FREE_PORT:
         yield variable_of(head, "port"), str(port)
     asked = {name.upper().removeprefix("CAP_") for variables in hosts for name in texts(variables["ray_capabilities"])}
     if asked - DISPENSABLE:

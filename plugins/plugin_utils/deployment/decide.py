@@ -54,7 +54,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.served im
     weights_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, name_of, setting, variable_of
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Served
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs, Served
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import ABSENT, DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import fact, facts_of, mapping, texts
@@ -286,11 +286,11 @@ def _foreign(question: DecisionInput, hosts: Sequence[str]) -> list[dict[str, st
 def _plan(
     question: DecisionInput,
     asked: DeploymentHosts,
-    inputs: Mapping[str, Any],
+    inputs: Inputs,
     found: Found,
     records: Sequence[Mapping[str, object]],
     serving: Served,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     config = dict(found.config or {})
     head = question.variables[asked["head"]]
     engine = engine_of(head)
@@ -303,23 +303,24 @@ def _plan(
         without = {name: said for name, said in request.items() if name != engine.context}
         shorter = engine.plan(config, inputs["nodes"], without, question.language)
         if shorter["ok"]:
-            lengths = {"asked": request[engine.context], "context": shorter["settings"].get(engine.context)}
+            lengths = {"asked": request[engine.context], "context": mapping(shorter["settings"]).get(engine.context)}
             said = message("plan_shorter_context", question.language, **lengths)
-            plan = {**shorter, "reasons": [said, *shorter["reasons"]]}
+            plan = {**shorter, "reasons": [said, *texts(shorter["reasons"])]}
     plan = {**plan, "model": config}
     if found.origin:
-        plan["reasons"] = [*plan["reasons"], found.origin.say(question.language)]
+        plan["reasons"] = [*texts(plan["reasons"]), found.origin.say(question.language)]
     warnings = list(serving.warnings())
-    extra = setting(head, "extra_arguments") or []
+    extra = texts(setting(head, "extra_arguments"))
     if extra:
-        warnings.append(message("extra_arguments_warning", question.language, words=shlex.join(map(str, extra))))
+        warnings.append(message("extra_arguments_warning", question.language, words=shlex.join(extra)))
     warnings += engine.plan_warnings(plan, head, records, question.language)
-    plan["predicted"] = {**plan["predicted"], "warnings": [*plan["predicted"]["warnings"], *warnings]}
+    predicted = mapping(plan["predicted"])
+    plan["predicted"] = {**predicted, "warnings": [*texts(predicted["warnings"]), *warnings]}
     plan["engine"], plan["model_name"] = engine.name, str(setting(head, "model") or "")
     plan["fleet"] = [
-        {"host": node["host"], "gpus": [str(gpu["name"]) for gpu in node["gpus"]]} for node in inputs["nodes"]
+        {"host": node["host"], "gpus": [str(gpu["name"]) for gpu in mappings(node["gpus"])]} for node in inputs["nodes"]
     ]
-    plan["kind"] = _kind(engine.answers_with(setting(head, "options") or {}, config), serving)
+    plan["kind"] = _kind(engine.answers_with(mapping(setting(head, "options")), config), serving)
     return plan
 
 

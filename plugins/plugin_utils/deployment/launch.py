@@ -43,7 +43,7 @@ def host_sections(member: Member) -> dict[str, object]:
         **_for_user(member),
         "runtime": VENV if is_venv(member.variables) else CONTAINER,
         # The units that belong on this host, as those of gather are called.
-        "units": [str(member.names.get(role)) for role, part in sections.items() if part["unit"]],
+        "units": [str(member.names.get(role)) for role, part in sections.items() if mapping(part)["unit"]],
         "secrets": secrets_section(member.variables),
         "hosts_file": unit.hosts_file(member),
         **sections,

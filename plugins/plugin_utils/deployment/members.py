@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.devices import ON_REQUEST
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import names_on
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Names, Started
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, variable_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
@@ -94,7 +94,7 @@ class Deployment:
         return self.engine.etc_hosts(self)
 
     @functools.cached_property
-    def launch(self) -> dict[str, dict[str, Any]]:
+    def launch(self) -> dict[str, Started]:
         """The engine's command line and environment on each host that runs it."""
         return self.engine.launch(self)
 

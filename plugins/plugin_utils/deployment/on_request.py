@@ -12,6 +12,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members i
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.names import ON_REQUEST_DIR, names_on
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Nothing, OnRequest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, setting
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses import LOOPBACK
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.ports import port_behind
@@ -31,7 +32,7 @@ def is_local(variables: Mapping[str, Any]) -> bool:
 
 def inner_port(variables: Mapping[str, Any]) -> int:
     """The port on which a server itself listens."""
-    port = int(setting(variables, "port"))
+    port = whole(setting(variables, "port"))
     return port_behind(variables, port) if is_on_request(variables) else port
 
 

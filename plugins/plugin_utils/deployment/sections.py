@@ -140,6 +140,25 @@ class Options(TypedDict):
     content: dict[str, object]
 
 
+class ConfigFile(Options):
+    """Such a file with the command that reads it."""
+
+    argv: list[str]
+
+
+class InFile(TypedDict):
+    """The command with its options in a file, where the release reads one."""
+
+    config: NotRequired[ConfigFile]
+
+
+class Started(InFile):
+    """What an engine is started as on a host: the whole command."""
+
+    argv: list[str]
+    environment: dict[str, str]
+
+
 class RaySection(TypedDict):
     """What the role ray reads; without ``needed`` nothing else counts."""
 

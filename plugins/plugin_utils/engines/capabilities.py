@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import yaml
 
@@ -23,10 +22,27 @@ class Engine(NamedTuple):
     no_code_below: Capability
 
 
+class Runs(TypedDict):
+    """The formats that an engine computes on GPUs from one compute capability to another."""
+
+    engine: str
+    formats: list[str]
+    first: str
+    last: str
+
+
+class Facts(TypedDict):
+    """What is read of capabilities.yml: of an engine its name, title and no_code_below; formats by how much answers suffer."""
+
+    engines: list[dict[str, str]]
+    runs: list[Runs]
+    losses: dict[str, list[str]]
+
+
 @cache
-def facts() -> Mapping[str, Any]:
+def facts() -> Facts:
     content = Path(__file__).with_suffix(".yml").read_bytes()
-    found: Mapping[str, Any] = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    found: Facts = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return found
 
 

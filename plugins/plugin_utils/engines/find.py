@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
@@ -35,32 +34,32 @@ def engine(name: str) -> Engine:
     return found
 
 
-def name_of(variables: Mapping[str, Any]) -> str:
+def name_of(variables: Mapping[str, object]) -> str:
     """The name of the engine that serves a host's deployment."""
     return str(variables.get(VARIABLE) or DEFAULT)
 
 
-def engine_of(variables: Mapping[str, Any]) -> Engine:
+def engine_of(variables: Mapping[str, object]) -> Engine:
     """The engine that serves a host's deployment."""
     return engine(name_of(variables))
 
 
-def variable_of(variables: Mapping[str, Any], setting: str) -> str:
+def variable_of(variables: Mapping[str, object], setting: str) -> str:
     """What a setting of an engine is called in the inventory: ``port`` is vllm_port."""
     return f"{name_of(variables)}_{setting}"
 
 
-def setting(variables: Mapping[str, Any], name: str, default: Any = None) -> Any:
+def setting(variables: Mapping[str, object], name: str, default: object = None) -> object:
     """A deployment's setting of its engine: ``port`` is the value of vllm_port. The default where there is no such variable."""
     return variables.get(variable_of(variables, name), default)
 
 
-def settings_of(variables: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def settings_of(variables: Mapping[str, object], names: Iterable[str]) -> dict[str, object]:
     """Those of a deployment's settings of its engine that the inventory has."""
     return {name: setting(variables, name) for name in names if setting(variables, name) is not None}
 
 
-def is_open(variables: Mapping[str, Any]) -> bool:
+def is_open(variables: Mapping[str, object]) -> bool:
     """Whether a server asks for no key."""
     return not is_true(setting(variables, "api_key_enabled", True))
 

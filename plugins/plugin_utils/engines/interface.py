@@ -6,10 +6,45 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NotRequired, Protocol, TypedDict
+
+if TYPE_CHECKING:  # they import this file
+    from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment, Member
+    from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Started
+    from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+    from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu
 
 # A host's variables by name, defaults of the roles included, with ``ansible_facts``.
-Variables = Mapping[str, Any]
+Variables = Mapping[str, object]
+
+
+class Inputs(TypedDict):
+    """What a plan is asked of a deployment."""
+
+    # The head first: host, gpus and, once the host was looked at, memory_mib.
+    nodes: list[dict[str, object]]
+    # What the inventory says, by names that the plan of the engine knows.
+    request: dict[str, object]
+    # The model's config.json, below the bundle or absolute; None where nothing names one.
+    config: str | None
+
+
+class MetricName(TypedDict):
+    """One of the engine's own names for a metric."""
+
+    name: str
+    # Of a counter that is a rate already.
+    gauge: NotRequired[bool]
+
+
+class Metric(TypedDict):
+    """What an engine calls one of the metrics that rules, alerts and consoles use."""
+
+    # gauge, counter or histogram
+    kind: str
+    # Of a gauge: sum or max over the engines of a server.
+    fold: NotRequired[str]
+    names: list[MetricName]
 
 
 class Served(Protocol):
@@ -24,7 +59,7 @@ class Served(Protocol):
     def files(self) -> Mapping[str, str]:
         """The content of the small files that the server reads, by name."""
 
-    def settings(self, folder: str) -> Mapping[str, Any]:
+    def settings(self, folder: str) -> Mapping[str, object]:
         """The options of the engine that follow; ``folder`` is where the server sees the small files."""
 
     def lacks_template(self) -> bool:
@@ -34,7 +69,7 @@ class Served(Protocol):
 class ModelAlone:
     """A deployment that is served with nothing besides its model."""
 
-    def __init__(self, *known: Any) -> None:
+    def __init__(self, *known: object) -> None:
         """Of what is known nothing counts."""
 
     def problems(self) -> Iterable[dict[str, str]]:
@@ -46,7 +81,7 @@ class ModelAlone:
     def files(self) -> Mapping[str, str]:
         return {}
 
-    def settings(self, folder: str) -> Mapping[str, Any]:
+    def settings(self, folder: str) -> Mapping[str, object]:
         return {}
 
     def lacks_template(self) -> bool:
@@ -69,15 +104,11 @@ class OptionRules(NamedTuple):
 NO_RULES = OptionRules()
 
 
-def _nothing(*_asked: Any) -> tuple[Any, ...]:
+def _nothing(*_asked: object) -> tuple[()]:
     return ()
 
 
-def _none(*_asked: Any) -> dict[str, Any]:
-    return {}
-
-
-def _no(*_asked: Any) -> bool:
+def _no(*_asked: object) -> bool:
     return False
 
 
@@ -99,15 +130,14 @@ class Engine:
     # -- what a deployment says -----------------------------------------------------------------------------------------
     # The official image of a release, as a reference.
     image: Callable[[str], str]
-    # What a plan is asked, of a deployment (``hosts``, ``head``), the variables of its hosts and the bundle's manifest: ``nodes`` and
-    # ``request`` for ``plan``, and ``config``, the path of the model's config.json, None where nothing names one. unplanned.py has one.
-    inputs: Callable[[Mapping[str, Any], Mapping[str, Variables], Mapping[str, Any]], dict[str, Any]]
+    # What a plan is asked, of a deployment, the variables of its hosts and the bundle's manifest. unplanned.py has one.
+    inputs: Callable[[DeploymentHosts, Mapping[str, Variables], Mapping[str, object]], Inputs]
     # The plan, of a model's config.json, nodes, request and language. Without a memory model it is that of unplanned.py.
-    plan: Callable[[dict[str, Any], Any, dict[str, Any], str], dict[str, Any]]
+    plan: Callable[[Mapping[str, object], Sequence[Mapping[str, object]], Mapping[str, object], str], dict[str, object]]
     # By host that runs the engine its ``argv`` and ``environment``, the head first, of a deployment; with ``config`` where options are in a file.
-    launch: Callable[[Any], dict[str, dict[str, Any]]]
+    launch: Callable[[Deployment], dict[str, Started]]
     # What the roles of the engine read on a host, by role, of a member and its environment (deployment/sections.py: a ServerSection at least).
-    sections: Callable[[Any, Mapping[str, Any]], dict[str, Any]]
+    sections: Callable[[Member, Mapping[str, bool | str]], dict[str, object]]
     # What a plan says besides, of the plan, the head's variables, the records and the language; and problems that stop it, of the deployment's
     # name, the deployment, the plan, the variables of its hosts, the records and the language.
     plan_warnings: Callable[..., Sequence[str]] = _nothing
@@ -132,12 +162,12 @@ class Engine:
     # Where the bundle's record of an image says which release of the engine is in it; without such a word images are known by their references.
     release_in_image: str = ""
     # The images to which a bundle adds Ray, of deployments with this engine and the variables of all hosts.
-    images_with_ray: Callable[[Mapping[str, Mapping[str, Any]], Mapping[str, Variables]], Sequence[str]] = _nothing
+    images_with_ray: Callable[[Mapping[str, DeploymentHosts], Mapping[str, Variables]], Sequence[str]] = _nothing
     # Settings that name a model each, the served one first, and the setting that lists adapters, each with its ``model``.
     models: tuple[str, ...] = ("model",)
     adapters: str = ""
     # What a server shows that it works with, of its options and the model's config.json: token, embedding, score, class or pooled.
-    answers_with: Callable[[Mapping[str, Any], Mapping[str, Any]], str] = lambda options, config: "token"
+    answers_with: Callable[[Mapping[str, object], Mapping[str, object]], str] = lambda options, config: "token"
 
     # -- on a host ------------------------------------------------------------------------------------------------------
     # Whether its server can be loaded on request (deployment/on_request.py): it is one container of one host.
@@ -153,16 +183,16 @@ class Engine:
     # Environment variables, besides those of the network: those that hold the host's address, by release; others, of a member; and those that
     # name folders in which compiled code is kept, each with its folder below that of the cache.
     address_variables: Callable[[str], tuple[str, ...]] = lambda release: ()
-    environment: Callable[[Any], dict[str, str]] = _none
+    environment: Callable[[Member], dict[str, str]] = lambda member: {}
     # All names that any release has for the first of these. And variables in which the engine would read what the inventory says elsewhere, with that
     # variable of the inventory; a name that ends in * is the beginning of one.
     all_address_variables: tuple[str, ...] = ()
     owned_variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     caches: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # Names that programs of a host look up, with their addresses, of a deployment.
-    etc_hosts: Callable[[Any], dict[str, str]] = _none
+    etc_hosts: Callable[[Deployment], dict[str, str]] = lambda deployment: {}
     # Whether containers can run as another user than root, of the head's variables and the GPUs (planner/gpus.py).
-    unprivileged: Callable[[Variables, Sequence[Any]], bool] = _no
+    unprivileged: Callable[[Variables, Sequence[Gpu]], bool] = _no
     # The Python module that an image or an environment has to have; none for an engine that is no Python program.
     module: str = ""
     # GiB of a host's memory that it takes for data that processes share, of the host's variables.
@@ -191,10 +221,8 @@ class Engine:
     alike_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # Whether a server tells its metrics only to who has its key: the probe reads them then, and the exporter of the host shows them.
     metrics_by_probe: bool = False
-    # What Prometheus is told of the engine's metrics, by the one name that rules, alerts and consoles use (docs/guides/monitoring.md): ``kind``
-    # is gauge (with ``fold``, sum or max over the engines of a server), counter or histogram, ``names`` are the engine's own, each as ``name``,
-    # with ``gauge`` for one of a counter that is a rate already.
-    metrics: Callable[[], Mapping[str, Mapping[str, Any]]] = _none
+    # What Prometheus is told of the engine's metrics, by the one name that rules, alerts and consoles use (docs/guides/monitoring.md).
+    metrics: Callable[[], Mapping[str, Metric]] = dict
 
     @property
     def roles(self) -> tuple[str, ...]:

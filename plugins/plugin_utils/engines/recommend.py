@@ -9,7 +9,7 @@ which were compared with what the engines print. Of TurboMind and SGLang the fig
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.capabilities import (
     LOSSES,
@@ -40,7 +40,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.plan import chosen, read_task
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NARROWLY
 
-Host = tuple[str, Sequence[Mapping[str, Any]]]
+Host = tuple[str, Sequence[Mapping[str, object]]]
 # Verdicts, the best first.
 FITS, NARROW, ESTIMATED, NOT_PLANNED, UNKNOWN, TOO_LARGE, NO = (
     *("fits", "narrowly", "estimated", "not_planned"),
@@ -52,7 +52,7 @@ CONTEXT = 8192
 # GGUF files that people make of nearly every model.
 GGUF = ("Q8_0", "Q4_K_M")
 # Checkpoints that people make of most models, where the catalogue has none: the quantization_config of a usual one.
-MADE: Mapping[str, Mapping[str, Any]] = {
+MADE: Mapping[str, Mapping[str, object]] = {
     "awq": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True, "version": "gemm"},
     "gptq": {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True},
 }
@@ -75,9 +75,9 @@ class Choice(NamedTuple):
         return loss_of(self.form)
 
 
-def formats_of(model: str) -> dict[str, Mapping[str, Any]]:
+def formats_of(model: str) -> dict[str, Mapping[str, object]]:
     """The formats of a model that the catalogue has, by name: 16-bit (or what the checkpoint itself is in), and those beside it."""
-    found: dict[str, Mapping[str, Any]] = {}
+    found: dict[str, Mapping[str, object]] = {}
     config = config_of(model)
     if config is not None:
         found[_own_format(config)] = config
@@ -88,19 +88,19 @@ def formats_of(model: str) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def with_made(formats: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+def with_made(formats: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
     """The formats, and those that could be made of 16-bit weights."""
     plain = formats.get("16-bit")
     made = {} if plain is None else {form: {**plain, "quantization_config": how} for form, how in MADE.items()}
     return {**made, **formats}
 
 
-def _own_format(config: Mapping[str, Any]) -> str:
+def _own_format(config: Mapping[str, object]) -> str:
     method = read_model(config).quantization.method
     return "16-bit" if method == "none" else method
 
 
-def recommend(formats: Mapping[str, Mapping[str, Any]], hosts: Sequence[Host], context: int = 0) -> list[Choice]:
+def recommend(formats: Mapping[str, Mapping[str, object]], hosts: Sequence[Host], context: int = 0) -> list[Choice]:
     """What each engine can do with each format, the best first.
 
     ``formats`` are those that there are, each with the config.json; GGUF files are made of the 16-bit one. ``hosts`` are names, each with its GPUs.
@@ -123,7 +123,7 @@ def recommend(formats: Mapping[str, Mapping[str, Any]], hosts: Sequence[Host], c
     return sorted(marked, key=_order)
 
 
-def _order(choice: Choice) -> tuple[Any, ...]:
+def _order(choice: Choice) -> tuple[object, ...]:
     return (
         VERDICTS.index(choice.verdict),
         choice.hosts,
@@ -135,7 +135,7 @@ def _order(choice: Choice) -> tuple[Any, ...]:
 
 
 class _Asked:
-    def __init__(self, formats: Mapping[str, Mapping[str, Any]], hosts: Sequence[Host], context: int) -> None:
+    def __init__(self, formats: Mapping[str, Mapping[str, object]], hosts: Sequence[Host], context: int) -> None:
         self.formats = formats
         self.hosts = hosts
         self.gpus = [read_gpus(list(gpus), name) for name, gpus in hosts]

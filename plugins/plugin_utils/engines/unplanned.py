@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs import config_path, gpus_of, memory_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine_of, setting, settings_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, number
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import NOT, UNKNOWN
 
@@ -17,41 +20,41 @@ EXECUTOR = "uni"
 
 
 def inputs(
-    deployment: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]], manifest: Mapping[str, Any]
-) -> dict[str, Any]:
-    """``{nodes, request, config}``: the head first, and the engine's options as the inventory has them."""
-    head = str(deployment["head"])
+    deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
+) -> Inputs:
+    """The head first, and the engine's options as the inventory has them."""
+    head = deployment["head"]
     order = [head, *(host for host in deployment["hosts"] if host != head)]
     mine = engine_of(hostvars[head])
     said = {"title": mine.title, f"{mine.name}_version": str(setting(hostvars[head], "version"))}
     return {
         "nodes": [{"host": host, "gpus": gpus_of(hostvars[host]), **memory_of(hostvars[host])} for host in order],
-        "request": {**(setting(hostvars[head], "options") or {}), "engine": said},
+        "request": {**mapping(setting(hostvars[head], "options")), "engine": said},
         "config": None,
     }
 
 
 def inputs_with_config(
-    deployment: Mapping[str, Any],
-    hostvars: Mapping[str, Mapping[str, Any]],
-    manifest: Mapping[str, Any],
+    deployment: DeploymentHosts,
+    hostvars: Mapping[str, Mapping[str, object]],
+    manifest: Mapping[str, object],
     settings: Sequence[str],
-) -> dict[str, Any]:
+) -> Inputs:
     """The same of an engine that reads the model's config.json: the request has these settings that the inventory has, and ``options``."""
-    head = hostvars[str(deployment["head"])]
+    head = hostvars[deployment["head"]]
     found = inputs(deployment, hostvars, manifest)
-    options = dict(setting(head, "options") or {})
+    options = dict(mapping(setting(head, "options")))
     request = {"engine": found["request"]["engine"], "options": options, **settings_of(head, settings)}
-    return {**found, "request": request, "config": config_path(manifest.get("files") or [], head)}
+    return {"nodes": found["nodes"], "request": request, "config": config_path(mappings(manifest.get("files")), head)}
 
 
 def plan(
-    config: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], request: Mapping[str, Any], language: str
-) -> dict[str, Any]:
+    config: Mapping[str, object], nodes: Sequence[Mapping[str, object]], request: Mapping[str, object], language: str
+) -> dict[str, object]:
     """A plan with the fields of one that was computed; it says that nothing was. Without a GPU on the head there is no rank."""
-    said = dict(request["engine"])
+    said = dict(mapping(request["engine"]))
     title = said.pop("title")
-    gpus = list(nodes[0]["gpus"])
+    gpus = mappings(nodes[0]["gpus"])
     warning = message("plan_no_memory_model", language, engine=title)
     return {
         **said,
@@ -61,7 +64,7 @@ def plan(
         "nodes": [
             {"host": node["host"], "ranks": list(range(len(gpus))) if node is nodes[0] else []} for node in nodes
         ],
-        "gpus": [{"name": str(gpu["name"]), "memory_gib": round(float(gpu["memory_mib"]) / 1024, 2)} for gpu in gpus],
+        "gpus": [{"name": str(gpu["name"]), "memory_gib": round(number(gpu["memory_mib"]) / 1024, 2)} for gpu in gpus],
         "settings": {name: value for name, value in request.items() if name != "engine"},
         "reasons": [],
         "alternatives": [],
@@ -78,8 +81,15 @@ def plan(
     }
 
 
-def refused(base: dict[str, Any], why: Text, language: str) -> dict[str, Any]:
+def refused(base: dict[str, object], why: Text, language: str) -> dict[str, object]:
     """The same plan of an engine that knows better, where it cannot serve."""
     error = {"code": why.code, "message": why.say(language).strip(), "remedy": ""}
-    predicted = {**base["predicted"], "ok": False, "verdict": NOT, "error": error, "errors": [error], "warnings": []}
+    predicted = {
+        **mapping(base["predicted"]),
+        "ok": False,
+        "verdict": NOT,
+        "error": error,
+        "errors": [error],
+        "warnings": [],
+    }
     return {**base, "ok": False, "verdict": NOT, "predicted": predicted}

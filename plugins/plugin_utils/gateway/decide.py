@@ -226,9 +226,9 @@ def models_of(asked: Gateways) -> list[Model]:
         if engines.setdefault(name, engine_of(mine)) == engine_of(mine):
             release.setdefault(name, []).append(str(setting(mine, "version")))
         config = mapping((asked.plans.get(deployment) or {}).get("model"))
-        kinds.setdefault(name, engines[name].answers_with(setting(mine, "options") or {}, config))
+        kinds.setdefault(name, engines[name].answers_with(mapping(setting(mine, "options")), config))
         address = str(asked.addresses.get(head) or "")
-        replica = Replica(name=deployment, host=head, address=address, port=int(setting(mine, "port")))
+        replica = Replica(name=deployment, host=head, address=address, port=whole(setting(mine, "port")))
         found.setdefault(name, []).append(replica)
         unprobed |= set() if is_true(setting(mine, "probe_enabled")) else {name}
     return [
@@ -455,7 +455,7 @@ def _differences(asked: Gateways, deployments: Sequence[str]) -> list[tuple[str,
         values = {name: settings[name].get(alike, setting(heads[name], alike)) for name in deployments}
         said.append((variable_of(first, alike), code, values))
     for option, code in engine_of(first).alike_options.items():
-        values = {name: (setting(mine, "options") or {}).get(option) for name, mine in heads.items()}
+        values = {name: mapping(setting(mine, "options")).get(option) for name, mine in heads.items()}
         said.append((f"{variable_of(first, 'options')}.{option}", code, values))
     lang = asked.language
     return [(what, code, {name: shown(value, lang) for name, value in values.items()}) for what, code, values in said]
@@ -539,7 +539,7 @@ def host_problems(asked: Gateways, host: str) -> list[dict[str, str]]:
         for deployment, entry in asked.deployments.items()
         if machine_of(entry["head"]) == machine_of(host)
     }
-    taken = {int(setting(each, "port")): f"{name}, {variable_of(each, 'port')}" for name, each in here.items()}
+    taken = {whole(setting(each, "port")): f"{name}, {variable_of(each, 'port')}" for name, each in here.items()}
     if ports["gateway_https_port"] == ports["gateway_http_port"]:
         taken[ports["gateway_http_port"]] = "gateway_http_port"
     if host in asked.web_ui:

@@ -19,6 +19,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.install.engine impor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.method import method_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import release_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.install.packages import system_of as packages_system
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import error_text, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -235,7 +236,7 @@ class _Plan:
             found = [recommended_release(item)["driver_branch_recommended"] for item in self.capabilities]
         except InputError:
             return None
-        return min((int(branch) for branch in found if branch), default=None)
+        return min((whole(branch) for branch in found if branch), default=None)
 
     def refuse(self, code: str, **values: object) -> None:
         self.problems.append(message("driver_" + code, self.lang, **values))

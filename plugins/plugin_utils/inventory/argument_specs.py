@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import yaml
 
@@ -14,9 +15,23 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ROLES = Path(__file__).absolute().parents[3] / "roles"
 
 
-def known_variables(roles: str | Path = ROLES) -> dict[str, dict[str, Any]]:
+class Spec(TypedDict, total=False):
+    """What is read of an argument spec, and of each part of one."""
+
+    type: str
+    # Of a list.
+    elements: str
+    choices: list[object]
+    # Of a mapping, or of the elements of a list.
+    options: Mapping[str, Spec] | None
+    default: object
+    required: bool
+    no_log: bool
+
+
+def known_variables(roles: str | Path = ROLES) -> dict[str, Spec]:
     """The options of every entry point of every role of this collection."""
-    known: dict[str, dict[str, object]] = {}
+    known: dict[str, Spec] = {}
     owners: dict[str, str] = {}
     for path in sorted(Path(roles).glob("*/meta/argument_specs.y*ml")):
         role = path.parts[-3]
@@ -25,7 +40,7 @@ def known_variables(roles: str | Path = ROLES) -> dict[str, dict[str, Any]]:
             for name, spec in ((entry_point or {}).get("options") or {}).items():
                 # A role may ask for a variable of another one: the owner's word about it counts.
                 if name not in known or (name.startswith(role + "_") and owners[name] != role):
-                    known[name] = spec or {}
+                    known[name] = spec if spec else Spec()
                     owners[name] = role
     return known
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import Spec
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.bundle import bundle_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.deployments import (
     group_problems,
@@ -61,7 +62,7 @@ RULES = (
 def check_inventory(
     hosts: Mapping[str, Mapping[str, object]],
     groups: Mapping[str, Mapping[str, Sequence[str]]],
-    known: Mapping[str, Mapping[str, object]],
+    known: Mapping[str, Spec],
     bundles: Mapping[str, Mapping[str, object]] | None = None,
     origins: Mapping[str, Mapping[str, str]] | None = None,
     twice: Mapping[str, str] | None = None,

@@ -17,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
     name_of,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import Spec
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import Unresolved, is_unresolved
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem, shown
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.secrets import may_be_secret, without_secrets
@@ -35,7 +36,7 @@ class Inventory:
 
     hosts: Mapping[str, Mapping[str, Any]]
     groups: Mapping[str, Mapping[str, Sequence[str]]]
-    known: Mapping[str, Mapping[str, Any]]
+    known: Mapping[str, Spec]
     origins: Mapping[str, Mapping[str, str]]
     lang: str
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.argument_specs import Spec
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.forms import (
     HOST_PATHS,
     LIMIT_EXAMPLE,
@@ -40,7 +41,7 @@ class Fault(NamedTuple):
 
     code: str
     text: str
-    values: dict[str, Any]
+    values: dict[str, object]
 
 
 Faults = Iterator[Fault]
@@ -53,7 +54,7 @@ def _is_soft_above_hard(limit: str) -> bool:
     return soft > hard
 
 
-def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str, Any]) -> Faults:
+def value_faults(inventory: Inventory, name: str, value: Any, spec: Spec) -> Faults:
     """What is wrong with the value of a known variable, or of a part of it (``name`` is then its path)."""
     kind = str(spec.get("type") or "str")
     text = inventory.text(value, name)
@@ -86,11 +87,11 @@ def value_faults(inventory: Inventory, name: str, value: Any, spec: Mapping[str,
     if kind in ("int", "float"):
         yield from _range_faults(inventory, name, value)
     if kind == "list" and spec.get("elements"):
-        inner = {"type": spec["elements"], "options": spec.get("options")}
+        inner: Spec = {"type": spec["elements"], "options": spec.get("options")}
         for index, item in enumerate(value):
             yield from value_faults(inventory, f"{name}[{index}]", item, inner)
-    if kind == "dict" and isinstance(spec.get("options"), Mapping):
-        yield from _key_faults(inventory, name, value, spec["options"])
+    if kind == "dict" and isinstance(options := spec.get("options"), Mapping):
+        yield from _key_faults(inventory, name, value, options)
     if mine is not None and setting == "options":
         yield from _engine_option_faults(inventory, mine, value)
     if mine is not None and setting == "extra_arguments":
@@ -137,13 +138,13 @@ def _mapping_faults(inventory: Inventory, name: str, value: object) -> Faults:
             yield Fault("text_malformed", said, {"name": name, "example": LIMIT_EXAMPLE})
 
 
-def _choice_faults(inventory: Inventory, name: str, items: Sequence[Any], spec: Mapping[str, Any]) -> Faults:
+def _choice_faults(inventory: Inventory, name: str, items: Sequence[object], spec: Spec) -> Faults:
     choices = spec["choices"]
     texts = [str(item) for item in choices]
     for item in items:
         if item in choices or str(item) in texts or (spec.get("type") == "bool" and has_type("bool", item)):
             continue
-        values = {"name": name, "choices": ", ".join(text or '""' for text in texts)}
+        values: dict[str, object] = {"name": name, "choices": ", ".join(text or '""' for text in texts)}
         near = difflib.get_close_matches(str(item).lower(), texts, n=1, cutoff=0.6)
         if near:
             yield Fault("not_a_choice_near", inventory.text(item), {**values, "nearest": near[0]})
@@ -163,7 +164,7 @@ def _range_faults(inventory: Inventory, name: str, value: Any) -> Faults:
     yield Fault("out_of_range", inventory.text(value), {"name": name, "range": text})
 
 
-def _key_faults(inventory: Inventory, name: str, value: Mapping[Any, Any], options: Mapping[str, Any]) -> Faults:
+def _key_faults(inventory: Inventory, name: str, value: Mapping[str, object], options: Mapping[str, Spec]) -> Faults:
     keys = ", ".join(options)
     for key, item in value.items():
         if key not in options:

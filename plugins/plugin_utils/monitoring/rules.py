@@ -12,6 +12,7 @@ import yaml
 from ansible_collections.baremetal.llm.plugins.module_utils._engines import PROBED
 from ansible_collections.baremetal.llm.plugins.module_utils._xid import ACTIONS, BAD
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine, engine_names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Metric
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.timing import QUICK_SECONDS
 
@@ -31,9 +32,9 @@ def table(name: str) -> Any:
     return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
-def engine_metrics() -> dict[str, dict[str, object]]:
+def engine_metrics() -> dict[str, Metric]:
     """What engines call what is of use, by our name of it. Each server has the names of its own engine."""
-    found: dict[str, dict[str, object]] = {}
+    found: dict[str, Metric] = {}
     for name in engine_names():
         for ours, metric in engine(name).metrics().items():
             found.setdefault(ours, {**metric, "names": []})["names"] += metric["names"]
@@ -47,7 +48,7 @@ def recording_rules() -> list[dict[str, str]]:
     ]
 
 
-def _of(ours: str, metric: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _of(ours: str, metric: Metric) -> Iterator[tuple[str, str]]:
     if metric["kind"] == "gauge":
         yield f"llm:{ours}", f"{metric['fold']} by ({KEPT}) ({_either(entry['name'] for entry in metric['names'])})"
     elif metric["kind"] == "counter":

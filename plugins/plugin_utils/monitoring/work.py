@@ -5,16 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import CODE, digest, role_differs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
 
 # The two records of a host: of its exporters, and of what watches there.
 EXPORTERS, WATCHER = "monitoring_exporters", "monitoring"
 
 
 def asked(
-    decided: Mapping[str, Any],
+    decided: Mapping[str, object],
     collectors: Iterable[str],
     said: Mapping[str, object],
     settings: Mapping[str, object],
@@ -29,8 +29,10 @@ def asked(
     site's own.
     """
     found = {
-        host: {EXPORTERS: digest([listening, said[host], decided["collectors"], decided["figures"].get(host, "")])}
-        for host, listening in decided["exporters"].items()
+        host: {
+            EXPORTERS: digest([listening, said[host], decided["collectors"], mapping(decided["figures"]).get(host, "")])
+        }
+        for host, listening in mapping(decided["exporters"]).items()
         if host in said
     }
     watching = digest([decided["files"], settings, rules])
@@ -46,7 +48,7 @@ def sections(
     walk: bool,
     whole: bool,
     twice: Collection[str] = (),
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, dict[str, object]]:
     """By host ``asked``, ``work`` (why there is something to do, by record) and ``needed`` (the records whose tasks are run).
 
     With ``walk`` everything is run. A run that is not about all hosts of the deployments (``whole``) leaves the hosts that watch alone: it does

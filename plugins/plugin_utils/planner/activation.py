@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import profile
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Attention, Layer, Model
@@ -68,7 +69,7 @@ class Context(NamedTuple):
 
         On later stages the residual lies in the buffer that receives it, which is not part of the peak.
         """
-        return (2 if self.shard.first else 1) + int(self.model.traits.get("norm_copies", 0))
+        return (2 if self.shard.first else 1) + whole(self.model.traits.get("norm_copies", 0))
 
 
 def runner(model: Model, settings: Settings) -> str:

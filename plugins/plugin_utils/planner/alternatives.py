@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import NAMES, SCHEMES
@@ -20,14 +20,14 @@ class Alternative(NamedTuple):
     """A change to the plan: settings to set, and what it costs and gains in words."""
 
     change: str | Text
-    settings: dict[str, Any]
+    settings: dict[str, object]
     cost: Text
     gain: Text
     quantization: Quantization | None = None
 
 
 # What the planner tries, in this order, when a plan does not fit and the user left these open.
-MEMORY_STEPS: tuple[dict[str, Any], ...] = (
+MEMORY_STEPS: tuple[dict[str, object], ...] = (
     {},
     {"max_num_seqs": 64},
     {"max_num_seqs": 64, "gpu_memory_utilization": 0.95},

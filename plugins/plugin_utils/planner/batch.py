@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
@@ -20,7 +20,7 @@ class Batch(NamedTuple):
     chunked_prefill: bool
 
 
-def v1_batch(raw: Mapping[str, Any], gpus: Sequence[Gpu], key: tuple[int, ...], max_model_len: int) -> Batch:
+def v1_batch(raw: Mapping[str, object], gpus: Sequence[Gpu], key: tuple[int, ...], max_model_len: int) -> Batch:
     """By the memory of the weakest GPU."""
     sequences, tokens = _asked(raw)
     usual_tokens, usual_sequences = _v1_usual(raw, gpus, key)
@@ -34,7 +34,7 @@ def v1_batch(raw: Mapping[str, Any], gpus: Sequence[Gpu], key: tuple[int, ...], 
     return Batch(final_tokens, final_sequences, chunked)
 
 
-def _v1_usual(raw: Mapping[str, Any], gpus: Sequence[Gpu], key: tuple[int, ...]) -> tuple[int, int]:
+def _v1_usual(raw: Mapping[str, object], gpus: Sequence[Gpu], key: tuple[int, ...]) -> tuple[int, int]:
     """Tokens and sequences where nobody says how many."""
     weakest = min(gpu.total for gpu in gpus)
     small = any(name in gpu.name for gpu in gpus for name in at(changes.V1_TIERS_SMALL_NAMES, key))
@@ -47,7 +47,7 @@ def _v1_usual(raw: Mapping[str, Any], gpus: Sequence[Gpu], key: tuple[int, ...])
     return found
 
 
-def v0_batch(raw: Mapping[str, Any], model: Model, key: tuple[int, ...], max_model_len: int, latent: bool) -> Batch:
+def v0_batch(raw: Mapping[str, object], model: Model, key: tuple[int, ...], max_model_len: int, latent: bool) -> Batch:
     """By the length of the context. ``latent`` is whether MLA keeps one vector for each token.
 
     vllm/engine/arg_utils.py, create_engine_config and _set_default_args_v0 of 0.5.4 to 0.10.2.
@@ -66,6 +66,6 @@ def v0_batch(raw: Mapping[str, Any], model: Model, key: tuple[int, ...], max_mod
     return Batch(tokens or usual_tokens, sequences or changes.V0_SEQS, chunked)
 
 
-def _asked(raw: Mapping[str, Any]) -> tuple[int | None, int | None]:
+def _asked(raw: Mapping[str, object]) -> tuple[int | None, int | None]:
     sequences = fields.whole(raw, ("max_num_seqs",), "settings")
     return sequences, fields.whole(raw, ("max_num_batched_tokens",), "settings")

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu import PRODUCTS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
+from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.cards import CARDS, DISTINCT, LEFT_OUT
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import known
@@ -29,6 +30,9 @@ _GPUS_ALONE = re.compile(_GPUS, re.I)
 _SIZE = re.compile(r"([0-9]{1,6})gb")
 
 
+Found = TypeVar("Found")
+
+
 class Card(NamedTuple):
     """A card with what nvidia-smi prints of it."""
 
@@ -36,7 +40,7 @@ class Card(NamedTuple):
     memory_mib: int
     compute_capability: str
 
-    def as_gpu(self) -> dict[str, Any]:
+    def as_gpu(self) -> dict[str, object]:
         """As in an inventory's ``llm_gpus``."""
         return self._asdict()
 
@@ -100,12 +104,12 @@ def _near(text: str) -> list[str]:
     return sorted(names, key=likeness, reverse=True)[:3]
 
 
-def read_gpus_line(text: str, field: str = "llm_gpus") -> list[dict[str, Any]]:
+def read_gpus_line(text: str, field: str = "llm_gpus") -> list[dict[str, object]]:
     """The GPUs of one host, '2 x Tesla V100-PCIE-16GB' or '1 x RTX 4090 + 1 x RTX A6000', each with name, memory_mib and compute_capability.
 
     Raises InputError that names all that is wrong.
     """
-    gpus: list[dict[str, Any]] = []
+    gpus: list[dict[str, object]] = []
     faults: list[Text] = []
     for part in _parts(text):
         found = _GPUS_ALONE.fullmatch(part)
@@ -121,12 +125,15 @@ def read_gpus_line(text: str, field: str = "llm_gpus") -> list[dict[str, Any]]:
     return _read(gpus, faults, field)
 
 
-def declared_gpus(value: Any, field: str = "llm_gpus") -> list[Any]:
+def declared_gpus(value: object, field: str = "llm_gpus") -> Sequence[Mapping[str, object]]:
     """What an inventory declares as the GPUs of a host, as a list: they may stand there as one line."""
-    return read_gpus_line(value, field) if isinstance(value, str) else list(value or [])
+    if isinstance(value, str):
+        return read_gpus_line(value, field)
+    listed = fields.listing(value or [], field)
+    return [fields.mapping(gpu, f"{field}[{index}]") for index, gpu in enumerate(listed)]
 
 
-def said_fleet(variables: Mapping[str, Any]) -> str:
+def said_fleet(variables: Mapping[str, object]) -> str:
     """``llm_fleet`` of the command line; an empty text where there is none.
 
     The shell takes the quotes of -e llm_fleet='3 x 2 ...', and Ansible cuts what is left at the first space: the rest is in ``_raw_params``.
@@ -135,12 +142,12 @@ def said_fleet(variables: Mapping[str, Any]) -> str:
     return text if " " in text or not text else f"{text} {rest}".strip()
 
 
-def read_fleet(text: str, field: str = "llm_fleet") -> list[list[dict[str, Any]]]:
+def read_fleet(text: str, field: str = "llm_fleet") -> list[list[dict[str, object]]]:
     """The GPUs of each host of '3 x 2 Tesla V100-PCIE-16GB' (hosts x GPUs of each), several kinds joined with +.
 
     Raises InputError that names all that is wrong.
     """
-    hosts: list[list[dict[str, Any]]] = []
+    hosts: list[list[dict[str, object]]] = []
     faults: list[Text] = []
     for part in _parts(text):
         found = _HOSTS_AND_GPUS.fullmatch(part)
@@ -171,7 +178,7 @@ def _not_hosts_and_gpus(part: str) -> Text:
     return Text("input_fleet_number", found=part, count=found["gpus"], card=found["card"])
 
 
-def _read(found: list[Any], faults: list[Text], field: str) -> list[Any]:
+def _read(found: list[Found], faults: list[Text], field: str) -> list[Found]:
     if len(faults) == 1:
         raise InputError(field, faults[0].code, **faults[0].values)
     if faults:

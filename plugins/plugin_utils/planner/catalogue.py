@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 FOLDER = Path(__file__).parent / "data" / "models"
 
@@ -22,7 +22,7 @@ class Entry(NamedTuple):
     model: str
     modelscope: str  # its name there
     names: frozenset[str]  # all of its names, in small letters
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
 
 
 @cache
@@ -43,7 +43,7 @@ def entry_of(model: str) -> Entry | None:
     return next((entry for entry in entries() if name in entry.names), None)
 
 
-def config_of(model: str) -> dict[str, Any] | None:
+def config_of(model: str) -> dict[str, object] | None:
     """The config.json of a model as far as the planner reads it; None where the catalogue lacks it."""
     entry = entry_of(model)
     return None if entry is None else dict(entry.config)

@@ -8,8 +8,8 @@ Source: vllm/config, vllm/engine/arg_utils.py, vllm/core/block_manager_v1.py and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.attention import latent
@@ -48,7 +48,7 @@ def _together(settings: Settings, one: str, other: str | Text, *names: str) -> S
     return start_error(CODE, "start_together", *fixes, version=settings.release.asked, one=one, other=other)
 
 
-def _needs(settings: Settings, one: str, other: str | Text, value: Any = None) -> StartError:
+def _needs(settings: Settings, one: str, other: str | Text, value: object = None) -> StartError:
     """An option that needs another, which `value` would set."""
     fixes: list[Fix] = [{other: value}] if value is not None and isinstance(other, str) else []
     return start_error(CODE, "start_needs", *fixes, {one: None}, version=settings.release.asked, one=one, other=other)
@@ -62,9 +62,9 @@ def _on(settings: Settings, name: str) -> bool:
     return fields.truth(settings.raw.get(name), f"settings.{name}")
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     try:
-        return float(value or 0)
+        return number(value or 0)
     except (TypeError, ValueError):
         return 0.0
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failures import ROOT, SYMPTOM
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.diagnose import UNKNOWN, diagnose_log
@@ -39,7 +38,7 @@ class CrashLoop:
         return last[0] if len(last) == SAME_ENDS and len(set(last)) == 1 else ""
 
 
-def _ended_starts(log: Any, beginning: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+def _ended_starts(log: object, beginning: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """For each start that another one follows, and that said a root cause: the line with which the next begins, and the cause's code."""
     part: list[str] = []
     for line in str(log or "").splitlines():

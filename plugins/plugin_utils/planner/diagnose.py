@@ -7,8 +7,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import LANGUAGES, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.failures import (
     CONSEQUENCE,
@@ -47,6 +49,20 @@ _TOKENS = re.compile(r"\bhf_[A-Za-z0-9]{20,}|(?<=Bearer )\S+|(?<=api[_-]key[= ])
 _NOTHING = "\x00"
 
 
+class Finding(TypedDict):
+    """What a log shows of a failure."""
+
+    code: str
+    layer: str
+    # root, symptom, consequence or note
+    kind: str
+    cause: str
+    remedy: str
+    evidence: str
+    # From 1 on.
+    line: int
+
+
 class _Signature(NamedTuple):
     key: str
     pattern: re.Pattern[str]
@@ -80,11 +96,8 @@ class _Found(NamedTuple):
     values: dict[str, str]
 
 
-def diagnose_log(text: Any, lang: Any = "en") -> list[dict[str, Any]]:
-    """Findings: root causes first, then what they lead to, each kind once. Without a root cause the first error is quoted as unknown.
-
-    A finding is {"code", "layer", "kind" ("root", "symptom", "consequence" or "note"), "cause", "remedy", "evidence", "line"}.
-    """
+def diagnose_log(text: object, lang: object = "en") -> list[Finding]:
+    """Findings: root causes first, then what they lead to, each kind once. Without a root cause the first error is quoted as unknown."""
     language = str(lang or "en")
     if language not in LANGUAGES:
         raise InputError("lang", "input_one_of", allowed=", ".join(LANGUAGES), found=language)
@@ -113,20 +126,20 @@ def saved_log(path: str) -> str:
     return text
 
 
-def explain_log(text: Any, lang: Any = "en", plan: Mapping[str, Any] | None = None) -> str:
+def explain_log(text: object, lang: object = "en", plan: Mapping[str, object] | None = None) -> str:
     """The findings as a text for people, with the nearest plan that would start; the last lines of a log that holds no known failure."""
     findings = diagnose_log(text, lang)
     texts = [
-        message("start_finding", lang, **{key: each[key] for key in ("cause", "evidence", "remedy")})
+        message("start_finding", str(lang), cause=each["cause"], evidence=each["evidence"], remedy=each["remedy"])
         for each in findings
     ]
     if all(each["code"] == UNKNOWN or each["kind"] not in (ROOT, SYMPTOM) for each in findings):
         lines = "\n".join(f"    {line}" for line in str(text or "").splitlines()[-LAST_LINES:])
-        texts.append(message("start_nothing_known", lang, lines=lines))
-    other = next((each for each in (plan or {}).get("alternatives") or [] if each["ok"]), None)
+        texts.append(message("start_nothing_known", str(lang), lines=lines))
+    other = next((each for each in mappings(mapping(plan).get("alternatives")) if each["ok"]), None)
     if other and findings:
         values = {"change": other["change"], "cost": other["cost"] or "-", "tokens": other["max_model_len"]}
-        texts.append(message("start_other_plan", lang, **values))
+        texts.append(message("start_other_plan", str(lang), **values))
     return "\n".join(texts).replace("\n", "\n  ")
 
 
@@ -197,7 +210,7 @@ def _family(said: Said) -> tuple[str, str] | None:
     return next(((family.code, family.layer) for family, pattern in _families() if pattern.search(said.text)), None)
 
 
-def _finding(found: _Found, language: str) -> dict[str, Any]:
+def _finding(found: _Found, language: str) -> Finding:
     return {
         "code": found.code,
         "layer": found.layer,

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Refused, Text
 
@@ -13,13 +13,13 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue i
 class InputError(Refused, ValueError):
     """The caller's data are wrong. `field` names what is wrong, `why` says why."""
 
-    def __init__(self, field: str, code: str, **values: Any) -> None:
+    def __init__(self, field: str, code: str, **values: object) -> None:
         self.field = field
         self.why = Text(code, **values)
         super().__init__("input_error", field=field, why=self.why)
 
 
-Fix = Mapping[str, Any]
+Fix = Mapping[str, object]
 
 
 class StartError(NamedTuple):
@@ -36,6 +36,6 @@ class StartError(NamedTuple):
         return {"code": self.code, "message": self.message.say(lang), "remedy": "; ".join(said)}
 
 
-def start_error(code: str, text: str, *fixes: Fix, **values: Any) -> StartError:
+def start_error(code: str, text: str, *fixes: Fix, **values: object) -> StartError:
     """An error. `text` says in the catalogue what is wrong."""
     return StartError(code, Text(text, **values), fixes)

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory import readers
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 
 # No real model, machine or request goes beyond this; a larger number is a slip (bytes for MiB, for example).
@@ -15,7 +15,7 @@ ABSURD = 2**40
 
 
 def whole(
-    source: Mapping[str, Any], names: Sequence[str], field: str, lowest: int = 1, highest: int = ABSURD
+    source: Mapping[str, object], names: Sequence[str], field: str, lowest: int = 1, highest: int = ABSURD
 ) -> int | None:
     """The first of `names` that is there, as an integer within bounds; null when none is there."""
     for name in names:
@@ -39,7 +39,7 @@ def whole(
     return None
 
 
-def needed_whole(source: Mapping[str, Any], names: Sequence[str], field: str, lowest: int = 1) -> int:
+def needed_whole(source: Mapping[str, object], names: Sequence[str], field: str, lowest: int = 1) -> int:
     """As `whole`, and an error when none of `names` is there."""
     value = whole(source, names, field, lowest)
     if value is None:
@@ -47,14 +47,14 @@ def needed_whole(source: Mapping[str, Any], names: Sequence[str], field: str, lo
     return value
 
 
-def number(source: Mapping[str, Any], name: str, field: str, lowest: float, highest: float) -> float | None:
+def number(source: Mapping[str, object], name: str, field: str, lowest: float, highest: float) -> float | None:
     """A number within bounds; null when it is not there."""
     value = source.get(name)
     if value is None:
         return None
     label = "{0}.{1}".format(field, name) if field else name
     try:
-        result = float(value)
+        result = readers.number(value)
     except (TypeError, ValueError):
         raise InputError(label, "input_number", found=value) from None
     if isinstance(value, bool) or math.isnan(result):
@@ -64,7 +64,7 @@ def number(source: Mapping[str, Any], name: str, field: str, lowest: float, high
     return result
 
 
-def truth(value: Any, field: str, default: bool = False) -> bool:
+def truth(value: object, field: str, default: bool = False) -> bool:
     """A boolean, also as Ansible's templates write it."""
     if value is None:
         return default
@@ -78,21 +78,21 @@ def truth(value: Any, field: str, default: bool = False) -> bool:
     raise InputError(field, "input_bool", found=value)
 
 
-def mapping(value: Any, field: str) -> Mapping[str, Any]:
+def mapping(value: object, field: str) -> Mapping[str, object]:
     """A dict."""
     if not isinstance(value, Mapping):
         raise InputError(field, "input_dictionary", found=type(value).__name__)
     return value
 
 
-def listing(value: Any, field: str) -> Sequence[Any]:
+def listing(value: object, field: str) -> Sequence[object]:
     """A list."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
         raise InputError(field, "input_list", found=type(value).__name__)
     return value
 
 
-def capability(value: Any, field: str) -> tuple[int, int]:
+def capability(value: object, field: str) -> tuple[int, int]:
     """A compute capability such as "7.0", also as a number or as "sm_70"."""
     text = str(value).strip().lower()
     if text.startswith(("sm_", "sm")):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.catalogue import Entry, entries
@@ -25,7 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, release_key
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.weights import DTYPE_BYTES, Loading, rank_weights
 
-Host = tuple[str, Sequence[Mapping[str, Any]]]
+Host = tuple[str, Sequence[Mapping[str, object]]]
 KEYS = ("name", "memory_mib", "compute_capability")
 # Why a model does not fit, by the planner's error; what is not here needs more memory.
 WHY = {
@@ -65,7 +65,7 @@ class Kind(NamedTuple):
     """Hosts with equal GPUs, the release for them, and what fits. A refusal, where no release serves such GPUs."""
 
     hosts: tuple[str, ...]
-    gpus: tuple[Mapping[str, Any], ...]  # of each host
+    gpus: tuple[Mapping[str, object], ...]  # of each host
     release: str
     fits: tuple[Fit, ...]
     refusal: Text | None = None
@@ -76,9 +76,9 @@ class Kind(NamedTuple):
         return " + ".join(f"{count} x {name}" for name, count in Counter(gpu["name"] for gpu in self.gpus).items())
 
 
-def kinds(hosts: Sequence[Host]) -> list[tuple[tuple[str, ...], tuple[Mapping[str, Any], ...]]]:
+def kinds(hosts: Sequence[Host]) -> list[tuple[tuple[str, ...], tuple[Mapping[str, object], ...]]]:
     """Names of hosts with equal GPUs, and the GPUs of each, in the order in which they were named. Hosts without GPUs are in none."""
-    found: dict[Any, tuple[list[str], tuple[Mapping[str, Any], ...]]] = {}
+    found: dict[object, tuple[list[str], tuple[Mapping[str, object], ...]]] = {}
     for name, gpus in hosts:
         if gpus:
             key = tuple(sorted(tuple(str(gpu.get(part)) for part in KEYS) for gpu in gpus))
@@ -96,7 +96,7 @@ def what_fits(hosts: Sequence[Host], models: Sequence[str] = ()) -> list[Kind]:
     return [_kind(names, gpus, asked) for names, gpus in kinds(hosts)]
 
 
-def _kind(names: tuple[str, ...], gpus: tuple[Mapping[str, Any], ...], asked: Sequence[Entry]) -> Kind:
+def _kind(names: tuple[str, ...], gpus: tuple[Mapping[str, object], ...], asked: Sequence[Entry]) -> Kind:
     read = read_gpus(list(gpus))
     weakest = min(read, key=lambda gpu: gpu.capability)
     try:
@@ -116,7 +116,7 @@ def _kind(names: tuple[str, ...], gpus: tuple[Mapping[str, Any], ...], asked: Se
 
 
 def _fits(
-    entry: Entry, names: Sequence[str], gpus: Sequence[Mapping[str, Any]], memory: int, release: str
+    entry: Entry, names: Sequence[str], gpus: Sequence[Mapping[str, object]], memory: int, release: str
 ) -> list[Fit]:
     """A copy on one host, and one on all of them where that holds a longer context."""
     alone = _fit(entry, names, 1, gpus, memory, release)
@@ -129,7 +129,7 @@ def _fits(
 
 
 def _fit(
-    entry: Entry, names: Sequence[str], count: int, gpus: Sequence[Mapping[str, Any]], memory: int, release: str
+    entry: Entry, names: Sequence[str], count: int, gpus: Sequence[Mapping[str, object]], memory: int, release: str
 ) -> Fit:
     """A copy on the first ``count`` hosts, of ``memory`` bytes each."""
     model, weights = _read(entry.model)
@@ -162,7 +162,7 @@ def _read(name: str) -> tuple[Model, int]:
     return model, rank_weights(model, whole, dtype, release_key(NEWEST), Loading(capability=(9, 0)))
 
 
-def _usual_dtype(model: Model, gpus: Sequence[Mapping[str, Any]]) -> str:
+def _usual_dtype(model: Model, gpus: Sequence[Mapping[str, object]]) -> str:
     """What a model is computed in where no plan says it: GPUs before Ampere have no bfloat16."""
     old = min(gpu.capability for gpu in read_gpus(list(gpus))) < (8, 0)
     return "float16" if old and model.checkpoint_dtype == "bfloat16" else model.checkpoint_dtype

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.gpus import GEFORCE_RESERVED, GPUS
@@ -43,7 +43,7 @@ def known(name: str, memory_mib: float = 0) -> tuple[tuple[int, int], float] | N
     return None
 
 
-def read_gpu(value: Any, field: str) -> Gpu:
+def read_gpu(value: object, field: str) -> Gpu:
     """One GPU from {name, memory_mib, compute_capability}."""
     entry = fields.mapping(value, field)
     name = str(entry.get("name") or "GPU")
@@ -62,7 +62,7 @@ def read_gpu(value: Any, field: str) -> Gpu:
     return Gpu(name, int((found[1] if found else memory) * MIB), compute)
 
 
-def read_gpus(value: Any, field: str = "gpus") -> list[Gpu]:
+def read_gpus(value: object, field: str = "gpus") -> list[Gpu]:
     """All GPUs of a list; equal entries are read once."""
     entries = fields.listing(value, field)
     if not entries:

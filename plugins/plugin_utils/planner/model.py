@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import items, mapping, number, text, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.architectures import (
@@ -72,7 +73,7 @@ class Model(NamedTuple):
     architecture: str
     model_type: str
     known: bool
-    traits: Mapping[str, Any]
+    traits: Mapping[str, object]
     hidden: int
     vocabulary: int
     layers: tuple[Layer, ...]
@@ -85,11 +86,11 @@ class Model(NamedTuple):
     norm_bias: bool
     lm_head_bias: bool
     quantization: Quantization
-    tensors: Mapping[str, Any] | None
+    tensors: Mapping[str, object] | None
     warnings: tuple[Text, ...]
     name: str = ""
     uniform: bool = False  # all layers are alike
-    scaling: Mapping[str, Any] | None = None  # rope_scaling as config.json has it
+    scaling: Mapping[str, object] | None = None  # rope_scaling as config.json has it
     soft_cap: bool = False  # attention logits are capped (Gemma 2)
     tower: Tower | None = None  # the encoder of images
     code: tuple[str, ...] = ()  # the classes of a repository that auto_map of config.json names
@@ -110,7 +111,7 @@ class Model(NamedTuple):
         return max((layer.mlp.experts for layer in self.layers), default=0)
 
 
-def _trait(traits: Mapping[str, Any], name: str, config: Mapping[str, Any]) -> Any:
+def _trait(traits: Mapping[str, object], name: str, config: Mapping[str, object]) -> object:
     """A trait; one that starts with config: is looked up in config.json."""
     value = traits.get(name, None)
     if isinstance(value, str) and value.startswith("config:"):
@@ -120,15 +121,15 @@ def _trait(traits: Mapping[str, Any], name: str, config: Mapping[str, Any]) -> A
     return value
 
 
-def _row_of(name: str) -> Mapping[str, Any] | None:
+def _row_of(name: str) -> Mapping[str, object] | None:
     """Of an architecture, or of the text model that releases make into it."""
     source = converted_from(name)
     return ARCHITECTURES.get(name) or (ARCHITECTURES.get(source[0]) if source else None)
 
 
-def _traits_of(name: str, inner: str = "") -> dict[str, Any]:
+def _traits_of(name: str, inner: str = "") -> dict[str, object]:
     row = _row_of(name) or {}
-    base = inner if row.get("base") == "config" else row.get("base")
+    base = inner if row.get("base") == "config" else text(row.get("base"))
     traits = dict(_traits_of(base)) if base else dict(DEFAULTS)
     traits.update({key: value for key, value in row.items() if key != "base"})
     return traits
@@ -144,7 +145,7 @@ WHISPER = {
 }
 
 
-def text_config(config: Mapping[str, Any]) -> dict[str, Any]:
+def text_config(config: Mapping[str, object]) -> dict[str, object]:
     """The language model's part of a multimodal config, with what it inherits from the whole; of Whisper its decoder."""
     if config.get("model_type") == "whisper":
         return {**config, **{name: config.get(other) for name, other in WHISPER.items()}}
@@ -159,10 +160,10 @@ def text_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(config)
 
 
-def read_model(value: Any) -> Model:
+def read_model(value: object) -> Model:
     """Facts from a config.json, or from {config:, tensors:}."""
     source = fields.mapping(value, "model")
-    tensors: Mapping[str, Any] | None = None
+    tensors: Mapping[str, object] | None = None
     if "config" in source and isinstance(source["config"], Mapping):
         if source.get("tensors"):
             tensors = fields.mapping(source["tensors"], "model.tensors")
@@ -170,7 +171,7 @@ def read_model(value: Any) -> Model:
     return _read_config(source, tensors)
 
 
-def _architecture(config: Mapping[str, Any]) -> tuple[str, bool]:
+def _architecture(config: Mapping[str, object]) -> tuple[str, bool]:
     said = config.get("architectures") or []
     names = [said] if isinstance(said, str) else [str(name) for name in fields.listing(said, "config.architectures")]
     for name in names:
@@ -185,7 +186,7 @@ def _architecture(config: Mapping[str, Any]) -> tuple[str, bool]:
     return str(found or config.get("model_type") or "unknown"), False
 
 
-def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) -> Model:
+def _read_config(outer: Mapping[str, object], tensors: Mapping[str, object] | None) -> Model:
     if not outer:
         raise InputError("config", "input_empty")
     name, known = _architecture(outer)
@@ -230,7 +231,7 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
     rope: tuple[tuple[int, int], ...] = ()
     style = _positions(config, traits, hidden)
     if style == "learned":
-        positions = context + int(traits.get("position_offset", 0))
+        positions = context + whole(traits.get("position_offset", 0))
     elif style == "rope":
         rope = _rope(config, layers, original)
     dtype = str(
@@ -258,15 +259,15 @@ def _read_config(outer: Mapping[str, Any], tensors: Mapping[str, Any] | None) ->
         name=str(outer.get("_name_or_path") or ""),
         uniform=all(layer is layers[0] or layer == layers[0] for layer in layers),
         soft_cap=bool(config.get("attn_logit_softcapping")),
-        tower=read_tower(traits["vision"], outer, hidden) if isinstance(traits.get("vision"), str) else None,
+        tower=read_tower(family, outer, hidden) if isinstance(family := traits.get("vision"), str) else None,
         code=_code(outer),
-        labels=len(outer.get("id2label") or ()) or fields.whole(outer, ("num_labels",), "config") or 2,
+        labels=len(mapping(outer.get("id2label"))) or fields.whole(outer, ("num_labels",), "config") or 2,
         window_from=fields.whole(config, ("max_window_layers",), "config", lowest=0),
-        scaling=config["rope_scaling"] if isinstance(config.get("rope_scaling"), Mapping) else None,
+        scaling=scaling if isinstance(scaling := config.get("rope_scaling"), Mapping) else None,
     )
 
 
-def _code(config: Mapping[str, Any]) -> tuple[str, ...]:
+def _code(config: Mapping[str, object]) -> tuple[str, ...]:
     """The classes that auto_map names, the configuration's first: module.Class, or REPOSITORY--module.Class."""
     said = config.get("auto_map")
     names = dict(said) if isinstance(said, Mapping) else {}
@@ -277,7 +278,7 @@ def _code(config: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def rescaled(model: Model, scaling: Mapping[str, Any] | None, positions: int | None = None) -> Model:
+def rescaled(model: Model, scaling: Mapping[str, object] | None, positions: int | None = None) -> Model:
     """The model with another rope_scaling (the option replaces that of config.json) or other max_position_embeddings."""
     base = positions or int(model.original_context)
     section = model.scaling if scaling is None else scaling
@@ -288,7 +289,7 @@ def rescaled(model: Model, scaling: Mapping[str, Any] | None, positions: int | N
     return model._replace(context=context, original_context=original, rope=rope, scaling=section)
 
 
-def _positions(config: Mapping[str, Any], traits: Mapping[str, Any], hidden: int) -> str:
+def _positions(config: Mapping[str, object], traits: Mapping[str, object], hidden: int) -> str:
     style = str(traits["positions"])
     if style == "baichuan":  # the 13B models use ALiBi
         return "rope" if hidden == 4096 else "none"
@@ -297,7 +298,7 @@ def _positions(config: Mapping[str, Any], traits: Mapping[str, Any], hidden: int
     return style
 
 
-def _context(config: Mapping[str, Any]) -> tuple[int, float]:
+def _context(config: Mapping[str, object]) -> tuple[int, float]:
     """The longest context that vLLM derives, and the one before rope scaling."""
     base = fields.whole(
         config,
@@ -325,7 +326,7 @@ def _context(config: Mapping[str, Any]) -> tuple[int, float]:
     return int(max(derived, 1)), original
 
 
-def _scaled_positions(scaling: Any, original: float) -> int:
+def _scaled_positions(scaling: object, original: float) -> int:
     """How many positions the cos/sin cache has."""
     if isinstance(scaling, Mapping):
         kind = str(scaling.get("rope_type") or scaling.get("type") or "")
@@ -337,7 +338,7 @@ def _scaled_positions(scaling: Any, original: float) -> int:
     return int(original)
 
 
-def _rope(config: Mapping[str, Any], layers: tuple[Layer, ...], original: float) -> tuple[tuple[int, int], ...]:
+def _rope(config: Mapping[str, object], layers: tuple[Layer, ...], original: float) -> tuple[tuple[int, int], ...]:
     """Positions and rotary size of each cos/sin cache: one for each distinct rope."""
     positions = _scaled_positions(config.get("rope_scaling"), original)
     parameters = config.get("rope_parameters")
@@ -352,7 +353,7 @@ def _rope(config: Mapping[str, Any], layers: tuple[Layer, ...], original: float)
         attention = layer.attention
         if attention.kind == "linear":
             continue
-        size = attention.rope_dim or int(attention.head_dim * float(partial or 1))
+        size = attention.rope_dim or int(attention.head_dim * number(partial or 1))
         theta = "local" if attention.window and config.get("rope_local_base_freq") else "global"
         entry = (int(original) if theta == "local" else positions, size, theta)
         if entry not in caches:
@@ -360,7 +361,7 @@ def _rope(config: Mapping[str, Any], layers: tuple[Layer, ...], original: float)
     return tuple((length, size) for length, size, _dummy in caches)
 
 
-def _windows(config: Mapping[str, Any], traits: Mapping[str, Any], count: int) -> list[int | None]:
+def _windows(config: Mapping[str, object], traits: Mapping[str, object], count: int) -> list[int | None]:
     """The sliding window of each layer; null means full attention."""
     window = fields.whole(config, ("sliding_window",), "config", lowest=0) or None
     types = config.get("layer_types")
@@ -379,14 +380,16 @@ def _windows(config: Mapping[str, Any], traits: Mapping[str, Any], count: int) -
     return [window] * count
 
 
-def _layers(config: Mapping[str, Any], traits: dict[str, Any], hidden: int, count: int, heads: int) -> list[Layer]:
+def _layers(
+    config: Mapping[str, object], traits: dict[str, object], hidden: int, count: int, heads: int
+) -> list[Layer]:
     windows = _windows(config, traits, count)
-    norms = int(traits["norms"])
+    norms = whole(traits["norms"])
     layout = str(traits["layout"])
     if layout == "falcon":
         new = fields.truth(config.get("new_decoder_architecture"), "config.new_decoder_architecture")
         norms = 2 if new or not fields.truth(config.get("parallel_attn"), "config.parallel_attn", True) else 1
-    attentions: dict[Any, Attention] = {}
+    attentions: dict[tuple[int | None, bool], Attention] = {}
     mlps: dict[int, Mlp] = {}
     layers = []
     types = config.get("layer_types")
@@ -409,14 +412,19 @@ def _layers(config: Mapping[str, Any], traits: dict[str, Any], hidden: int, coun
 
 
 def _attention(
-    config: Mapping[str, Any], traits: Mapping[str, Any], hidden: int, heads: int, window: int | None, linear: bool
+    config: Mapping[str, object],
+    traits: Mapping[str, object],
+    hidden: int,
+    heads: int,
+    window: int | None,
+    linear: bool,
 ) -> Attention:
     if traits["attention"] == "mla" and config.get("kv_lora_rank"):
         nope = fields.needed_whole(config, ("qk_nope_head_dim",), "config")
         rope = fields.needed_whole(config, ("qk_rope_head_dim",), "config")
         indexer = None
         if traits.get("indexer") and config.get("index_n_heads"):
-            indexer = (int(config["index_n_heads"]), int(config.get("index_head_dim") or 128))
+            indexer = (whole(config["index_n_heads"]), whole(config.get("index_head_dim") or 128))
         return Attention(
             kind="mla",
             heads=heads,
@@ -459,8 +467,8 @@ def _attention(
         qkv_bias = bool(config.get("add_qkv_bias", config.get("add_bias_linear", False)))
         if not fields.truth(config.get("multi_query_attention"), "config.multi_query_attention"):
             kv_heads = heads
-    qk_norm = traits.get("qk_norm")
-    if isinstance(qk_norm, str) and qk_norm.startswith("config:"):
+    qk_norm = text(traits.get("qk_norm")) or None
+    if qk_norm and qk_norm.startswith("config:"):
         qk_norm = "head" if _trait(traits, "qk_norm", config) else None
     return Attention(
         kind="linear" if linear else "gqa",
@@ -478,7 +486,7 @@ def _attention(
     )
 
 
-def _linear(config: Mapping[str, Any]) -> tuple[int, int, int, int, int]:
+def _linear(config: Mapping[str, object]) -> tuple[int, int, int, int, int]:
     return (
         fields.needed_whole(config, ("linear_num_key_heads",), "config"),
         fields.needed_whole(config, ("linear_num_value_heads",), "config"),
@@ -488,7 +496,7 @@ def _linear(config: Mapping[str, Any]) -> tuple[int, int, int, int, int]:
     )
 
 
-def _experts(config: Mapping[str, Any]) -> int:
+def _experts(config: Mapping[str, object]) -> int:
     return (
         fields.whole(
             config, ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"), "config", lowest=0
@@ -497,7 +505,7 @@ def _experts(config: Mapping[str, Any]) -> int:
     )
 
 
-def _is_sparse(config: Mapping[str, Any], traits: Mapping[str, Any], index: int) -> bool:
+def _is_sparse(config: Mapping[str, object], traits: Mapping[str, object], index: int) -> bool:
     layout = traits["layout"]
     if layout not in ("moe", "moe_all", "llama4", "gemma4") or not _experts(config):
         return False
@@ -510,7 +518,7 @@ def _is_sparse(config: Mapping[str, Any], traits: Mapping[str, Any], index: int)
         return (index + 1) % step == 0
     if index < (fields.whole(config, ("first_k_dense_replace",), "config", lowest=0) or 0):
         return False
-    if index in (config.get("mlp_only_layers") or []):
+    if index in items(config.get("mlp_only_layers")):
         return False
     frequency = fields.whole(config, ("moe_layer_freq", "decoder_sparse_step"), "config", lowest=0) or 1
     if "moe_layer_freq" in config and config.get("moe_layer_freq") is not None:
@@ -518,7 +526,7 @@ def _is_sparse(config: Mapping[str, Any], traits: Mapping[str, Any], index: int)
     return (index + 1) % frequency == 0
 
 
-def _mlp(config: Mapping[str, Any], traits: Mapping[str, Any], hidden: int, sparse: bool) -> Mlp:
+def _mlp(config: Mapping[str, object], traits: Mapping[str, object], hidden: int, sparse: bool) -> Mlp:
     layout = traits["layout"]
     plain = traits["mlp"] == "plain"
     kind = "plain" if plain else "gated"

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
@@ -40,7 +41,7 @@ class Experience(NamedTuple):
         code = "reason_past_starts" if self.starts > 1 else "reason_past_start"
         return Text(code, count=self.starts, level=Text(self.level), off=-self.error_gib)
 
-    def as_dict(self, lang: str = "en") -> dict[str, Any]:
+    def as_dict(self, lang: str = "en") -> dict[str, object]:
         return {
             "observations": self.starts,
             "level": Text(self.level).say(lang),
@@ -54,19 +55,19 @@ MOST = 1e15
 NOTHING = Experience(0, 0, "past_nothing", 0.0, None)
 
 
-def kv_gib(record: Mapping[str, Any]) -> float | None:
+def kv_gib(record: Mapping[str, object]) -> float | None:
     """The KV memory of the smallest rank, from a prediction or from what an engine logged."""
     ranks = record.get("ranks")
     if isinstance(ranks, (list, tuple)) and ranks:
         values = [rank.get("kv_cache_gib") for rank in ranks if isinstance(rank, Mapping)]
-        known = [float(value) for value in values if value is not None]
+        known = [number(value) for value in values if value is not None]
         if known:
             return min(known)
     value = record.get("kv_cache_gib")
-    return float(value) if value is not None else None
+    return number(value) if value is not None else None
 
 
-def read_observation(path: Path) -> dict[str, Any] | None:
+def read_observation(path: Path) -> dict[str, object] | None:
     """What a start was predicted to take, and took, from a file of the reports; None of one that was damaged."""
     try:
         entry = read_json(path.read_text(encoding="utf-8"))
@@ -85,7 +86,7 @@ def _median(values: list[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def experience(value: Any, model: Model, gpu: Gpu, release: Release) -> Experience:
+def experience(value: object, model: Model, gpu: Gpu, release: Release) -> Experience:
     """The correction that the nearest past starts suggest: same GPU, model and release, else wider."""
     if not value:
         return NOTHING
@@ -105,7 +106,7 @@ def experience(value: Any, model: Model, gpu: Gpu, release: Release) -> Experien
         if predicted is None or real is None or name != gpu.name:
             continue
         tokens, real_tokens = prediction.get("kv_cache_tokens"), truth.get("kv_cache_tokens")
-        percent = (float(tokens) - float(real_tokens)) / float(real_tokens) * 100 if tokens and real_tokens else None
+        percent = (number(tokens) - number(real_tokens)) / number(real_tokens) * 100 if tokens and real_tokens else None
         found = (predicted - real, percent)
         levels["past_gpu"].append(found)
         try:
@@ -127,13 +128,13 @@ def experience(value: Any, model: Model, gpu: Gpu, release: Release) -> Experien
     return NOTHING
 
 
-def _inside(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _inside(value: Mapping[str, object], name: str) -> Mapping[str, object]:
     """The mapping under a name, or the value itself where there is none."""
     found = value.get(name)
     return found if isinstance(found, Mapping) else value
 
 
-def _same_model(value: Any, model: Model) -> bool:
+def _same_model(value: object, model: Model) -> bool:
     """Whether a record's model is this one: by its shape when given as a config, else by architecture and name."""
     if isinstance(value, Mapping):
         inner = _inside(_inside(value, "config"), "text_config")

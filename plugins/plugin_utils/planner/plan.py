@@ -8,8 +8,9 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, spoken
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import alternatives as other_plans
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
@@ -120,7 +121,7 @@ class Placement(NamedTuple):
     def spans_nodes(self) -> bool:
         return len(self.nodes) > 1
 
-    def as_dicts(self) -> list[dict[str, Any]]:
+    def as_dicts(self) -> list[dict[str, object]]:
         return [{"host": host, "ranks": list(ranks)} for host, ranks in self.nodes]
 
     @property
@@ -132,7 +133,7 @@ class Placement(NamedTuple):
 
 class Candidate(NamedTuple):
     placement: Placement
-    settings: dict[str, Any]
+    settings: dict[str, object]
     prediction: Prediction
     change: str | Text = ""
     cost: str | Text = ""
@@ -145,7 +146,7 @@ class Task(NamedTuple):
 
     model: Model
     nodes: tuple[Node, ...]
-    wishes: Mapping[str, Any]
+    wishes: Mapping[str, object]
     release: Release
     objective: str
     weakest: Gpu
@@ -153,7 +154,7 @@ class Task(NamedTuple):
     experience: Experience
 
 
-def read_nodes(value: Any) -> list[Node]:
+def read_nodes(value: object) -> list[Node]:
     entries = fields.listing(value, "nodes")
     if not entries:
         raise InputError("nodes", "input_no_host")
@@ -227,7 +228,7 @@ def _executor(task: Task, placement: Placement) -> str | None:
     return "ray" if placement.spans_nodes and not without_ray else "mp"
 
 
-def _settings(task: Task, placement: Placement, extra: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(task: Task, placement: Placement, extra: Mapping[str, object]) -> dict[str, object]:
     """Options of the release for a placement: the user's, then the planner's."""
     settings = {name: value for name, value in task.wishes.items() if name not in DESCRIPTIVE}
     settings["tensor_parallel_size"] = placement.tp
@@ -243,7 +244,9 @@ def _settings(task: Task, placement: Placement, extra: Mapping[str, Any]) -> dic
     return settings
 
 
-def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], model: Model | None = None) -> Prediction:
+def _predict(
+    task: Task, placement: Placement, settings: Mapping[str, object], model: Model | None = None
+) -> Prediction:
     raw = dict(settings)
     for name in PREDICTED_BY:
         if task.wishes.get(name) is not None and name not in settings:  # a remedy may set another environment
@@ -257,7 +260,7 @@ def _predict(task: Task, placement: Placement, settings: Mapping[str, Any], mode
     return found._replace(ranks=found.ranks * placement.copies)
 
 
-def _try(task: Task, placement: Placement, settings: dict[str, Any], model: Model | None = None) -> Candidate:
+def _try(task: Task, placement: Placement, settings: dict[str, object], model: Model | None = None) -> Candidate:
     """Predict, and mend what the release would refuse of the planner's own choice: options that the user left open."""
     prediction = _predict(task, placement, settings, model)
     causes: list[tuple[Fix, StartError]] = []
@@ -275,7 +278,7 @@ def _try(task: Task, placement: Placement, settings: dict[str, Any], model: Mode
     return Candidate(placement, settings, prediction, causes=tuple(causes))
 
 
-def _with_step(task: Task, placement: Placement, memory_step: Mapping[str, Any]) -> Candidate:
+def _with_step(task: Task, placement: Placement, memory_step: Mapping[str, object]) -> Candidate:
     """The placement with a step that saves memory, and the longest context that fits safely when the user left it open; else the longest that fits."""
     settings = _settings(task, placement, memory_step)
     first = _try(task, placement, settings)
@@ -288,7 +291,7 @@ def _with_step(task: Task, placement: Placement, memory_step: Mapping[str, Any])
     return _fitted(task, settings, first, safe=False) if safest.prediction.longest else safest
 
 
-def _fitted(task: Task, settings: Mapping[str, Any], first: Candidate, safe: bool) -> Candidate:
+def _fitted(task: Task, settings: Mapping[str, object], first: Candidate, safe: bool) -> Candidate:
     """The settings with the longest context that starts, or starts safely; the last one tried if there is none."""
     if _fits(first, safe):
         return _with_length(first)
@@ -343,7 +346,7 @@ def candidate(task: Task, placement: Placement) -> Candidate:
     """The best that this placement can do: steps that save memory are tried until a useful context fits."""
     best: Candidate | None = None
     wanted = min(task.model.context, other_plans.WANTED_CONTEXT)
-    tried: set[tuple[tuple[str, Any], ...]] = set()
+    tried: set[tuple[tuple[str, object], ...]] = set()
     for memory_step in other_plans.MEMORY_STEPS:
         open_step = {name: value for name, value in memory_step.items() if name not in task.wishes}
         if tuple(open_step.items()) in tried:
@@ -410,7 +413,7 @@ def _score(task: Task, one: Candidate) -> tuple[float, ...]:
 
 
 # -- the plan ------------------------------------------------------------------------------------------------------------
-def read_task(model: Any, nodes: Any, request: Any = None, language: str = "en") -> tuple[Task, list[Text]]:
+def read_task(model: object, nodes: object, request: object = None, language: str = "en") -> tuple[Task, list[Text]]:
     """What is asked, checked, and the reasons for what the planner had to choose first: the release, where none is named."""
     facts = read_model(model)
     hosts = tuple(read_nodes(nodes))
@@ -446,26 +449,26 @@ def chosen(task: Task) -> list[tuple[Task, list[Candidate]]]:
     return sorted(tried, key=lambda each: _score(each[0], each[1][0]), reverse=True)
 
 
-def plan_deployment(model: Any, nodes: Any, request: Any = None, language: str = "en") -> dict[str, Any]:
+def plan_deployment(model: object, nodes: object, request: object = None, language: str = "en") -> dict[str, object]:
     """The public function: the chosen plan, the nearest plans, and the reasons. Questions that differ in the names of hosts only have one answer."""
     read_nodes(nodes)
-    hosts = [str(node["host"]) for node in nodes]
-    unnamed = [{**node, "host": f"{_MARK}{index}{_MARK}"} for index, node in enumerate(nodes)]
+    rows = [fields.mapping(node, "nodes") for node in fields.listing(nodes, "nodes")]
+    hosts = [str(node["host"]) for node in rows]
+    unnamed = [{**node, "host": f"{_MARK}{index}{_MARK}"} for index, node in enumerate(rows)]
     question = json.dumps([model, unnamed, request, language], sort_keys=True, default=repr)
     if question not in _ANSWERS:
         if len(_ANSWERS) >= MAX_ANSWERS:
             _ANSWERS.clear()
         _ANSWERS[question] = _plan(model, unnamed, request, language)
-    answer: dict[str, Any] = _with_hosts(_ANSWERS[question], hosts)
-    return answer
+    return dict(fields.mapping(_with_hosts(_ANSWERS[question], hosts), "plan"))
 
 
 # The place of a host's name in what was answered before, and the answers.
 _MARK, MAX_ANSWERS = "\x00", 256
-_ANSWERS: dict[str, dict[str, Any]] = {}
+_ANSWERS: dict[str, dict[str, object]] = {}
 
 
-def _with_hosts(said: Any, hosts: Sequence[str]) -> Any:
+def _with_hosts(said: object, hosts: Sequence[str]) -> object:
     """An answer with the names of hosts in their places; nothing of it is shared with the one that is kept."""
     if isinstance(said, str):
         parts = said.split(_MARK)
@@ -477,7 +480,7 @@ def _with_hosts(said: Any, hosts: Sequence[str]) -> Any:
     return said
 
 
-def _plan(model: Any, nodes: Any, request: Any, language: str) -> dict[str, Any]:
+def _plan(model: object, nodes: object, request: object, language: str) -> dict[str, object]:
     whole, reasons = read_task(model, nodes, request, language)
     release, past = whole.release, whole.experience
     tried = chosen(whole)
@@ -596,7 +599,7 @@ def _placements(task: Task) -> list[Placement]:
 def _remedy(task: Task, failed: Candidate, alternatives: Sequence[Candidate]) -> Text:
     """What would start: other settings on these GPUs, else the first of the other plans that does."""
 
-    def ask(settings: Mapping[str, Any]) -> Prediction:
+    def ask(settings: Mapping[str, object]) -> Prediction:
         return _predict(task, failed.placement, settings)
 
     def setting(*kept: str) -> Text | None:
@@ -605,7 +608,7 @@ def _remedy(task: Task, failed: Candidate, alternatives: Sequence[Candidate]) ->
             return None
         change = smallest(ask, failed.settings, cure.settings)
         room = _host_room(task, failed.placement, cure.prediction.settings.engine)
-        if room is not None and (change.get("cpu_offload_gb") or 0) > room:
+        if room is not None and number(change.get("cpu_offload_gb") or 0) > room:
             return None
         return sentence(_of_wishes(task, failed.placement, change), ask(applied(failed.settings, change)))
 
@@ -625,7 +628,7 @@ def _take(one: Candidate) -> Text:
     return Text("remedy_other_plan", change=one.change or one.placement.words(), outcome=outcome(one.prediction))
 
 
-def _of_wishes(task: Task, placement: Placement, change: Mapping[str, Any]) -> Mapping[str, Any]:
+def _of_wishes(task: Task, placement: Placement, change: Mapping[str, object]) -> Mapping[str, object]:
     """Of a change only what alters somebody's wishes, where the planner then finds settings that start; else all of it."""
     asked = {name: value for name, value in change.items() if name in task.wishes}
     if not asked or len(asked) == len(change):
@@ -948,7 +951,7 @@ def _names(task: Task) -> list[str]:
     return [gpu.name for node in task.nodes for gpu in node.gpus]
 
 
-def _as_alternative(one: Candidate, lang: str, remedy: Text) -> dict[str, Any]:
+def _as_alternative(one: Candidate, lang: str, remedy: Text) -> dict[str, object]:
     prediction = one.prediction
     return {
         "change": spoken(one.change, lang) or one.placement.words(),

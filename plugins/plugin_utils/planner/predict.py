@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import (
@@ -61,7 +61,7 @@ class Rank(NamedTuple):
     graphs: int
     available: int  # for the KV cache
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         return {
             "weights_gib": round(self.weights / GIB, 4),
             "activation_gib": round(self.activation / GIB, 4),
@@ -106,7 +106,7 @@ class Prediction(NamedTuple):
         """Whether it starts by what is known, with more to spare than the prediction may be off."""
         return self.ok and (self.spare is None or self.spare >= self.uncertainty.size)
 
-    def as_dict(self, lang: str = "en", remedy: Text | None = None) -> dict[str, Any]:
+    def as_dict(self, lang: str = "en", remedy: Text | None = None) -> dict[str, object]:
         """Plain data. `remedy` says what would start instead."""
         return {
             "ok": self.ok,
@@ -128,7 +128,8 @@ class Prediction(NamedTuple):
         }
 
 
-Memo = dict[Any, Any]
+# Bytes of weights by what they follow from.
+Memo = dict[object, int]
 
 
 class _Start(NamedTuple):
@@ -141,9 +142,16 @@ class _Start(NamedTuple):
     warnings: list[Text]
     doubt: uncertainty.Uncertainty
 
-    def outcome(self, ranks: list[Rank], **found: Any) -> Prediction:
-        """The prediction with what has been ``found``; what is not known is None."""
-        cache = {"tokens": None, "concurrency": None, "longest": None, **found}
+    def outcome(
+        self,
+        ranks: list[Rank],
+        tokens: int | None = None,
+        concurrency: float | None = None,
+        longest: int | None = None,
+        spare: int | None = None,
+        longest_safe: int | None = None,
+    ) -> Prediction:
+        """The prediction with what has been found; what is not known is None."""
         return Prediction(
             error=self.errors[0] if self.errors else None,
             errors=tuple(self.errors),
@@ -152,14 +160,18 @@ class _Start(NamedTuple):
             settings=self.settings,
             warnings=tuple(self.warnings),
             uncertainty=self.doubt,
-            **cache,
+            tokens=tokens,
+            concurrency=concurrency,
+            longest=longest,
+            spare=spare,
+            longest_safe=longest_safe,
         )
 
 
 def predict(
     model: Model,
     gpus: list[Gpu],
-    raw: Any,
+    raw: Mapping[str, object],
     memo: Memo | None = None,
     correction: int = 0,
     proven: bool = False,
@@ -190,7 +202,7 @@ def predict(
     return found._replace(unverified=unverified)
 
 
-def _overridden(model: Model, raw: Mapping[str, Any]) -> Model:
+def _overridden(model: Model, raw: Mapping[str, object]) -> Model:
     """The model as options change it: rope_scaling, and what hf_overrides says of positions and of the architecture."""
     overrides = raw.get("hf_overrides")
     found = dict(overrides) if isinstance(overrides, Mapping) else {}
@@ -214,8 +226,8 @@ def _memory(start: _Start, gpus: list[Gpu], memo: Memo, correction: int) -> Pred
     stages = shards(len(model.layers), settings.tp, settings.pp, key, settings.layer_partition)
     expert_parallel = settings.tp * settings.dp if settings.expert_parallel else 1
     ranks: list[Rank] = []
-    seen: dict[tuple[Any, ...], Rank] = {}
-    alike: dict[Any, kv.Cache] = {}
+    seen: dict[tuple[object, ...], Rank] = {}
+    alike: dict[object, kv.Cache] = {}
     signatures = [_signature(model, shard) for shard in stages]
     for signature, shard in zip(signatures, stages, strict=True):
         if signature not in alike:
@@ -293,9 +305,9 @@ def _spare(ranks: list[Rank], stores: list[kv.Cache], needed: int, settings: Set
     return min(spare, *(rank.available - needed * stores[rank.stage].block_bytes for rank in set(ranks)))
 
 
-def _signature(model: Model, shard: Shard) -> tuple[Any, ...]:
+def _signature(model: Model, shard: Shard) -> tuple[object, ...]:
     """Equal for stages that hold the same: most stages of a long pipeline."""
-    part: Any = (shard.first_layer, shard.last_layer)
+    part: object = (shard.first_layer, shard.last_layer)
     if model.uniform and not model.quantization.ignored:
         part = shard.last_layer - shard.first_layer
     return (shard.first, shard.last, part)
@@ -329,8 +341,7 @@ def _weights(
                 settings.lora if settings.engine == "V1" else None,
             ),
         )
-    held: int = memo[known]
-    return held
+    return memo[known]
 
 
 def _encoding(model: Model, settings: Settings, dtype: str) -> int:
@@ -507,8 +518,7 @@ def _capacity(start: _Start, ranks: list[Rank], stores: list[kv.Cache]) -> Predi
             start.errors.append(refused)
             break
         start.warnings.append(Text("start_graphs_doubt", said=refused.message))
-    found = {"tokens": tokens, "concurrency": concurrency, "longest": longest}
-    return start.outcome(ranks, **found, spare=spare, longest_safe=safe)
+    return start.outcome(ranks, tokens, concurrency, longest, spare, safe)
 
 
 def _longest(stores: list[kv.Cache], usable: int, settings: Settings) -> int:
@@ -525,11 +535,11 @@ def _longest(stores: list[kv.Cache], usable: int, settings: Settings) -> int:
     return low
 
 
-def valid_tp_sizes(model: Any, max_gpus: Any, vllm_version: Any, quantization: Any = None) -> list[int]:
+def valid_tp_sizes(model: object, max_gpus: object, vllm_version: object, quantization: object = None) -> list[int]:
     """The tensor-parallel sizes up to max_gpus that the divisibility rules of the release allow."""
     facts = read_model(model)
     limit = fields.needed_whole({"max_gpus": max_gpus}, ("max_gpus",), "")
-    settings: dict[str, Any] = {"vllm_version": vllm_version}
+    settings: dict[str, object] = {"vllm_version": vllm_version}
     if quantization and canonical(quantization) != "none" and facts.quantization.method == "none":
         facts = facts._replace(quantization=make(canonical(quantization), {}))
     gpu = Gpu("any", 80 * GIB, (9, 0))
@@ -541,7 +551,7 @@ def valid_tp_sizes(model: Any, max_gpus: Any, vllm_version: Any, quantization: A
     ]
 
 
-def valid_pp_sizes(model: Any, max_nodes: Any, vllm_version: Any) -> list[int]:
+def valid_pp_sizes(model: object, max_nodes: object, vllm_version: object) -> list[int]:
     """The pipeline sizes up to max_nodes that the release allows for this model."""
     facts = read_model(model)
     limit = fields.needed_whole({"max_nodes": max_nodes}, ("max_nodes",), "")

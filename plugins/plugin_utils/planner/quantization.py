@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, texts, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.quantization import (
     ALIASES,
@@ -50,13 +51,13 @@ class Quantization(NamedTuple):
 NONE = Quantization("none", "none", 16, 0, False, False, (0, 0), False, (), False)
 
 
-def canonical(method: Any) -> str:
+def canonical(method: object) -> str:
     """The planner's name of a method as config.json or --quantization write it."""
     text = str(method or "none").strip().lower().replace("_", "-")
     return ALIASES.get(text, text)
 
 
-def read_quantization(config: Mapping[str, Any]) -> Quantization:
+def read_quantization(config: Mapping[str, object]) -> Quantization:
     """The quantisation of a checkpoint from its config.json."""
     raw = config.get("quantization_config") or config.get("compression_config")
     if not raw:
@@ -75,7 +76,7 @@ def read_quantization(config: Mapping[str, Any]) -> Quantization:
     return make(canonical(label), section)._replace(label=written)
 
 
-def make(method: str, section: Mapping[str, Any]) -> Quantization:
+def make(method: str, section: Mapping[str, object]) -> Quantization:
     """A method with the parameters that its section gives."""
     bits = fields.whole(section, ("bits", "w_bit", "weight_bits"), "config.quantization_config") or 4
     group = section.get("group_size", section.get("q_group_size"))
@@ -112,17 +113,15 @@ def make(method: str, section: Mapping[str, Any]) -> Quantization:
         return base._replace(scheme="fp8_tensor", bits=8)
     if method == "bitsandbytes":
         eight = fields.truth(section.get("load_in_8bit"), "config.quantization_config.load_in_8bit")
-        skipped = section.get("llm_int8_skip_modules") or ()
-        return base._replace(
-            scheme="bnb8" if eight else "bnb4", bits=8 if eight else 4, ignored=tuple(str(x) for x in skipped)
-        )
+        skipped = texts(section.get("llm_int8_skip_modules"))
+        return base._replace(scheme="bnb8" if eight else "bnb4", bits=8 if eight else 4, ignored=tuple(skipped))
     if method == "mxfp4":
         return base._replace(scheme="mxfp4", bits=4, group=32, experts_only=True)
     if method == "compressed-tensors":
         return _compressed(base, section)
     if method == "modelopt":
         algorithm = str(
-            section.get("quant_algo") or (section.get("quantization") or {}).get("quant_algo") or ""
+            section.get("quant_algo") or mapping(section.get("quantization")).get("quant_algo") or ""
         ).upper()
         if "NVFP4" in algorithm or "FP4" in algorithm:
             return base._replace(scheme="nvfp4", bits=4, group=16)
@@ -134,9 +133,9 @@ def make(method: str, section: Mapping[str, Any]) -> Quantization:
     return base
 
 
-def _compressed(base: Quantization, section: Mapping[str, Any]) -> Quantization:
+def _compressed(base: Quantization, section: Mapping[str, object]) -> Quantization:
     groups = section.get("config_groups")
-    weights: Mapping[str, Any] = {}
+    weights: Mapping[str, object] = {}
     if isinstance(groups, Mapping):
         for entry in groups.values():
             if isinstance(entry, Mapping) and isinstance(entry.get("weights"), Mapping):
@@ -147,7 +146,7 @@ def _compressed(base: Quantization, section: Mapping[str, Any]) -> Quantization:
     strategy = str(weights.get("strategy") or "channel")
     group = weights.get("group_size")
     if kind == "float" and bits == 4:
-        return base._replace(scheme="nvfp4", bits=4, group=int(group or 16))
+        return base._replace(scheme="nvfp4", bits=4, group=whole(group or 16))
     if kind == "float":
         block = weights.get("block_structure")
         if strategy == "block" and isinstance(block, (list, tuple)):
@@ -160,7 +159,7 @@ def _compressed(base: Quantization, section: Mapping[str, Any]) -> Quantization:
     return base._replace(
         scheme="int{0}".format(bits),
         bits=bits,
-        group=int(group) if group else -1,
+        group=whole(group) if group else -1,
         zeros=not weights.get("symmetric", True),
         act_order=bool(weights.get("actorder")),
     )

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for, named
 from ansible_collections.baremetal.llm.plugins.module_utils._gpu_generations import architecture
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message
@@ -17,7 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import NEWEST, at, release_key, releases
 
 
-def capability_of(gpu: Any) -> tuple[int, int]:
+def capability_of(gpu: object) -> tuple[int, int]:
     """The compute capability of a GPU given as a dict, a name, or a capability."""
     if isinstance(gpu, dict):
         if gpu.get("compute_capability") is not None:
@@ -64,7 +62,7 @@ def first_image_after(version: str, capability: tuple[int, int]) -> str | None:
 RELEASE = "vllm_version"
 
 
-def recommended_release(gpu: Any, language: str = "en") -> dict[str, Any]:
+def recommended_release(gpu: object, language: str = "en") -> dict[str, object]:
     """The release for a GPU with the reason, and the limits of its generation."""
     capability = capability_of(gpu)
     generation = None

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import Fix, InputError, StartError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import Gpu, read_gpus
@@ -21,18 +22,18 @@ OFFLOAD, LENGTH = "cpu_offload_gb", "max_model_len"
 LENGTH_STEP, LENGTH_PARTS = 16, 64
 NONE_FOUND = Text("remedy_none")
 
-Predict = Callable[[Mapping[str, Any]], Prediction]
+Predict = Callable[[Mapping[str, object]], Prediction]
 
 
 class Cure(NamedTuple):
     """Settings that start, and what led to each of the changes."""
 
-    settings: dict[str, Any]
+    settings: dict[str, object]
     prediction: Prediction
     causes: tuple[tuple[Fix, StartError], ...]
 
 
-def predict_start(model: Any, gpus: Any, settings: Any, language: str = "en") -> dict[str, Any]:
+def predict_start(model: object, gpus: object, settings: object, language: str = "en") -> dict[str, object]:
     """The public function: plain data in, plain data out. `change` of a start that fails holds the options that cure it: a value to set,
     null to leave one out, and nothing when no cure was found."""
     facts, devices, raw = read_model(model), read_gpus(gpus), normalise(settings)
@@ -45,10 +46,12 @@ def predict_start(model: Any, gpus: Any, settings: Any, language: str = "en") ->
     return {**prediction.as_dict(language, sentence(change, then)), "change": change}
 
 
-def remedy(model: Model, gpus: list[Gpu], raw: Mapping[str, Any], failed: Prediction, memo: Memo) -> dict[str, Any]:
+def remedy(
+    model: Model, gpus: list[Gpu], raw: Mapping[str, object], failed: Prediction, memo: Memo
+) -> dict[str, object]:
     """The smallest change found that starts; empty when there is none."""
 
-    def ask(settings: Mapping[str, Any]) -> Prediction:
+    def ask(settings: Mapping[str, object]) -> Prediction:
         return predict(model, gpus, settings, memo)
 
     cure = find(ask, raw, failed, lambda name: name != "vllm_version" or not is_own(raw))
@@ -56,14 +59,14 @@ def remedy(model: Model, gpus: list[Gpu], raw: Mapping[str, Any], failed: Predic
 
 
 def find(
-    ask: Predict, raw: Mapping[str, Any], failed: Prediction, may: Callable[[str], bool] = lambda _name: True
+    ask: Predict, raw: Mapping[str, object], failed: Prediction, may: Callable[[str], bool] = lambda _name: True
 ) -> Cure | None:
     """Settings that start, reached by what each error proposes, the first proposals first. `may` says which options may change."""
     left = [PREDICTIONS]
-    seen: list[dict[str, Any]] = [dict(raw)]
+    seen: list[dict[str, object]] = [dict(raw)]
 
     def search(
-        settings: dict[str, Any], prediction: Prediction, causes: tuple[tuple[Fix, StartError], ...]
+        settings: dict[str, object], prediction: Prediction, causes: tuple[tuple[Fix, StartError], ...]
     ) -> Cure | None:
         if prediction.error is None:
             return Cure(settings, prediction, causes)
@@ -89,12 +92,12 @@ def find(
     return search(dict(raw), failed, ())
 
 
-def applied(settings: Mapping[str, Any], fix: Fix) -> dict[str, Any]:
+def applied(settings: Mapping[str, object], fix: Fix) -> dict[str, object]:
     """The settings with a change: null leaves an option out."""
     return {name: value for name, value in {**settings, **fix}.items() if value is not None or name not in fix}
 
 
-def smallest(ask: Predict, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def smallest(ask: Predict, before: Mapping[str, object], after: Mapping[str, object]) -> dict[str, object]:
     """The change from one to the other without what is not needed for a start, and with the least weights in the host's memory."""
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     change = {name: after.get(name) for name in names}
@@ -112,7 +115,7 @@ def smallest(ask: Predict, before: Mapping[str, Any], after: Mapping[str, Any]) 
     if not isinstance(size := change.get(OFFLOAD), int):
         return change
     safe = ask(applied(before, change)).safe
-    low, high = int(float(before.get(OFFLOAD) or 0)), size
+    low, high = int(number(before.get(OFFLOAD) or 0)), size
     while high - low > 1:  # one that starts lies in (low, high]
         middle = (low + high) // 2
         tried = ask(applied(before, {**change, OFFLOAD: middle}))
@@ -123,7 +126,7 @@ def smallest(ask: Predict, before: Mapping[str, Any], after: Mapping[str, Any]) 
     return change
 
 
-def _longest(ask: Predict, before: Mapping[str, Any], change: Mapping[str, Any]) -> int:
+def _longest(ask: Predict, before: Mapping[str, object], change: Mapping[str, object]) -> int:
     """The longest context that starts with a change, as safely as that of the change. Without chunked prefill a shorter one leaves more to the cache."""
     first = ask(applied(before, change))
     low = first.settings.max_model_len
@@ -158,5 +161,5 @@ def outcome(then: Prediction) -> Text:
     return Text("remedy_starts" if then.safe else "remedy_narrowly")
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

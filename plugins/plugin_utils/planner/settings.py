@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import named
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import number, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.batch import v0_batch, v1_batch
@@ -79,7 +80,7 @@ class Settings(NamedTuple):
     host_memory: int | None  # of a host, bytes
     graph_sizes: tuple[int, ...] | None
     environment: Mapping[str, str]
-    raw: Mapping[str, Any]
+    raw: Mapping[str, object]
     warnings: tuple[Text, ...]
 
 
@@ -109,7 +110,7 @@ def unknown_option(name: str, release: Release) -> StartError | None:
     return _unknown("start_option_gone", name, advice, version=release.asked, name=name, last=last)
 
 
-def _unknown(text: str, option: str, advice: Text | None, **values: Any) -> StartError:
+def _unknown(text: str, option: str, advice: Text | None, **values: object) -> StartError:
     return StartError("unknown_option", Text(text, **values), ({option: None},), advice)
 
 
@@ -127,9 +128,9 @@ def option_type(name: str) -> str:
     return OPTIONS[name][0] if name in OPTIONS else sampled()[name][0]
 
 
-def normalise(raw: Any, field: str = "settings") -> dict[str, Any]:
+def normalise(raw: object, field: str = "settings") -> dict[str, object]:
     """Option names with underscores, without leading dashes; empty values left out."""
-    result: dict[str, Any] = {}
+    result: dict[str, object] = {}
     for key, value in fields.mapping(raw, field).items():
         name = str(key).strip().lstrip("-").replace("-", "_")
         name = SYNONYMS.get(name, name)
@@ -138,7 +139,7 @@ def normalise(raw: Any, field: str = "settings") -> dict[str, Any]:
     return result
 
 
-def _parsed(name: str, value: Any) -> Any:
+def _parsed(name: str, value: object) -> object:
     """A mapping that is written as JSON, as on a command line; what is none stays as it is."""
     if isinstance(value, str) and value.lstrip().startswith("{") and (name in OPTIONS or name in sampled()):
         try:
@@ -148,7 +149,7 @@ def _parsed(name: str, value: Any) -> Any:
     return value
 
 
-def executor_of(value: Any) -> str | None:
+def executor_of(value: object) -> str | None:
     """The executor that is named; null when the release chooses."""
     text = str(value).strip().lower() if value is not None else ""
     return None if text in ("", "none", "null", "auto") else text
@@ -164,7 +165,7 @@ DTYPES = {
 }
 
 
-def read_length(value: Any) -> int | None:
+def read_length(value: object) -> int | None:
     """A length as vLLM reads it: 4096, "4k", "4K", "auto" (null)."""
     text = str(value).strip()
     if text.lower() in ("auto", "-1"):
@@ -182,7 +183,7 @@ def read_length(value: Any) -> int | None:
     return int(number)
 
 
-def _nodes(raw: Any, world: int) -> tuple[int, ...] | None:
+def _nodes(raw: object, world: int) -> tuple[int, ...] | None:
     if raw is None:
         return None
     if isinstance(raw, int) and not isinstance(raw, bool):
@@ -202,7 +203,7 @@ def _nodes(raw: Any, world: int) -> tuple[int, ...] | None:
     return tuple(counts) or None
 
 
-def _flavour(raw: Mapping[str, Any]) -> Flavour | None:
+def _flavour(raw: Mapping[str, object]) -> Flavour | None:
     name = raw.get("flavour")
     if name is None:
         return None
@@ -211,12 +212,12 @@ def _flavour(raw: Mapping[str, Any]) -> Flavour | None:
     return FLAVOURS[str(name)]
 
 
-def is_own(raw: Mapping[str, Any]) -> bool:
+def is_own(raw: Mapping[str, object]) -> bool:
     """Whether the vLLM that runs is somebody's own build: no other release can take its place."""
     return raw.get("flavour") is not None or raw.get("compute_capabilities") is not None
 
 
-def _image_code(raw: Mapping[str, Any]) -> dict[str, tuple[str, ...]] | None:
+def _image_code(raw: Mapping[str, object]) -> dict[str, tuple[str, ...]] | None:
     """What each library of the image is built for: as it was found, else as it is said for all; None means the official image."""
     found, said = raw.get("cuda_code"), raw.get("compute_capabilities")
     flavour = _flavour(raw)
@@ -243,7 +244,7 @@ def v1_is_demanded(release: Release, environment: Mapping[str, str]) -> bool:
 
 
 def choose_engine(
-    release: Release, raw: Mapping[str, Any], gpus: Sequence[Gpu], environment: Mapping[str, str], model_type: str
+    release: Release, raw: Mapping[str, object], gpus: Sequence[Gpu], environment: Mapping[str, str], model_type: str
 ) -> str:
     """V0 or V1."""
     asked = raw.get("engine")
@@ -268,7 +269,7 @@ def choose_engine(
     if lowest < at(changes.V1_LOWEST_CAPABILITY, release.key):
         return "V0"
     executor = executor_of(raw.get("distributed_executor_backend"))
-    staged = int(raw.get("pipeline_parallel_size") or 1) > 1
+    staged = whole(raw.get("pipeline_parallel_size") or 1) > 1
     if staged and executor not in at(changes.V1_PIPELINE_EXECUTORS, release.key):
         return "V0"
     for name, (usual, last) in changes.V1_LACKS.items():
@@ -287,7 +288,7 @@ def keeps_latent(engine: str, key: tuple[int, ...], environment: Mapping[str, st
     return (engine == "V1" or at(changes.MLA_LATENT, key)) and environment.get("VLLM_MLA_DISABLE") != "1"
 
 
-def _length(raw: Mapping[str, Any], key: tuple[int, ...]) -> tuple[int | None, bool]:
+def _length(raw: Mapping[str, object], key: tuple[int, ...]) -> tuple[int | None, bool]:
     """The length that is asked for, and whether the engine shall find one that fits."""
     asked = raw.get("max_model_len")
     length = None if asked is None else read_length(asked)
@@ -297,7 +298,7 @@ def _length(raw: Mapping[str, Any], key: tuple[int, ...]) -> tuple[int | None, b
     return length, automatic
 
 
-def _lora(raw: Mapping[str, Any]) -> tuple[int, int] | None:
+def _lora(raw: Mapping[str, object]) -> tuple[int, int] | None:
     if not fields.truth(raw.get("enable_lora"), "settings.enable_lora"):
         return None
     adapters = fields.whole(raw, ("max_loras",), "settings") or 1
@@ -314,20 +315,20 @@ def _layer_partition(environment: Mapping[str, str]) -> tuple[int, ...] | None:
         raise InputError("settings.environment.VLLM_PP_LAYER_PARTITION", "input_partition") from None
 
 
-def _free(raw: Mapping[str, Any], gpus: int) -> tuple[int, ...] | None:
+def _free(raw: Mapping[str, object], gpus: int) -> tuple[int, ...] | None:
     said = raw.get("free_memory_mib")
     if said is None:
         return None
     each = said if isinstance(said, (list, tuple)) else [said] * gpus
-    return tuple(int(float(mib) * MIB) for mib in each)
+    return tuple(int(number(mib) * MIB) for mib in each)
 
 
-def _host_memory(raw: Mapping[str, Any]) -> int | None:
+def _host_memory(raw: Mapping[str, object]) -> int | None:
     memory = fields.number(raw, "host_memory_mib", "settings", 1, 1 << 30)
     return int(memory * MIB) if memory else None
 
 
-def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
+def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: object) -> Settings:
     """Decide everything that the release would decide."""
     raw = normalise(raw_settings)
     if raw.get("vllm_version") is None:
@@ -383,7 +384,7 @@ def resolve(model: Model, gpus: Sequence[Gpu], raw_settings: Any) -> Settings:
         kv_dtype=str(raw.get("kv_cache_dtype") or "auto"),
         block_size=block,
         blocks_override=fields.whole(raw, ("num_gpu_blocks_override",), "settings"),
-        kv_bytes=int(float(kv_bytes)) if kv_bytes is not None else None,
+        kv_bytes=int(number(kv_bytes)) if kv_bytes is not None else None,
         cpu_offload=fields.number(raw, "cpu_offload_gb", "settings", 0, 1e6) or 0.0,
         quantization=str(raw["quantization"]) if raw.get("quantization") not in (None, "none") else None,
         custom_all_reduce=not fields.truth(raw.get("disable_custom_all_reduce"), "settings.disable_custom_all_reduce"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 # The parts of a start, as an engine calls them (``start_phases`` of engines/interface.py), that begin one: what the log says above such a line is
 # of an earlier start.
@@ -30,7 +30,7 @@ def _patterns(phases: tuple[tuple[str, str], ...]) -> tuple[tuple[int, re.Patter
     return tuple((number, re.compile(pattern)) for number, (_name, pattern) in enumerate(phases))
 
 
-def start_progress(text: Any, reading_seconds: float | None, phases: Sequence[tuple[str, str]]) -> Start:
+def start_progress(text: object, reading_seconds: float | None, phases: Sequence[tuple[str, str]]) -> Start:
     """Of the last start in a log. Ranks log side by side, so a line of a part that another rank has left takes nothing back.
 
     ``phases`` are those of the engine.

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model
@@ -49,7 +48,7 @@ EXPERT = re.compile(r"\.experts\.")
 LAYER = re.compile(r"\.(?:layers|h|blocks|layer)\.(\d+)\.")
 
 
-def size_of(name: str, entry: Any, width: int) -> tuple[int, list[int]]:
+def size_of(name: str, entry: object, width: int) -> tuple[int, list[int]]:
     """Bytes of a tensor in the serving dtype, and its shape."""
     if not isinstance(entry, Mapping) or "shape" not in entry:
         raise InputError("model.tensors.{0}".format(name), "input_tensor")
@@ -65,7 +64,7 @@ def size_of(name: str, entry: Any, width: int) -> tuple[int, list[int]]:
     return count * (width if kind in FLOATS else BYTES[kind]), shape
 
 
-def entries(model: Model) -> Mapping[str, Any]:
+def entries(model: Model) -> Mapping[str, object]:
     if model.tensors is None:
         raise ValueError("a model without the headers of its tensors")
     return {str(name): entry for name, entry in model.tensors.items() if name != "__metadata__"}

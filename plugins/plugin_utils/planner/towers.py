@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.towers import FAMILIES, Family
@@ -27,7 +27,7 @@ class Tower(NamedTuple):
         """Bytes on a rank of the first stage."""
         return (self.whole + self.split // (tp if self.family.shards else 1)) * dtype_bytes
 
-    def tokens(self, raw: Mapping[str, Any]) -> int:
+    def tokens(self, raw: Mapping[str, object]) -> int:
         """Of the largest item, which max_pixels may make smaller."""
         said = raw.get("mm_processor_kwargs")
         most = (
@@ -36,7 +36,7 @@ class Tower(NamedTuple):
         return min(self.family.tokens, max(most // self.area, 1)) if most else self.family.tokens
 
     def activation(
-        self, raw: Mapping[str, Any], engine: str, batched_tokens: int, sequences: int, dtype_bytes: int
+        self, raw: Mapping[str, object], engine: str, batched_tokens: int, sequences: int, dtype_bytes: int
     ) -> int:
         """Bytes that the largest items of a batch take at once."""
         tokens = self.tokens(raw)
@@ -45,7 +45,7 @@ class Tower(NamedTuple):
         return patches * (self.hidden * self.family.values + self.pixels) * dtype_bytes
 
 
-def read_tower(name: str, config: Mapping[str, Any], text: int) -> Tower | None:
+def read_tower(name: str, config: Mapping[str, object], text: int) -> Tower | None:
     """The encoder of a family; None where config.json does not describe it."""
     vision = config if name == "whisper" else config.get("vision_config")
     if not isinstance(vision, Mapping):
@@ -100,14 +100,14 @@ def read_tower(name: str, config: Mapping[str, Any], text: int) -> Tower | None:
     return Tower(family, hidden, split, whole, pixels, patch * patch * family.patches)
 
 
-def _side(vision: Mapping[str, Any], name: str, usual: int) -> int:
+def _side(vision: Mapping[str, object], name: str, usual: int) -> int:
     """Of a patch or an image: a number, or height and width."""
     said = vision.get(name)
     first = {name: said[0]} if isinstance(said, (list, tuple)) and said else vision
     return fields.whole(first, (name,), "config.vision_config") or usual
 
 
-def sees(raw: Mapping[str, Any]) -> bool:
+def sees(raw: Mapping[str, object]) -> bool:
     """Whether a start takes images at all: the options may leave the language model alone."""
     if fields.truth(raw.get("language_model_only"), "settings.language_model_only"):
         return False

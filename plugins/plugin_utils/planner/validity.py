@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import code_for
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import (
     attention,
@@ -707,8 +708,9 @@ def pipelines_since(model: Model, key: tuple[int, ...]) -> str | None:
     method = model.quantization.name
     if model.architecture == "MixtralForCausalLM" and fused is not None and not {method, method + "_marlin"} & fused:
         return MIXTRAL_IN_TURN_PIPELINES_SINCE
-    since: str | None = model.traits["pp"]
-    return since or next((row.pipelines for row in registry.registry().get(model.architecture, ())), None)
+    return text(model.traits["pp"]) or next(
+        (row.pipelines for row in registry.registry().get(model.architecture, ())), None
+    )
 
 
 def pipeline(model: Model, settings: Settings) -> Iterator[StartError]:

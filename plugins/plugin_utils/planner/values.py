@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory import readers
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.domains import BOUNDS, WITH_UNIT, choices
@@ -29,12 +29,12 @@ def domain(name: str, release: Release) -> tuple[str, ...] | None:
     return None if rows is None else at(rows, release.key)
 
 
-def _wrong(name: str, value: Any, release: Release, text: str, *fixes: Fix, **said: Any) -> StartError:
+def _wrong(name: str, value: object, release: Release, text: str, *fixes: Fix, **said: object) -> StartError:
     """The error about an option's value."""
     return start_error(CODE, text, *fixes, name=name, value=value, version=release.asked, **said)
 
 
-def check(raw: Mapping[str, Any], release: Release) -> Iterator[StartError]:
+def check(raw: Mapping[str, object], release: Release) -> Iterator[StartError]:
     """Refuse values outside their domains. Options that the release lacks are somebody else's to name."""
     adapters = fields.truth(raw.get("enable_lora"), "settings.enable_lora")
     for name, value in raw.items():
@@ -63,7 +63,7 @@ def check(raw: Mapping[str, Any], release: Release) -> Iterator[StartError]:
                 )
 
 
-def _is_of(kind: str, value: Any) -> bool:
+def _is_of(kind: str, value: object) -> bool:
     """Whether a value is of an option's type. What is no text is read by whoever reads the option."""
     if not isinstance(value, str) or value.strip() in ("None", "auto"):
         return True
@@ -72,16 +72,16 @@ def _is_of(kind: str, value: Any) -> bool:
     return _is_whole(value) if kind == "int" else _number(value) is not None
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value == int(value) else str(value)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     number = _number(value)
     return number is not None and number == int(number) and "." not in str(value).removesuffix(".0")
 
 
-def _meant(value: Any) -> int | None:
+def _meant(value: object) -> int | None:
     """The number that a text such as 4k stands for in releases that read it."""
     text = str(value).strip()
     scale = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}.get(text[-1:], 1)
@@ -89,8 +89,8 @@ def _meant(value: Any) -> int | None:
     return int(number * scale) if number and number * scale >= 1 else None
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     try:
-        return None if isinstance(value, bool) else float(value)
+        return None if isinstance(value, bool) else readers.number(value)
     except (TypeError, ValueError):
         return None

@@ -143,7 +143,7 @@ def _gathered(variables: Mapping[str, object]) -> dict[str, object]:
 
 def _wanted(variables: Mapping[str, object], records: Records) -> dict[str, object]:
     """What a host is asked for, and what the bundle holds for it."""
-    options = setting(variables, "options") or {}
+    options = mapping(setting(variables, "options"))
     port = re.compile(rf"(?:{'|'.join(engine_of(variables).roles)})_(.*_)?port")
     return {
         "executor": setting(variables, "executor", "uni"),

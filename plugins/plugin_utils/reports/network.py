@@ -6,10 +6,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
-from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import rate
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import (
+    Checked,
+    Connectivity,
+    Path,
+    rate,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.columns import aligned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import render_page
 
@@ -18,7 +23,7 @@ FORMATS = ("text", "html", "json")
 _MATRIX_HOSTS = 8
 
 
-def network_report(checks: Mapping[str, Mapping[str, Any]], report_format: str = "text", language: str = "en") -> str:
+def network_report(checks: Mapping[str, Connectivity], report_format: str = "text", language: str = "en") -> str:
     """The report on all deployments; ``checks`` holds by deployment what the connectivity check found."""
     if report_format == "html":
         return network_html(checks, language)
@@ -37,11 +42,11 @@ class Row(TypedDict):
     cells: list[dict[str, str]]
 
 
-def _works(path: Mapping[str, Any]) -> bool:
+def _works(path: Path) -> bool:
     return not path["failed"] and not path["stream"]
 
 
-def _path_text(path: Mapping[str, Any], language: str) -> str:
+def _path_text(path: Path, language: str) -> str:
     """A path in few words."""
     if not _works(path):
         reasons = sorted({entry["reason"] for entry in path["failed"].values()} | {path["stream"]} - {""})
@@ -55,18 +60,18 @@ def _path_text(path: Mapping[str, Any], language: str) -> str:
     return ", ".join(parts)
 
 
-def _cell(path: Mapping[str, Any] | None, language: str) -> dict[str, str]:
+def _cell(path: Path | None, language: str) -> dict[str, str]:
     """One field of the matrix; a host has no path to itself."""
     if path is None:
         return {"state": "self", "text": "-"}
     return {"state": "good" if _works(path) else "bad", "text": _path_text(path, language)}
 
 
-def _header(entry: Mapping[str, Any], language: str) -> list[str]:
+def _header(entry: Checked, language: str) -> list[str]:
     return [message("connectivity_corner", language), *entry["paths"]]
 
 
-def _rows(entry: Mapping[str, Any], language: str) -> list[Row]:
+def _rows(entry: Checked, language: str) -> list[Row]:
     """The matrix of one network: a row for each host that sends, a cell for each host that receives."""
     return [
         {
@@ -77,10 +82,10 @@ def _rows(entry: Mapping[str, Any], language: str) -> list[Row]:
     ]
 
 
-def _summary(entry: Mapping[str, Any], language: str) -> str:
+def _summary(entry: Checked, language: str) -> str:
     """For more hosts than a terminal has columns."""
     paths = [path for others in entry["paths"].values() for path in others.values()]
-    rates = sorted(path["mbps"] for path in paths if path["mbps"])
+    rates = sorted(mbps for path in paths if (mbps := path["mbps"]))
     return message(
         "connectivity_summary",
         language,
@@ -92,7 +97,7 @@ def _summary(entry: Mapping[str, Any], language: str) -> str:
     )
 
 
-def _title(check: Mapping[str, Any], entry: Mapping[str, Any], language: str) -> str:
+def _title(check: Connectivity, entry: Checked, language: str) -> str:
     """What became of a network: a run that is limited to some hosts says nothing about the others."""
     missing = [host for host in entry["interfaces"] if host not in entry["paths"]]
     codes: list[tuple[str, bool]] = [
@@ -105,7 +110,7 @@ def _title(check: Mapping[str, Any], entry: Mapping[str, Any], language: str) ->
     return message(code, language, network=entry["network"], hosts=names(missing, language))
 
 
-def network_lines(check: Mapping[str, Any], language: str = "en") -> list[str]:
+def network_lines(check: Connectivity, language: str = "en") -> list[str]:
     """The connectivity check of one deployment for a terminal."""
     lines: list[str] = []
     for entry in check.get("networks") or ():
@@ -122,7 +127,7 @@ def network_lines(check: Mapping[str, Any], language: str = "en") -> list[str]:
     return lines + ["  " + note for note in check.get("notes") or ()]
 
 
-def _network_view(check: Mapping[str, Any], entry: Mapping[str, Any], language: str) -> dict[str, object]:
+def _network_view(check: Connectivity, entry: Checked, language: str) -> dict[str, object]:
     return {
         "title": _title(check, entry, language),
         "header": _header(entry, language),
@@ -132,7 +137,7 @@ def _network_view(check: Mapping[str, Any], entry: Mapping[str, Any], language: 
     }
 
 
-def _deployment_view(name: str, check: Mapping[str, Any], language: str) -> dict[str, object]:
+def _deployment_view(name: str, check: Connectivity, language: str) -> dict[str, object]:
     """The warnings of the network in use are among the notes: they stand below the network only."""
     networks = check.get("networks") or []
     warnings = [warning for entry in networks for warning in entry["warnings"]]
@@ -143,7 +148,7 @@ def _deployment_view(name: str, check: Mapping[str, Any], language: str) -> dict
     }
 
 
-def network_html(checks: Mapping[str, Mapping[str, Any]], language: str = "en") -> str:
+def network_html(checks: Mapping[str, Connectivity], language: str = "en") -> str:
     """The checks of all deployments as a page that needs nothing else."""
     return render_page(
         "network",

@@ -8,9 +8,10 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.inventory import SERVICE_GROUPS
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.html import render_page
 
@@ -66,7 +67,7 @@ class Fleet(TypedDict):
     """What the commands are made for."""
 
     # As the inventory check returns them.
-    deployments: Mapping[str, Mapping[str, Any]]
+    deployments: Mapping[str, DeploymentHosts]
     # Of Ansible.
     groups: Mapping[str, Sequence[str]]
     # By host.

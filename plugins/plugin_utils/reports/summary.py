@@ -17,6 +17,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.gateway.tls import RENEW_DAYS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names
+from ansible_collections.baremetal.llm.plugins.plugin_utils.network.connectivity import Connectivity
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.benchmark import benchmark_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.network import network_lines
 from ansible_collections.baremetal.llm.plugins.plugin_utils.reports.plan import figure, fleet_text, plan_table
@@ -95,7 +96,7 @@ class Run:
     # The deployments, each with its ``hosts`` and ``head``; their plans, and what was verified of their networks.
     deployments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     plans: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    networks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    networks: Mapping[str, Connectivity] = field(default_factory=dict)
     # By head what it answered, what the all-reduce measured, and the last two benchmarks.
     serving: Mapping[str, Answer] = field(default_factory=dict)
     collective: Mapping[str, Collective] = field(default_factory=dict)
@@ -130,7 +131,7 @@ def report_lines(run: Run, language: str = "en") -> list[str]:
     lines += [*run.absent, ""] if run.absent else []
     for name, deployment in sorted(run.deployments.items()):
         head, plan = deployment["head"], run.plans.get(name) or {}
-        lines += _deployment_head(name, deployment, run.networks.get(name) or {}, language)
+        lines += _deployment_head(name, deployment, run.networks.get(name), language)
         lines += _deployment(name, plan, run.serving.get(head), language)
         measured = benchmark_lines(run.benchmarks.get(head) or [], plan, language)
         started = _started(run.starts.get(head), run.meanwhile.get(name, ()), language)
@@ -237,10 +238,12 @@ def _work(work: Mapping[str, Mapping[str, Sequence[Mapping[str, str]]]], languag
     return [*lines, ""]
 
 
-def _deployment_head(name: str, deployment: Mapping[str, Any], network: Mapping[str, Any], language: str) -> list[str]:
+def _deployment_head(
+    name: str, deployment: Mapping[str, Any], network: Connectivity | None, language: str
+) -> list[str]:
     return [
         message("report_deployment", language, deployment=name, hosts=", ".join(deployment["hosts"])),
-        *("  " + line for line in network_lines(network, language)),
+        *("  " + line for line in (network_lines(network, language) if network else [])),
     ]
 
 

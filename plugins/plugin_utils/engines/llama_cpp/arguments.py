@@ -7,7 +7,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.counterparts import counterpart
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.data.options import (
@@ -38,9 +37,9 @@ def build_of(release: str) -> int:
     return int(number[1])
 
 
-def options_of(placement: Placement, settings: Settings) -> dict[str, Any]:
+def options_of(placement: Placement, settings: Settings) -> dict[str, object]:
     """What a plan is as options of llama-server. Nothing is left to what the server would find by itself: it is the same on each start."""
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "ctx_size": settings.context,
         "parallel": settings.requests,
         "gpu_layers": placement.gpu_layers,
@@ -58,7 +57,7 @@ def options_of(placement: Placement, settings: Settings) -> dict[str, Any]:
     return found
 
 
-def llama_arguments(options: Mapping[str, Any], release: str) -> list[str]:
+def llama_arguments(options: Mapping[str, object], release: str) -> list[str]:
     """Options as a list of words, in a fixed order. InputError for a release that was not examined, and for options that llama-server does not take."""
     build_of(release)
     problems = [why for name in sorted(options) if (why := _refusal(name)) is not None]
@@ -90,7 +89,7 @@ def _refusal(name: str) -> Text | None:
     return Text("llama_option_near", name=name, near=near[0]) if near else Text("llama_option_unknown", name=name)
 
 
-def _words(name: str, value: Any) -> list[str]:
+def _words(name: str, value: object) -> list[str]:
     option = "--" + name.replace("_", "-")
     if name in SWITCHES or name in TURNED:
         if not isinstance(value, bool):

@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine, Metric
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import build_of
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import (
     SETTINGS,
@@ -34,7 +33,7 @@ _PHASES = (
     ("api", r"model loaded|listening on http"),
 )
 # Names and kinds: tools/server/server-context.cpp, and /metrics of b11549. A server that generates counts n_decode_total up all the time.
-_METRICS: Mapping[str, Mapping[str, Any]] = {
+_METRICS: Mapping[str, Metric] = {
     "requests_running": {"kind": "gauge", "fold": "sum", "names": [{"name": "llamacpp:requests_processing"}]},
     "requests_waiting": {"kind": "gauge", "fold": "sum", "names": [{"name": "llamacpp:requests_deferred"}]},
     "prompt_tokens": {"kind": "counter", "names": [{"name": "llamacpp:prompt_tokens_total"}]},
@@ -53,7 +52,7 @@ def _paths(releases: Iterable[str]) -> list[str]:
     return [*_PATHS, *(_LATER_PATHS if is_late else ())]
 
 
-def _answers_with(options: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+def _answers_with(options: Mapping[str, object], config: Mapping[str, object]) -> str:
     return "embedding" if options.get("embedding") else "token"
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import unplanned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import (
@@ -16,6 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
     settings_of,
     variable_of,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import (
     llama_arguments,
     options_of,
@@ -32,7 +32,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.pl
     Planned,
     planned,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, number, text, texts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.uncertainty import STARTS
@@ -63,20 +66,24 @@ _LATER_PART = re.compile(r".*-(?!00001)\d{5}-of-\d{5}\.gguf")
 
 
 def inputs(
-    deployment: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]], manifest: Mapping[str, Any]
-) -> dict[str, Any]:
-    """``{nodes, request, config}``: the head first; the request names the file below the model's folder, and where it lies on the controller."""
-    head = hostvars[str(deployment["head"])]
+    deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
+) -> Inputs:
+    """The head first; the request names the file below the model's folder, and where it lies on the controller."""
+    head = hostvars[deployment["head"]]
     found = unplanned.inputs(deployment, hostvars, manifest)
     own = settings_of(head, SETTINGS)
-    files = model_files(head, manifest.get("files") or [])
+    files = model_files(head, mappings(manifest.get("files")))
     name = str(own.pop("file", "")) or (next(iter(files)) if len(files) == 1 else "")
     path = posixpath.expanduser(f"{manifest_folder(head)}/{files[name]}") if files.get(name) else ""
-    request = {"engine": found["request"]["engine"], "options": dict(setting(head, "options") or {}), "own": own}
-    return {**found, "request": {**request, "file": name, "files": list(files), "path": path}}
+    request = {"engine": found["request"]["engine"], "options": dict(mapping(setting(head, "options"))), "own": own}
+    return {
+        "nodes": found["nodes"],
+        "config": found["config"],
+        "request": {**request, "file": name, "files": list(files), "path": path},
+    }
 
 
-def model_files(variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def model_files(variables: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> dict[str, str]:
     """The GGUF files of a deployment's model by their names below its folder, of several parts the first, each with its path in the bundle."""
     found = {}
     for record in records:
@@ -89,16 +96,17 @@ def model_files(variables: Mapping[str, Any], records: Sequence[Mapping[str, Any
 
 
 def plan(
-    config: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], request: Mapping[str, Any], language: str
-) -> dict[str, Any]:
+    config: Mapping[str, object], nodes: Sequence[Mapping[str, object]], request: Mapping[str, object], language: str
+) -> dict[str, object]:
     """The plan of a deployment. Without the file on the controller llama.cpp itself fits the model to the GPUs, and the plan says so."""
-    said: dict[str, Any] = {**request["own"], **request["options"]}
+    options = mapping(request["options"])
+    said = {**mapping(request["own"]), **options}
     base = unplanned.plan(config, nodes, {"engine": request["engine"], **said}, language)
     problem = _refusal(request)
     if problem is not None:
         return unplanned.refused(base, problem, language)
     base["settings"] = {"file": request["file"], **said}
-    placed = sorted(set(request["options"]) & set(_UNPLANNED))
+    placed = sorted(set(options) & set(_UNPLANNED))
     try:
         # Says what is wrong with an option before anything is read.
         llama_arguments(said, str(base["llama_cpp_version"]))
@@ -109,12 +117,11 @@ def plan(
     why = Text("llama_no_file_here", file=request["file"])
     if request["path"]:
         why = Text("llama_placed", options=", ".join(placed))
-    base["predicted"]["warnings"] = [why.say(language)]
-    return base
+    return {**base, "predicted": {**mapping(base["predicted"]), "warnings": [why.say(language)]}}
 
 
 def warnings(
-    plan: Mapping[str, Any], head: Mapping[str, Any], records: Sequence[Mapping[str, Any]], language: str
+    plan: Mapping[str, object], head: Mapping[str, object], records: Sequence[Mapping[str, object]], language: str
 ) -> list[str]:
     """What a plan says of a server without a key."""
     if is_open(head):
@@ -122,34 +129,36 @@ def warnings(
     return []
 
 
-def _refusal(request: Mapping[str, Any]) -> Text | None:
+def _refusal(request: Mapping[str, object]) -> Text | None:
     """Why nothing is planned at all; None where something is."""
-    owned = [name for name in request["options"] if name in OWN]
+    file, files = text(request["file"]), texts(request["files"])
+    owned = [name for name in mapping(request["options"]) if name in OWN]
     if owned:
         return Text("llama_option_own", name=owned[0], variable=OWN[owned[0]])
-    if not request["file"]:
-        return Text("llama_which_file", files=", ".join(request["files"]) or "-")
-    if posixpath.isabs(request["file"]) or ".." in request["file"].split("/"):
-        return Text("llama_file_outside", file=request["file"])
-    if request["files"] and request["file"] not in request["files"]:
-        return Text("llama_other_file", file=request["file"], files=", ".join(request["files"]))
+    if not file:
+        return Text("llama_which_file", files=", ".join(files) or "-")
+    if posixpath.isabs(file) or ".." in file.split("/"):
+        return Text("llama_file_outside", file=file)
+    if files and file not in files:
+        return Text("llama_other_file", file=file, files=", ".join(files))
     return None
 
 
 def _planned(
-    base: dict[str, Any], request: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], language: str
-) -> dict[str, Any]:
-    said = {"parallel": _REQUESTS, "kv_unified": True, **request["own"], **request["options"]}
-    wishes = {wish: said[name] for name, wish in _WISHES.items() if name in said}
+    base: dict[str, object], request: Mapping[str, object], nodes: Sequence[Mapping[str, object]], language: str
+) -> dict[str, object]:
+    asked = {**mapping(request["own"]), **mapping(request["options"])}
+    said: dict[str, object] = {"parallel": _REQUESTS, "kv_unified": True, **asked}
+    wishes: dict[str, object] = {wish: said[name] for name, wish in _WISHES.items() if name in said}
     if said.get("flash_attn") == "off":
         wishes["flash"] = False
     # One host serves: the first.
-    found = planned(request["path"], list(nodes[0]["gpus"]), wishes, str(base["llama_cpp_version"]))
+    found = planned(text(request["path"]), mappings(nodes[0]["gpus"]), wishes, str(base["llama_cpp_version"]))
     if "ctx_size" not in said:
         found = _longest(found)
     placement = found.placement
     memory = nodes[0].get("memory_mib")
-    if not placement.gpu_layers or (memory and placement.host > float(memory) * 1024**2):
+    if not placement.gpu_layers or (memory and placement.host > number(memory) * 1024**2):
         needed = sum(one.total for one in placement.gpus) + placement.host
         cards = sum(card.total for card in found.cards)
         sizes = {"needed": f"{needed / GIB:.1f}", "cards": f"{cards / GIB:.1f}", "context": found.settings.context}
@@ -160,7 +169,7 @@ def _planned(
         texts.append(
             Text("llama_on_host", gpus=placement.gpu_layers, layers=layers, host=f"{placement.host / GIB:.1f}")
         )
-    settings = {**options_of(placement, found.settings), **request["own"], **request["options"]}
+    settings = {**options_of(placement, found.settings), **asked}
     figures = {
         "ok": True,
         "verdict": STARTS,
@@ -174,7 +183,7 @@ def _planned(
         **base,
         "verdict": STARTS,
         "settings": {"file": request["file"], **settings},
-        "predicted": {**base["predicted"], **figures},
+        "predicted": {**mapping(base["predicted"]), **figures},
     }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._gguf import TYPES, GgufError, Header, Tensor
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.data.architectures import (
@@ -129,12 +129,12 @@ def read_model(headers: Sequence[Header], path: str) -> GgufModel:
 class _Values:
     """The values of an architecture."""
 
-    def __init__(self, values: Mapping[str, Any], architecture: str, path: str) -> None:
+    def __init__(self, values: Mapping[str, object], architecture: str, path: str) -> None:
         self.values = values
         self.architecture = architecture
         self.path = path
 
-    def raw(self, key: str) -> Any:
+    def raw(self, key: str) -> object:
         return self.values.get(f"{self.architecture}.{key}")
 
     def whole(self, key: str, default: int | None = None) -> int:
@@ -195,7 +195,7 @@ def _weights(headers: Sequence[Header]) -> tuple[dict[int, dict[str, Tensor]], d
     return layers, rest
 
 
-def _quantization(values: Mapping[str, Any], tensors: Sequence[Tensor]) -> str:
+def _quantization(values: Mapping[str, object], tensors: Sequence[Tensor]) -> str:
     """The file's own word, else the type of most bytes."""
     said = values.get("general.file_type")
     if isinstance(said, int) and said in FILE_TYPES:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.module_utils._gguf import GgufError, Header, read_header, set_problems
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import (
@@ -81,7 +81,7 @@ class Planned(NamedTuple):
         return self.model.architecture in MEASURED and not self.model.recurrent
 
 
-def planned(path: str, gpus: Any, request: Any = None, release: str = "") -> Planned:
+def planned(path: str, gpus: object, request: object = None, release: str = "") -> Planned:
     """The plan of a file; InputError for a file, GPUs or wishes that cannot be used.
 
     ``request`` holds ``context`` (of all requests together), ``requests``, ``batch``, ``key_type``, ``value_type`` and ``flash``.
@@ -98,7 +98,7 @@ def planned(path: str, gpus: Any, request: Any = None, release: str = "") -> Pla
     return Planned(model, cards, settings, place(model, cards, settings))
 
 
-def plan_gguf(path: str, gpus: Any, request: Any = None, release: str = "") -> dict[str, Any]:
+def plan_gguf(path: str, gpus: object, request: object = None, release: str = "") -> dict[str, object]:
     """The same as plain data."""
     plan = planned(path, gpus, request, release)
     model, cards, settings, found = plan
@@ -128,7 +128,7 @@ def _memory(memory: Memory) -> dict[str, float]:
     }
 
 
-def _settings(wishes: Mapping[str, Any], model: GgufModel) -> Settings:
+def _settings(wishes: Mapping[str, object], model: GgufModel) -> Settings:
     allowed = [name for name in Settings._fields if name != "all_outputs"]
     unknown = sorted(set(wishes) - set(allowed))
     if unknown:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
@@ -16,7 +15,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.on_request import inner_port, is_local
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE, SCRIPTS, SECRETS
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing, Started
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open, setting
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.arguments import llama_arguments
@@ -31,7 +30,7 @@ CACHES = {"CUDA_CACHE_PATH": f"{CACHE}/cuda"}
 _CUDA_CACHE_BYTES = 4 << 30
 
 
-def launch(deployment: Deployment) -> dict[str, dict[str, Any]]:
+def launch(deployment: Deployment) -> dict[str, Started]:
     """The command line on the head."""
     mine = deployment.variables[deployment.head]
     settings = dict(deployment.plan["settings"])
@@ -53,7 +52,7 @@ def environment(member: Member) -> dict[str, str]:
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_CACHE_MAXSIZE": str(_CUDA_CACHE_BYTES)}
 
 
-def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
+def sections(member: Member, variables: Mapping[str, bool | str]) -> dict[str, object]:
     started = member.deployment.launch.get(member.host)
     made: Container | Nothing = _container(member, variables, started["argv"]) if started else {}
     reads = digest([*member.deployment.weights])
@@ -62,7 +61,7 @@ def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
     return {"llama_cpp": {**server, "restarts_for_keys": True, "probe": probe_section(member, [])}}
 
 
-def _container(member: Member, variables: Mapping[str, Any], argv: list[str]) -> Container:
+def _container(member: Member, variables: Mapping[str, bool | str], argv: list[str]) -> Container:
     key = "" if is_open(member.variables) else f"{SECRETS}/{posixpath.basename(member.key_file)}"
     program = ["/bin/bash", f"{SCRIPTS}/{START}", key, KEYS]
     return container(member, "llama_cpp", variables, program, argv, server_volumes(member))

@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine, Metric
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy.arguments import (
     RELEASE_FORM,
     TITLE,
@@ -45,7 +44,7 @@ _PHASES = (
     ("api", r"^HINT: +Please open|Started server process|Uvicorn running on"),
 )
 # Names and kinds: lmdeploy/metrics/loggers.py of the wheels. The Python client appends _bucket to the names of histograms.
-_METRICS: Mapping[str, Mapping[str, Any]] = {
+_METRICS: Mapping[str, Metric] = {
     "requests_running": {"kind": "gauge", "fold": "sum", "names": [{"name": "lmdeploy:num_requests_running"}]},
     "requests_waiting": {"kind": "gauge", "fold": "sum", "names": [{"name": "lmdeploy:num_requests_waiting"}]},
     "kv_cache_usage_ratio": {"kind": "gauge", "fold": "max", "names": [{"name": "lmdeploy:gpu_cache_usage_perc"}]},

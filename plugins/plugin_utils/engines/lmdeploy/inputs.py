@@ -9,8 +9,10 @@ from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines import estimates, unplanned
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.estimates import GIB, LEAST, MARGIN, Asked, Estimate
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.lmdeploy import arguments, memory
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import since
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.model import Model, read_model
@@ -25,8 +27,8 @@ _UNPLANNED = ("hf_overrides",)
 
 
 def inputs(
-    deployment: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]], manifest: Mapping[str, Any]
-) -> dict[str, Any]:
+    deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
+) -> Inputs:
     """``{nodes, request, config}``: the head first."""
     return unplanned.inputs_with_config(deployment, hostvars, manifest, SETTINGS)
 

@@ -21,6 +21,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
     settings_of,
     variable_of,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.inputs import model_files
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.placement import (
     Placement,
@@ -28,7 +29,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.pl
     place,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.llama_cpp.plan import CONTEXT, GIB, planned
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.origin import manifest_folder
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text, message
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.errors import InputError
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key
@@ -70,13 +74,13 @@ def facts() -> Mapping[str, Any]:
 
 
 def inputs(
-    deployment: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]], manifest: Mapping[str, Any]
-) -> dict[str, Any]:
+    deployment: DeploymentHosts, hostvars: Mapping[str, Mapping[str, object]], manifest: Mapping[str, object]
+) -> Inputs:
     """``{nodes, request, config}``: the head first; the request names the file below the model's folder, with what the bundle says of it."""
     head = hostvars[str(deployment["head"])]
     found = unplanned.inputs(deployment, hostvars, manifest)
     own = settings_of(head, SETTINGS)
-    records = manifest.get("files") or []
+    records = mappings(manifest.get("files"))
     files = model_files(head, records)
     name = str(own.pop("file", "")) or (next(iter(files)) if len(files) == 1 else "")
     path = posixpath.expanduser(f"{manifest_folder(head)}/{files[name]}") if files.get(name) else ""
@@ -84,7 +88,7 @@ def inputs(
         **found,
         "request": {
             "engine": found["request"]["engine"],
-            "options": dict(setting(head, "options") or {}),
+            "options": dict(mapping(setting(head, "options"))),
             "own": own,
             "name": str(setting(head, "served_model_name") or setting(head, "model")),
             "file": name,
@@ -115,7 +119,8 @@ def plan(
         if problem is not None:
             return unplanned.refused(base, problem, language)
         usual = {name: value for name, value in facts()["options"]["names"].items() if value is not None}
-        base["settings"] = {"file": request["file"], "num_parallel": _REQUESTS, **usual, **said}
+        settings = {"file": request["file"], "num_parallel": _REQUESTS, **usual, **said}
+        base["settings"] = settings
         base["blob"] = dict(request["blob"])
         if request["path"]:
             return _planned(base, request, nodes, language)
@@ -123,8 +128,9 @@ def plan(
         return unplanned.refused(base, error.why, language)
     if "num_parallel" not in said:
         # Whether Ollama takes several at once for the model is in the file.
-        base["settings"]["num_parallel"] = 1
-    base["predicted"]["warnings"] = [Text("ollama_no_file_here", file=request["file"]).say(language)]
+        settings["num_parallel"] = 1
+    warned = [Text("ollama_no_file_here", file=request["file"]).say(language)]
+    base["predicted"] = {**mapping(base["predicted"]), "warnings": warned}
     return base
 
 

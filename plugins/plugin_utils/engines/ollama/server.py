@@ -22,7 +22,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models im
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.mounts import server_volumes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.paths import CACHE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
-from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Container, Nothing, SmallFile
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import (
+    Container,
+    Nothing,
+    SmallFile,
+    Started,
+)
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.ollama.door import door_file, door_unit
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.ollama.inputs import SETTINGS, store_name
@@ -41,7 +46,7 @@ _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 _WITH_FILE = ["/bin/bash", "-c", 'set -a; . "$LLM_ENVIRONMENT_FILE"; set +a; exec "$@"', "ollama"]
 
 
-def launch(deployment: Deployment) -> dict[str, dict[str, Any]]:
+def launch(deployment: Deployment) -> dict[str, Started]:
     """The command line on the head. All that Ollama is told is in its environment."""
     return {deployment.head: {"argv": [PROGRAM, "serve"], "environment": {}}}
 

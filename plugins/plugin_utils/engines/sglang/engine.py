@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine, Metric
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import since
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.arguments import (
     NAME,
@@ -35,7 +34,7 @@ _PHASES = (
 )
 # Names and kinds: sglang/srt/observability/metrics_collector.py of 0.5.23, sglang/srt/metrics/collector.py of 0.5.3.post3. The Python client appends _bucket to
 # the names of histograms.
-_METRICS: Mapping[str, Mapping[str, Any]] = {
+_METRICS: Mapping[str, Metric] = {
     "requests_running": {"kind": "gauge", "fold": "sum", "names": [{"name": "sglang:num_running_reqs"}]},
     "requests_waiting": {"kind": "gauge", "fold": "sum", "names": [{"name": "sglang:num_queue_reqs"}]},
     "kv_cache_usage_ratio": {"kind": "gauge", "fold": "max", "names": [{"name": "sglang:token_usage"}]},

@@ -8,7 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import Text
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner import fields
@@ -54,7 +54,7 @@ class Option(NamedTuple):
     words: tuple[str, ...] = ()
 
 
-def vllm_arguments(settings: Any, vllm_version: Any) -> list[str]:
+def vllm_arguments(settings: object, vllm_version: object) -> list[str]:
     """Options as a list of strings, in a fixed order. An option that the release does not know is an error."""
     given = normalise(settings)
     accepted = fields.truth(given.pop("accept_unknown_release", None), "settings.accept_unknown_release")
@@ -72,7 +72,7 @@ def in_line(options: Iterable[Option]) -> list[str]:
     return [word for option in options for word in (option.name, *option.words)]
 
 
-def vllm_options(settings: Any, vllm_version: Any) -> list[Option]:
+def vllm_options(settings: object, vllm_version: object) -> list[Option]:
     """The same one by one, without the model, which is no option in newer releases."""
     release = resolve_release(vllm_version)
     given = normalise(settings)
@@ -89,7 +89,7 @@ def vllm_options(settings: Any, vllm_version: Any) -> list[Option]:
     return result
 
 
-def in_file(options: Sequence[Option]) -> tuple[dict[str, Any], list[Option]]:
+def in_file(options: Sequence[Option]) -> tuple[dict[str, object], list[Option]]:
     """Options as vLLM's `--config` reads them from YAML, and those that cannot stand there.
 
     Each release makes words of the file again, `str()` of every value, and puts them before those of the command line: what is read is
@@ -98,7 +98,7 @@ def in_file(options: Sequence[Option]) -> tuple[dict[str, Any], list[Option]]:
     remains on the command line.
     """
     counts = Counter(option.name for option in options)
-    content: dict[str, Any] = {}
+    content: dict[str, object] = {}
     for option in options:
         if counts[option.name] == 1:
             values = [_scalar(word) for word in option.words]
@@ -118,7 +118,7 @@ def _scalar(word: str) -> int | float | str:
     return word
 
 
-def _one(name: str, value: Any, key: tuple[int, ...]) -> list[Option]:
+def _one(name: str, value: object, key: tuple[int, ...]) -> list[Option]:
     option = "--" + name.replace("_", "-")
     kind = option_type(name)
     if kind == "bool":

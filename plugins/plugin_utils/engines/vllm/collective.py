@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import (
     LABEL,
@@ -30,7 +29,7 @@ SECONDS = 180
 _WITH_VARIABLES = 'while IFS= read -r variable || [ -n "$variable" ]; do export "$variable"; done; exec "$@"'
 
 
-def collective_section(member: Member, environment: Mapping[str, Any]) -> Collective:
+def collective_section(member: Member, environment: Mapping[str, bool | str]) -> Collective:
     """The all-reduce over every rank, run once as the service's containers or units are all the time."""
     nodes = member.deployment.plan["nodes"]
     ranks: list[int] = next((node["ranks"] for node in nodes if node["host"] == member.host), [])
@@ -52,7 +51,7 @@ def collective_section(member: Member, environment: Mapping[str, Any]) -> Collec
     }
 
 
-def _docker_run(member: Member, environment: Mapping[str, Any], program: str) -> list[str]:
+def _docker_run(member: Member, environment: Mapping[str, bool | str], program: str) -> list[str]:
     return [
         *("docker", "run", "--rm", f"--name={member.names['collective']}", "--runtime=nvidia"),
         f"--label={LABEL}={member.deployment.name}",

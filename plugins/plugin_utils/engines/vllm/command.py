@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import joins_hosts, ranked_hosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import InFile, Started
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.arguments import (
     Option,
     in_file,
     in_line,
     vllm_options,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, texts
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.releases import RELEASES
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import normalise
@@ -33,13 +34,13 @@ CONFIG_FILE = "vllm.yaml"
 
 
 def launch(
-    settings: Mapping[str, Any],
-    vllm_version: Any,
+    settings: Mapping[str, object],
+    vllm_version: object,
     executor: str,
-    nodes: Sequence[Mapping[str, Any]],
-    service: Mapping[str, Any] | None = None,
-) -> dict[str, dict[str, Any]]:
-    """``{host: {argv, environment}}`` of every host that runs vLLM, the head first.
+    nodes: Sequence[Mapping[str, object]],
+    service: Mapping[str, object] | None = None,
+) -> dict[str, Started]:
+    """What is started on every host that runs vLLM, the head first.
 
     ``nodes`` are those of a plan, ``{host, ranks}``, in rank order. With Ray, or on one host, only the head runs vLLM; without Ray each
     host with ranks does. ``service`` holds what the planner does not decide: ``head`` (else the first host), ``model`` (its path),
@@ -69,7 +70,7 @@ def launch(
     if not joins_hosts(executor, nodes):
         asked = {head: [*common, *answering]}
     else:
-        address = (service.get("addresses") or {}).get(head) or head
+        address = mapping(service.get("addresses")).get(head) or head
         meeting = [
             Option("--master-addr", (str(address),)),
             Option("--master-port", (str(service.get("master_port") or MASTER_PORT),)),
@@ -85,7 +86,7 @@ def launch(
         }
     program = _program(vllm_version, model)
     path = str(service.get("config_file") or CONFIG_FILE)
-    extra = [str(word) for word in service.get("extra_arguments") or ()]
+    extra = texts(service.get("extra_arguments"))
     return {
         host: {
             "argv": [*program, *in_line(mine), *extra],
@@ -97,8 +98,8 @@ def launch(
 
 
 def _config(
-    program: Sequence[str], path: str, options: Sequence[Option], vllm_version: Any, extra: Sequence[str]
-) -> dict[str, Any]:
+    program: Sequence[str], path: str, options: Sequence[Option], vllm_version: object, extra: Sequence[str]
+) -> InFile:
     """The command with its options in a file, where the release reads one."""
     if resolve_release(vllm_version).key < release_key(changes.CONFIG_FILE_SINCE):
         return {}
@@ -108,17 +109,17 @@ def _config(
     }
 
 
-def _without_prompts(options: Mapping[str, Any], vllm_version: Any) -> list[Option]:
+def _without_prompts(options: Mapping[str, object], vllm_version: object) -> list[Option]:
     """What keeps prompts out of the log, where the release would write them there and nobody says whether it shall."""
     option = at(changes.KEEPS_PROMPTS, resolve_release(vllm_version).key)
     return [Option(option)] if option and LOG_OPTION not in normalise(options) else []
 
 
-def _listed(value: Any) -> list[str]:
+def _listed(value: object) -> list[str]:
     return [str(item) for item in value] if isinstance(value, (list, tuple)) else [str(value)] if value else []
 
 
-def _program(vllm_version: Any, model: str) -> list[str]:
+def _program(vllm_version: object, model: str) -> list[str]:
     if RELEASES[resolve_release(vllm_version).examined].entrypoint == "serve":
         return ["vllm", "serve", model]
     return ["python3", "-m", "vllm.entrypoints.openai.api_server", "--model", model]

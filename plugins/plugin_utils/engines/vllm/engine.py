@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine, Metric
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.environment import (
     ALL_ADDRESS_VARIABLES,
     CACHES,
@@ -37,21 +36,17 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.gpus import 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions import release_key, within
 
 
-def table(name: str) -> Any:
-    """The content of a data file of this folder."""
-    return yaml.load(Path(__file__).with_name(name).read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-
-
-def _metrics() -> Mapping[str, Mapping[str, Any]]:
-    found: Mapping[str, Mapping[str, Any]] = table("metrics.yml")["metrics"]
-    return found
+def _metrics() -> Mapping[str, Metric]:
+    content = Path(__file__).with_name("metrics.yml").read_bytes()
+    found: Mapping[str, Mapping[str, Metric]] = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return found["metrics"]
 
 
 def _image(release: str) -> str:
     return f"vllm/vllm-openai:v{release}"
 
 
-def _unprivileged(head: Mapping[str, Any], gpus: Sequence[Gpu]) -> bool:
+def _unprivileged(head: Mapping[str, object], gpus: Sequence[Gpu]) -> bool:
     if release_key(str(head["vllm_version"])) < release_key(changes.OTHER_USERS_SINCE):
         return False
     return all(gpu.capability < changes.OTHER_USERS_BELOW_CAPABILITY for gpu in gpus)

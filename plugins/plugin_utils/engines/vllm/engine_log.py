@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 # The process that logged a line: one record for each, in the order in which they first logged.
 WORKER = re.compile(
@@ -49,12 +48,12 @@ ENGINE = re.compile(r"Initializing a (V[01]) LLM engine")
 DEFAULT_BLOCK = 16
 
 
-def parse_engine_log(text: Any) -> dict[str, Any]:
+def parse_engine_log(text: object) -> dict[str, object]:
     """Figures of a start. Missing ones are left out; `complete` says whether the KV cache was sized."""
     lines = str(text or "").splitlines()
     order: list[str] = []
     workers: dict[str, dict[str, float]] = {}
-    result: dict[str, Any] = {}
+    result: dict[str, object] = {}
     smallest: dict[str, float] = {}
     for line in lines:
         found = WORKER.search(line)
@@ -84,14 +83,16 @@ def parse_engine_log(text: Any) -> dict[str, Any]:
         result[figure] = value if figure in ("max_concurrency", "loading_seconds") else int(value)
     if "num_gpu_blocks" in result:
         result.setdefault("engine", "V0")
-        result.setdefault("kv_cache_tokens", result["num_gpu_blocks"] * result.get("block_size", DEFAULT_BLOCK))
+        blocks, size = smallest["num_gpu_blocks"], smallest.get("block_size", DEFAULT_BLOCK)
+        result.setdefault("kv_cache_tokens", int(blocks) * int(size))
     elif "kv_cache_tokens" in result:
         result.setdefault("engine", "V1")
     ranks = []
     for name in order:
-        record: dict[str, Any] = dict(workers[name])
-        if "peak_torch_gib" in record and "weights_gib" in record:
-            record.setdefault("activation_gib", round(record["peak_torch_gib"] - record["weights_gib"], 4))
+        figures = workers[name]
+        record: dict[str, object] = {**figures}
+        if "peak_torch_gib" in figures and "weights_gib" in figures:
+            record.setdefault("activation_gib", round(figures["peak_torch_gib"] - figures["weights_gib"], 4))
         if name:
             record["worker"] = name
         ranks.append(record)
@@ -100,7 +101,7 @@ def parse_engine_log(text: Any) -> dict[str, Any]:
     return result
 
 
-def _real_ranks(ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _real_ranks(ranks: list[dict[str, object]]) -> list[dict[str, object]]:
     """Workers that hold weights: the engine's own process logs for them and is none, unless it is alone."""
     holding = [rank for rank in ranks if "weights_gib" in rank]
     rest = [rank for rank in ranks if "weights_gib" not in rank]

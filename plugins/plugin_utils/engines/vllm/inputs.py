@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import digits
 from ansible_collections.baremetal.llm.plugins.module_utils._cuda_compatibility import held
@@ -21,7 +20,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.inputs im
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.python_environments import environment_for
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import CAPABILITIES, is_made, is_venv
-from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Inputs
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.members import DeploymentHosts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import fact, mapping, number, texts
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import is_true, mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, names, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data.version_changes import RAY_IN_IMAGE_LAST
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.environment import PREFIXES
@@ -59,7 +61,7 @@ def ray_is_in_image(vllm_version: str) -> bool:
     return key <= release_key(RAY_IN_IMAGE_LAST)
 
 
-def ray_without_token(variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> str:
+def ray_without_token(variables: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> str:
     """The release of Ray in a deployment's image or environment if it is known and has no token; empty otherwise."""
     version = _ray_version(variables, records) or ""
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
@@ -67,7 +69,7 @@ def ray_without_token(variables: Mapping[str, Any], records: Sequence[Mapping[st
 
 
 def plan_warnings(
-    plan: Mapping[str, Any], head: Mapping[str, Any], records: Sequence[Mapping[str, Any]], language: str
+    plan: Mapping[str, object], head: Mapping[str, object], records: Sequence[Mapping[str, object]], language: str
 ) -> list[str]:
     """What a plan says of the Ray that it would run with."""
     version = ray_without_token(head, records)
@@ -78,14 +80,14 @@ def plan_warnings(
 
 def plan_problems(
     name: str,
-    asked: Mapping[str, Any],
-    plan: Mapping[str, Any],
-    variables: Mapping[str, Mapping[str, Any]],
-    records: Sequence[Mapping[str, Any]],
+    asked: DeploymentHosts,
+    plan: Mapping[str, object],
+    variables: Mapping[str, Mapping[str, object]],
+    records: Sequence[Mapping[str, object]],
     language: str,
 ) -> list[dict[str, str]]:
     """A token was asked for that Ray does not know, and no firewall stands in for it."""
-    version = ray_without_token(variables[str(asked["head"])], records)
+    version = ray_without_token(variables[asked["head"]], records)
     exposed = [
         host
         for host in asked["hosts"]
@@ -107,7 +109,7 @@ def plan_problems(
     ]
 
 
-def _ray_version(variables: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> str | None:
+def _ray_version(variables: Mapping[str, object], records: Sequence[Mapping[str, object]]) -> str | None:
     """Ray's release in the image or in the environment; None where that is not known, empty where there is none.
 
     What an environment that somebody has made holds is known once a host was looked at.
@@ -116,12 +118,12 @@ def _ray_version(variables: Mapping[str, Any], records: Sequence[Mapping[str, An
         mine = environment_for(variables, records)
         return mine.ray if mine else None
     if is_venv(variables):
-        found = (variables.get("ansible_facts") or {}).get("llm_environment") or {}
+        found = fact(variables, "llm_environment")
         return str(found["ray"]) if "ray" in found else None
     return str(image_of(records, image_reference(variables)).get("ray_version") or "") or None
 
 
-def ray_images(deployments: Mapping[str, Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def ray_images(deployments: Mapping[str, DeploymentHosts], hostvars: Mapping[str, Mapping[str, object]]) -> list[str]:
     """The images of the deployments that run with Ray: where it is asked for, and where nothing is and they have several hosts."""
     found = []
     for deployment in deployments.values():
@@ -134,20 +136,14 @@ def ray_images(deployments: Mapping[str, Mapping[str, Any]], hostvars: Mapping[s
 
 
 def plan_inputs(
-    deployment: Mapping[str, Any],
-    hostvars: Mapping[str, Mapping[str, Any]],
-    manifest: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """What plan_deployment is asked for one deployment.
-
-    deployment: ``{hosts: [...], head: host}``, with ``absent`` where hosts do not take part.
-
-    Returns ``{nodes, request, config}``: nodes and request as plan_deployment takes them, config the path of the model's config.json, relative
-    to the bundle or absolute, None if nothing names one.
-    """
+    deployment: DeploymentHosts,
+    hostvars: Mapping[str, Mapping[str, object]],
+    manifest: Mapping[str, object] | None = None,
+) -> Inputs:
+    """What plan_deployment is asked for one deployment."""
     head = hostvars[deployment["head"]]
     order = [deployment["head"]] + [host for host in deployment["hosts"] if host != deployment["head"]]
-    request: dict[str, Any] = dict(head.get("vllm_options") or {})
+    request: dict[str, object] = dict(mapping(head.get("vllm_options")))
     for setting in SETTINGS:
         name = setting if setting.startswith("vllm_") else "vllm_" + setting
         if head.get(name) is not None:
@@ -156,10 +152,10 @@ def plan_inputs(
         request = {name: said for name, said in request.items() if name not in OF_ALL_HOSTS}
     if head.get("vllm_executor", "auto") != "auto":
         request["distributed_executor_backend"] = head["vllm_executor"]
-    read = {name: str(value) for name, value in (head.get("vllm_environment") or {}).items() if _is_read(str(name))}
+    read = {name: str(value) for name, value in mapping(head.get("vllm_environment")).items() if _is_read(str(name))}
     if read:
         request["environment"] = read
-    records: list[Mapping[str, Any]] = list((manifest or {}).get("files") or [])
+    records = mappings(mapping(manifest).get("files"))
     image = image_of(records, image_reference(head))
     code = held(image)
     if code:
@@ -168,8 +164,8 @@ def plan_inputs(
         request["compute_capabilities"] = image["compute_capabilities"]
     built_for = head.get(f"vllm_{CAPABILITIES}")
     if is_venv(head) and built_for:
-        request["compute_capabilities"] = [str(each) for each in built_for]
-    free = [float(hostvars[host][FREE]) for host in order if hostvars[host].get(FREE) is not None]
+        request["compute_capabilities"] = texts(built_for)
+    free = [number(hostvars[host][FREE]) for host in order if hostvars[host].get(FREE) is not None]
     if free:
         request["free_memory_mib"] = min(free) - CONTEXT_MIB
     ray = _ray_version(head, records)

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Deployment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import model_path
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.runtime import scripts_folder
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections import Started
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.command import launch
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import facts_of, mapping
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.network.environment import p2p_missing
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.settings import unknown_option
@@ -20,12 +22,12 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.versions imp
 CONFIG_FILE = "vllm.yaml"
 
 
-def launch_of(deployment: Deployment) -> dict[str, dict[str, Any]]:
+def launch_of(deployment: Deployment) -> dict[str, Started]:
     """vLLM's command line and environment on each host that runs it."""
     mine = deployment.variables[deployment.head]
-    settings = dict(deployment.plan["settings"])
-    facts = [deployment.variables[host].get("ansible_facts") or {} for host in deployment.hosts]
-    if p2p_missing(each.get("llm_gpu_p2p") for each in facts):
+    settings = dict(mapping(deployment.plan["settings"]))
+    facts = [facts_of(deployment.variables[host]) for host in deployment.hosts]
+    if p2p_missing(mapping(each.get("llm_gpu_p2p")) for each in facts):
         if unknown_option("disable_custom_all_reduce", resolve_release(mine["vllm_version"])) is None:
             settings.setdefault("disable_custom_all_reduce", True)
     service = {
@@ -39,7 +41,9 @@ def launch_of(deployment: Deployment) -> dict[str, dict[str, Any]]:
         "config_file": f"{scripts_folder(mine)}/{CONFIG_FILE}",
         "extra_arguments": mine.get("vllm_extra_arguments") or [],
     }
-    return launch(settings, mine["vllm_version"], deployment.plan["executor"], deployment.plan["nodes"], service)
+    return launch(
+        settings, mine["vllm_version"], str(deployment.plan["executor"]), mappings(deployment.plan["nodes"]), service
+    )
 
 
 def rank_names(deployment: Deployment) -> dict[str, str]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.container import container
@@ -26,6 +25,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit impo
     unit_environment,
     unit_section,
 )
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import facts_of, number
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
 
 # Ray gets a twentieth of the host's memory for its objects, within these bounds.
@@ -40,17 +40,17 @@ ANSWER_SECONDS = 60
 RELEASE_SECONDS = 300
 
 
-def object_store_gib(variables: Mapping[str, Any]) -> float:
+def object_store_gib(variables: Mapping[str, object]) -> float:
     """In whole GiB: kernels count a host's memory differently by some MiB, and another number would restart Ray and load the model again."""
     said = variables.get("ray_object_store_memory_gib")
     if said is not None:
-        return float(said)
-    memory_mib = (variables.get("ansible_facts") or {}).get("llm_memory_mib") or 0
+        return number(said)
+    memory_mib = number(facts_of(variables).get("llm_memory_mib") or 0)
     least, most = OBJECT_STORE_GIB
     return min(max(round(memory_mib / 1024 / OBJECT_STORE_SHARE), least), most)
 
 
-def ray_section(member: Member, environment: Mapping[str, Any]) -> RaySection:
+def ray_section(member: Member, environment: Mapping[str, bool | str]) -> RaySection:
     gpus = member.deployment.gpus.get(member.host, 0)
     needed = member.deployment.by_ray and gpus > 0
     metrics = _metrics(member) if member.is_head else {}
@@ -80,12 +80,12 @@ def ray_section(member: Member, environment: Mapping[str, Any]) -> RaySection:
     }
 
 
-def _container(member: Member, environment: Mapping[str, Any], gpus: int) -> Container:
+def _container(member: Member, environment: Mapping[str, bool | str], gpus: int) -> Container:
     entrypoint = ["/bin/bash", f"{scripts_folder(member.variables)}/start-ray.sh"]
     return container(member, "ray", environment, entrypoint, ray_command(member, gpus), ray_volumes(member))
 
 
-def _unit(member: Member, environment: Mapping[str, Any], gpus: int) -> Unit:
+def _unit(member: Member, environment: Mapping[str, bool | str], gpus: int) -> Unit:
     command = ["/bin/bash", f"{scripts_folder(member.variables)}/start-ray.sh", *ray_command(member, gpus)]
     return unit_section(
         member, "ray", unit_environment(member, environment, {}), command, digest(member.deployment.etc_hosts)

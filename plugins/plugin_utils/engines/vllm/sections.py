@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.members import Member
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.probe import probe_section
@@ -15,7 +14,7 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.ray imp
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.server import vllm_section
 
 
-def sections(member: Member, environment: Mapping[str, Any]) -> dict[str, Any]:
+def sections(member: Member, environment: Mapping[str, bool | str]) -> dict[str, object]:
     ray = ray_section(member, environment)
     return {
         "ray": ray,

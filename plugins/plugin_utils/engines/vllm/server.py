@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment import container_user
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.changes import digest
@@ -25,35 +24,37 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.sections 
     Options,
     ServerSection,
     SmallFile,
+    Started,
     Unit,
 )
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.server_section import server_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.unit import unit_environment, unit_section
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.launch import CONFIG_FILE
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.serving import FILES
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import whole
 
 # What a server offers outside of /v1 that answers with this: its clients need it, as the probe does.
 KIND_PATHS = {"class": ("/classify",), "pooled": ("/pooling",)}
 
 
-def vllm_section(member: Member, environment: Mapping[str, Any]) -> ServerSection:
+def vllm_section(member: Member, environment: Mapping[str, bool | str]) -> ServerSection:
     started = member.deployment.launch.get(member.host)
     files = _files(member)
     # Of all that the server reads when it starts: where it is another one, the container or the unit is another one.
     venv = is_venv(member.variables)
     more = [*([member.deployment.etc_hosts] if venv else []), *member.deployment.weights]
-    reads = digest([(started or {}).get("config"), files, *more])
+    reads = digest([started.get("config") if started else None, files, *more])
     return server_section(
         member,
         _container(member, environment, started) if started and not venv else {},
         _unit(member, environment, started, reads) if started and venv else {},
-        _config_file(member, started or {}),
+        _config_file(member, started),
         files,
         reads,
     )
 
 
-def _container(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any]) -> Container:
+def _container(member: Member, environment: Mapping[str, bool | str], started: Started) -> Container:
     command = (started.get("config") or started)["argv"]
     made = container(member, "vllm", environment, _program(member, "python3"), command, server_volumes(member))
     made["environment"] |= started["environment"]
@@ -64,14 +65,14 @@ def _container(member: Member, environment: Mapping[str, Any], started: Mapping[
         }
         # Said, and not concluded from a file that is not there.
         made["environment"] |= {} if member.enabled("vllm_api_key_enabled") else {"LLM_API_KEY_FILE": ""}
-    if int(member.variables["vllm_port"]) < container_user.FIRST_FREE_PORT and member.is_head:
+    if whole(member.variables["vllm_port"]) < container_user.FIRST_FREE_PORT and member.is_head:
         made["capabilities"] = sorted({*capabilities(member), "NET_BIND_SERVICE"})
     # With Ray, its node of this host and vLLM find each other through shared memory and the process list.
     made["pid_mode"] = "host" if member.deployment.by_ray else ""
     return made
 
 
-def _unit(member: Member, environment: Mapping[str, Any], started: Mapping[str, Any], reads: str) -> Unit:
+def _unit(member: Member, environment: Mapping[str, bool | str], started: Started, reads: str) -> Unit:
     command = [*_program(member, str(member.setting(PYTHON))), *(started.get("config") or started)["argv"]]
     places = {
         "LLM_MODEL_DIR": model_path(member.variables),
@@ -108,7 +109,7 @@ def _files(member: Member) -> list[SmallFile]:
     return [{"path": f"{folder}/{name}", "content": member.deployment.files.get(name, "")} for name in FILES.values()]
 
 
-def _config_file(member: Member, started: Mapping[str, Any]) -> Options:
+def _config_file(member: Member, started: Started | None) -> Options:
     """Where the options lie on the host, and what the file holds: nothing for a release that has them on its command line."""
     path = f"{member.folder}/scripts/{CONFIG_FILE}"
-    return {"path": path, "content": (started.get("config") or {}).get("content") or {}}
+    return {"path": path, "content": started["config"]["content"] if started and "config" in started else {}}

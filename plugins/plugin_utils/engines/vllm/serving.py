@@ -11,10 +11,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.baremetal.llm.plugins.module_utils._content import read_json
 from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.models import folder_of
+from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.readers import mapping, whole
 from ansible_collections.baremetal.llm.plugins.plugin_utils.inventory.values import mappings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.messages.catalogue import message, problem
 from ansible_collections.baremetal.llm.plugins.plugin_utils.planner.data import version_changes as changes
@@ -44,12 +44,12 @@ TEMPLATES = ("chat_template.jinja", "chat_template.json", "tekken.json")
 POOLING_TASKS = ("embedding", "embed", "classify", "score", "reward")
 
 
-def pools(options: Mapping[str, Any]) -> bool:
+def pools(options: Mapping[str, object]) -> bool:
     """Whether ``vllm_options`` make a server that generates nothing: embeddings, classes or scores are its answers."""
     return options.get("runner") == "pooling" or options.get("task") in POOLING_TASKS
 
 
-def answers_with(options: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+def answers_with(options: Mapping[str, object], config: Mapping[str, object]) -> str:
     """What a server shows that it works with: a ``token``, or for one that generates nothing an ``embedding``, a ``score``, a ``class`` or what is
     ``pooled``. ``config`` is the model's config.json.
 
@@ -88,11 +88,11 @@ class Serving:
     """What the inventory says of one deployment, by the variables of its head, and what is known of its models."""
 
     deployment: str
-    variables: Mapping[str, Any]
+    variables: Mapping[str, object]
     # The records of the bundle's manifest.
-    records: Sequence[Mapping[str, Any]]
+    records: Sequence[Mapping[str, object]]
     # A file of the bundle with JSON, by its path there, and a file of the controller.
-    read: Callable[[str], Mapping[str, Any]]
+    read: Callable[[str], Mapping[str, object]]
     text: Callable[[str], str]
     language: str = "en"
 
@@ -114,10 +114,10 @@ class Serving:
         return found
 
     # -- options ------------------------------------------------------------------------------------------------------
-    def settings(self, folder: str) -> dict[str, Any]:
+    def settings(self, folder: str) -> dict[str, object]:
         """The options that follow from the variables; ``folder`` is where the server sees the small files."""
         mine = self.variables
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         if mine.get("vllm_tokenizer"):
             found["tokenizer"] = folder_of(mine, str(mine["vllm_tokenizer"]))
         if self.path_of("vllm_chat_template"):
@@ -129,16 +129,16 @@ class Serving:
             )
         found |= {**self._parsers(folder), **self._adapters()}
         # What somebody says in so many words stands, such as another max_lora_rank.
-        said = mine.get("vllm_options") or {}
+        said = mapping(mine.get("vllm_options"))
         return {**{name: value for name, value in found.items() if name not in said}, **self._draft()}
 
     @property
     def _key(self) -> tuple[int, ...]:
         return resolve_release(self.variables["vllm_version"]).key
 
-    def _parsers(self, folder: str) -> dict[str, Any]:
+    def _parsers(self, folder: str) -> dict[str, object]:
         mine = self.variables
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         if mine.get("vllm_tool_call_parser"):
             found |= {"enable_auto_tool_choice": True, "tool_call_parser": str(mine["vllm_tool_call_parser"])}
         if self.path_of("vllm_tool_parser_plugin"):
@@ -149,27 +149,27 @@ class Serving:
                 found["enable_reasoning"] = True
         return found
 
-    def _adapters(self) -> dict[str, Any]:
+    def _adapters(self) -> dict[str, object]:
         adapters = mappings(self.variables.get("vllm_lora_adapters"))
         if not adapters:
             return {}
         modules = [f"{adapter['name']}={folder_of(self.variables, str(adapter['model']))}" for adapter in adapters]
-        found: dict[str, Any] = {"enable_lora": True, "lora_modules": modules}
-        rank = max((int(self.config_of(adapter).get("r") or 0) for adapter in adapters), default=0)
+        found: dict[str, object] = {"enable_lora": True, "lora_modules": modules}
+        rank = max((whole(self.config_of(adapter).get("r") or 0) for adapter in adapters), default=0)
         if rank:
             allowed = domain("max_lora_rank", resolve_release(self.variables["vllm_version"]))
             found["max_lora_rank"] = next((size for size in sorted(map(int, allowed or ())) if size >= rank), rank)
         return found
 
-    def _draft(self) -> dict[str, Any]:
+    def _draft(self) -> dict[str, object]:
         mine = self.variables
         if not mine.get("vllm_speculative_model"):
             return {}
         model = folder_of(mine, str(mine["vllm_speculative_model"]))
-        tokens = int(mine["vllm_num_speculative_tokens"])
+        tokens = whole(mine["vllm_num_speculative_tokens"])
         if self._key < release_key(changes.SPECULATIVE_CONFIG_SINCE):
             return {"speculative_model": model, "num_speculative_tokens": tokens}
-        said = (mine.get("vllm_options") or {}).get("speculative_config") or {}
+        said = mapping(mapping(mine.get("vllm_options")).get("speculative_config"))
         return {"speculative_config": {**said, "model": model, "num_speculative_tokens": tokens}}
 
     # -- what is known of a model -------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Serving:
         paths = [str(record["path"]) for record in self.records if record.get("model") == model]
         return next((path for path in paths if posixpath.basename(path) == name), "")
 
-    def config_of(self, adapter: Mapping[str, Any]) -> Mapping[str, Any]:
+    def config_of(self, adapter: Mapping[str, object]) -> Mapping[str, object]:
         """An adapter's adapter_config.json, as far as the bundle has it."""
         path = self._record(str(adapter["model"]), "adapter_config.json")
         return self.read(path) if path else {}
@@ -186,7 +186,7 @@ class Serving:
     def lacks_template(self) -> bool:
         """Whether nobody brings a chat template, neither the inventory nor the model, as far as the bundle tells."""
         mine = self.variables
-        options = mine.get("vllm_options") or {}
+        options = mapping(mine.get("vllm_options"))
         if self.path_of("vllm_chat_template") or pools(options):
             return False
         model = str(mine.get("vllm_tokenizer") or mine["vllm_model"])
@@ -215,7 +215,7 @@ class Serving:
             said = f"{chats[0]}: {self.variables[chats[0]]}"
             yield self._problem("chat_without_template", said, model=self.variables["vllm_model"])
 
-    def _problem(self, code: str, value: str, **values: Any) -> dict[str, str]:
+    def _problem(self, code: str, value: str, **values: object) -> dict[str, str]:
         where = message("where_group", self.language, group=self.deployment)
         return problem(code, self.language, value=value, where=where, deployment=self.deployment, **values)
 
@@ -238,7 +238,7 @@ class Serving:
         except (ValueError, SyntaxError) as error:
             yield self._problem("serving_file_malformed", path, variable=variable, reason=error)
 
-    def _adapter_problems(self, adapter: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    def _adapter_problems(self, adapter: Mapping[str, object]) -> Iterator[dict[str, str]]:
         model, served = str(adapter["model"]), str(self.variables["vllm_model"])
         held = any(record.get("model") == model for record in self.records)
         if held and not self._record(model, "adapter_config.json"):

@@ -27,9 +27,7 @@ Traits
 
 from __future__ import annotations
 
-from typing import Any
-
-DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, object] = {
     "pp": None,
     "qkv_bias": False,
     "o_bias": False,
@@ -53,7 +51,7 @@ DEFAULTS: dict[str, Any] = {
     "encoder": False,
 }
 
-ARCHITECTURES: dict[str, dict[str, Any]] = {
+ARCHITECTURES: dict[str, dict[str, object]] = {
     "LlamaForCausalLM": {
         "pp": "0.5.1",
         "ties_since": "0.4.3",
@@ -357,7 +355,7 @@ BY_MODEL_TYPE: dict[str, str] = {
 
 # Fields that published config.json files leave out because they equal the default of the model type.
 # Source: the configuration classes of transformers.
-CONFIG_DEFAULTS: dict[str, dict[str, Any]] = {
+CONFIG_DEFAULTS: dict[str, dict[str, object]] = {
     "gemma3_text": {
         "vocab_size": 262208,
         "max_position_embeddings": 131072,

@@ -7,10 +7,22 @@ Source: data/releases.py for images; CUDA 13 release notes (compute capability 7
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
+
+
+class Generation(TypedDict):
+    """A generation's release and limits; driver_branch is the recommended one."""
+
+    name: str
+    release: str | None
+    reason: str
+    driver_branch: str
+    cuda_last: str | None
+    alternatives: list[dict[str, str]]
+
 
 # (lowest capability, highest capability, facts); `release` null means the newest examined one. Reasons and notes are codes of messages.
-GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], dict[str, Any]], ...] = (
+GENERATIONS: tuple[tuple[tuple[int, int], tuple[int, int], Generation], ...] = (
     (
         (7, 0),
         (7, 4),
