@@ -45,7 +45,7 @@ def report(images: Sequence[Mapping[str, object]], lang: str = "en") -> list[str
         for name in libraries:
             library = mapping(libraries[name])
             built = texts(library["built_for"])
-            few = [one for one in texts(library["architectures"]) if one not in built]
+            few = [one for one in mapping(library["architectures"]) if one not in built]
             line = "  {0:<16} {1:>5}  {2}".format(name, library["containers"], " ".join(built))
             lines.append(line + ("  ({0})".format(message("image_strays", lang, names=" ".join(few))) if few else ""))
         served = texts(image.get("compute_capabilities"))

@@ -118,9 +118,9 @@ def p2p_impossible(p2p: object) -> bool:
     return False in answers and True not in answers
 
 
-def p2p_missing(p2p_of_hosts: Iterable[Mapping[str, object]]) -> bool:
+def p2p_missing(p2p_of_hosts: Iterable[object]) -> bool:
     """Whether on one of the hosts two GPUs cannot read each other's memory: a single pair is too much for an engine's own all-reduce."""
-    return any(False in mapping(others).values() for p2p in p2p_of_hosts for others in p2p.values())
+    return any(False in mapping(others).values() for p2p in p2p_of_hosts for others in mapping(p2p).values())
 
 
 def cluster_environment(host: str, hosts: Mapping[str, Mapping[str, object]]) -> dict[str, str]:

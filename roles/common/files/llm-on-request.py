@@ -232,7 +232,7 @@ def read_settings(folder: str, name: str) -> dict[str, Any] | None:
             if found.st_uid != os.stat(folder).st_uid or stat.S_IMODE(found.st_mode) & 0o022:
                 return None
             said = json.load(stream)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return said if isinstance(said, dict) else None
 
@@ -365,7 +365,7 @@ class Program:
             finally:
                 writer.close()
             found = json.loads(line)
-        except (OSError, ValueError, asyncio.TimeoutError) as error:
+        except (OSError, ValueError, RecursionError, asyncio.TimeoutError) as error:
             return {"ok": False, "said": "{0}: {1}".format(type(error).__name__, error)}
         return found if isinstance(found, dict) else {"ok": False, "said": "no answer"}
 
@@ -773,7 +773,7 @@ def main(words: Sequence[str]) -> int:
     if len(words) == 2 and words[0] == "switch":
         try:
             command = json.loads(sys.stdin.readline(4096))
-        except ValueError:
+        except (ValueError, RecursionError):
             command = None
         found = switch(words[1], command) if isinstance(command, dict) else {"ok": False, "said": "no command"}
         print(json.dumps(found), flush=True)

@@ -69,7 +69,7 @@ def asked(port, method, path, body=None, seconds=None):
         if answer.status != 200:
             raise ValueError("{0} {1}: {2}".format(path, answer.status, text[:300]))
         return json.loads(text)
-    except http.client.HTTPException as error:
+    except (http.client.HTTPException, RecursionError) as error:
         raise ValueError("{0}: {1!r}".format(path, error)) from error
     finally:
         connection.close()

@@ -179,4 +179,4 @@ def test_each_way_in_sight_is_found() -> None:
     ]
     assert [bool(list(in_sight(task, tainted()))) for task in found] == [True] * len(found)
     assert not list(in_sight({**found[0], "no_log": True}, tainted()))
-    assert not list(in_sight({"baremetal.llm.model_fetch": {"share": "{{ ray_token }}"}}, tainted()))
+    assert not list(in_sight({"baremetal.llm.fanout": {"secret": "{{ ray_token }}"}}, tainted()))

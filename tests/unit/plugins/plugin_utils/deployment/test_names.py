@@ -23,7 +23,7 @@ PLAIN = {
     "suffix": "",
     "server": "llm-vllm",
     "vllm": "llm-vllm",
-    "others": ["llm-llama_cpp", "llm-lmdeploy", "llm-sglang", "llm-ollama"],
+    "others": ["llm-llama_cpp", "llm-lmdeploy", "llm-ollama", "llm-sglang"],
     "ray": "llm-ray",
     "probe": "llm-probe",
     "state": "/run/llm-probe",

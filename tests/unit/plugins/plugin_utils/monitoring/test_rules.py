@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import engine
-from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm.engine import table as of_vllm
+from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.vllm import engine as vllm
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring import configuration
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.consoles import pages
 from ansible_collections.baremetal.llm.plugins.plugin_utils.monitoring.rules import (
@@ -26,7 +26,7 @@ from tests.support.debian import promtool
 
 REPOSITORY = Path(__file__).resolve().parents[5]
 RUNBOOKS = [REPOSITORY / "docs" / folder / "alerts.md" for folder in ("runbooks", "zh/runbooks")]
-RELEASES = of_vllm("metrics.yml")["releases"]
+RELEASES = yaml.safe_load(Path(vllm.__file__).with_name("metrics.yml").read_text())["releases"]
 ALERTS = table("alerts.yml")
 
 

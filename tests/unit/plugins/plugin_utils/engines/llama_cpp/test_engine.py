@@ -61,7 +61,7 @@ def test_its_inventory_is_checked() -> None:
 
 
 def test_several_may_take_turns_on_the_gpus_of_a_machine() -> None:
-    mine = {"llm_offline": False, "ansible_host": "10.0.0.1", "llm_on_request": True, **SAID}
+    mine = {"llm_engine": "llama_cpp", "llm_offline": False, "ansible_host": "10.0.0.1", "llm_on_request": True, **SAID}
     hosts = {"gpu1": mine, "gpu1_b": {**mine, "llama_cpp_port": 8001}}
     children = {"small": {"hosts": ["gpu1"], "children": []}, "other": {"hosts": ["gpu1_b"], "children": []}}
     groups = {"llm_deployments": {"hosts": list(hosts), "children": list(children)}, **children}
