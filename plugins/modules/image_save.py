@@ -12,7 +12,7 @@ description:
   - Writes what C(docker save) would write, notes the SHA-256 of the archive in O(dest), and gives the archive its name when all of it is on the disk.
     M(baremetal.llm.fanout) hands it on.
   - An archive that is there as it was noted stays. Its name should say which image it is.
-  - Where the disk has no room for the archive, or the engine breaks off, there is no archive, and that is no failure: other hosts can pull the image.
+  - Where the disk has no room for the archive, or the engine breaks off, there is no archive, and that is no failure because other hosts can pull the image.
 options:
   reference:
     description: The image, by a name with a tag.

@@ -11,7 +11,7 @@ version_added: 0.1.0
 description:
   - Lets rsync or rclone of the host copy a model. What arrives has to be whole - no file is missing, cut off, unfinished, or a pointer or
     a web page instead of the file - and its SHA-256 are noted, because nobody has published them. Other hosts get the same files with
-    M(baremetal.llm.model_share).
+    M(baremetal.llm.fanout).
   - What has been copied once is not asked for again, as long as nobody touches it.
 options:
   source:

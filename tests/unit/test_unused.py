@@ -29,20 +29,15 @@ CALLED_BY_OTHERS = {
     "_supports_async",
     "_supports_check_mode",
     "check_and_update_config",
-    "daemon_threads",
-    "do_HEAD",
     "do_POST",
+    "feed_eof",
     "get_device_communicator_cls",
     "device_control_env_var",
-    "handle_error",
     "log_message",
-    "protocol_version",
     "ray_device_key",
     "redirect_request",
     "register_triton_kernel_overrides",
-    "request_queue_size",
-    "server_bind",
-    "service_actions",
+    "set_exception",
 }
 # What Ansible looks up in callback plugins.
 OF_CALLBACKS = re.compile(r"CallbackModule$|CALLBACK_|v2_")
@@ -198,8 +193,14 @@ def said() -> set[str]:
     """The words that stand alone as a text in a program or a task: codes of messages, and the parts that codes are put together from."""
     texts = "\n".join(text for path, text in sources().items() if path.parts[0] != "lab" and not is_message_file(path))
     failures = str(sources()[Path("plugins/plugin_utils/planner/data/failures.py")])
+    # Options that are refused stand below the code that says why.
+    refusals = "\n".join(text for path, text in sources().items() if path.name == "data.yml")
     # A row of the table of failures begins with its code.
-    return {*re.findall(r"""["']([a-z0-9_]+)["']""", texts), *re.findall(r"^([a-z0-9_]+) +\w", failures, re.MULTILINE)}
+    return {
+        *re.findall(r"""["']([a-z0-9_]+)["']""", texts),
+        *re.findall(r"^([a-z0-9_]+) +\w", failures, re.MULTILINE),
+        *re.findall(r"^ +([a-z0-9_]+):$", refusals, re.MULTILINE),
+    }
 
 
 def is_said(code: str) -> bool:

@@ -14,8 +14,10 @@ from tests.support import openai_client
 
 
 def on(name: str, command: str) -> str:
-    answer: str = testinfra.get_host(f"ssh://{name}", ssh_config=str(STATE / "ssh/config")).check_output(command)
-    return answer
+    done = testinfra.get_host(f"ssh://{name}", ssh_config=str(STATE / "ssh/config")).run(command)
+    assert done.rc == 0, done.stderr_bytes
+    # Some files of a host hold no text.
+    return bytes(done.stdout_bytes).decode(errors="replace").rstrip("\r\n")
 
 
 def test_one_server_only_has_the_setting() -> None:

@@ -140,13 +140,18 @@ def alike(hosts: Iterable[Looked]) -> dict[str, list[Looked]]:
     return found
 
 
+def _said(value: object) -> str | None:
+    """A host that says something else than a text where a text belongs has not said what is asked."""
+    return value if isinstance(value, str) else None
+
+
 def drift(hosts: Sequence[Looked]) -> dict[str, dict[str, dict[str, str | None]]]:
     """``{group: {fact: {host: value}}}`` of facts in which hosts of a group differ. A value that is not known is None, and differs from nothing."""
     found: dict[str, dict[str, dict[str, str | None]]] = {}
     for group, members in alike(hosts).items():
         seen = [looked for looked in members if looked.answered]
         for fact, read in FACTS.items():
-            values = {looked.asked.host: read(looked) for looked in seen}
+            values = {looked.asked.host: _said(read(looked)) for looked in seen}
             if len({value for value in values.values() if value is not None}) > 1:
                 found.setdefault(group, {})[fact] = values
     return found
