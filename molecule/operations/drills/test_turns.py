@@ -44,8 +44,8 @@ def test_the_controller_keeps_what_the_new_start_measured() -> None:
 MARK = "marked-7f3a91"
 NAMES = ("node1", "node2", "node3")
 KEPT = sorted(path for path in (STATE / "secrets").iterdir() if path.is_file() and not path.name.endswith(".crt"))
-# Where a host keeps them, for root and its group, and what is large.
-LEFT_OUT = r"\( -path /opt/llm/secrets -o -path /opt/llm/models \) -prune -o"
+# Where a host keeps them, for root and its group; what it goes back to, for root alone; and what is large.
+LEFT_OUT = r"\( -path /opt/llm/secrets -o -path /opt/llm/served.json -o -path /opt/llm/models \) -prune -o"
 
 
 def secrets() -> list[str]:
@@ -60,6 +60,7 @@ def test_the_server_got_the_marked_variables() -> None:
     environment = on("node3", look).split("\0")
     assert {each.partition("=")[0] for each in environment if MARK in each} == {"HF_TOKEN", "MY_AUTH", "some_proxy"}
     assert on("node3", "stat --format %a:%U:%G /opt/llm/secrets/vllm.environment").strip() == "640:root:root"
+    assert on("node3", "stat --format %a:%U:%G /opt/llm/served.json").strip() == "600:root:root"
 
 
 def test_no_secret_stands_in_what_the_run_said() -> None:
