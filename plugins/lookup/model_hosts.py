@@ -30,7 +30,7 @@ RETURN = r"""
 _raw:
   description:
     - C(outside), hosts outside of the play that have the model already and hand it on, each with its C(host) and its folder for all models (C(dest)).
-    - C(giver), where there is none of these, the host of the play that fetches it for all. Empty where no host of the play needs the model.
+    - C(giver), the host of the play that fetches the model for all others, if C(outside) is empty. It is empty if no host of the play needs the model.
     - C(mates), the hosts of the play that are in a deployment with this one.
   type: list
   elements: dict
@@ -54,7 +54,7 @@ class LookupModule(LookupBase):
         members = [host for one in deployments.values() for host in one["hosts"]] or fleet.playing
         needs = {host: (names.get(host) or {}).get("models") or list(needed_models(fleet[host])) for host in members}
         records = {host: (fleet[host].get("ansible_facts") or {}).get("llm_records") or {} for host in members}
-        # Whose record holds is left out of the play.
+        # Hosts outside of the play that have all models of their records, as they were recorded.
         holding = [
             host
             for host in members

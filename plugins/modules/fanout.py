@@ -61,8 +61,8 @@ options:
     default: 0
   offers:
     description:
-      - Files and folders below O(dest) that the host hands on, as far as nothing has changed in them since they came. A file of which nobody has
-        noted anything is none of them.
+      - Files and folders below O(dest) that the host hands on. A file is left out if it has changed since it came, or if its SHA-256 was not
+        noted then.
     type: list
     elements: str
     default: []

@@ -20,6 +20,11 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import 
 PYTHON = "python3"
 
 
+def environment(member: Member) -> dict[str, str]:
+    """The GPUs in the order of nvidia-smi, in which the plan counts them, and nothing from a hub."""
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+
+
 def filtered_section(member: Member, variables: Mapping[str, bool | str], start: str) -> LoneSection:
     """What the role of the engine reads on a host. ``start`` is its program in roles/<engine>/files, which gets the command line of the launch."""
     started = member.deployment.launch.get(member.host)

@@ -40,7 +40,7 @@ class Estimate(NamedTuple):
     cache: int
     tokens: int
     token: int
-    # The share that the server is told.
+    # The share of memory that the command line of the server has, from 0 to 1.
     share: float
 
 

@@ -41,10 +41,5 @@ def launch(deployment: Deployment) -> dict[str, Started]:
     return {deployment.head: {"argv": argv, "environment": {}}}
 
 
-def environment(member: Member) -> dict[str, str]:
-    """The GPUs in the order of nvidia-smi, in which the plan counts them, and nothing from a hub."""
-    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-
-
 def sections(member: Member, variables: Mapping[str, Any]) -> dict[str, Any]:
     return {NAME: filtered_section(member, variables, START)}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ansible_collections.baremetal.llm.plugins.plugin_utils.deployment.filtered import environment
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.find import is_open
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.interface import Engine, Metric
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.option_table import since
@@ -20,7 +21,6 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.argum
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.inputs import inputs, plan, warnings
 from ansible_collections.baremetal.llm.plugins.plugin_utils.engines.sglang.server import (
     CACHES,
-    environment,
     launch,
     sections,
 )
