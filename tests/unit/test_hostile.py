@@ -6,11 +6,17 @@ The figures are those of docs/security.md: how many kinds of input were tried, h
 from __future__ import annotations
 
 import collections
+import functools
+import itertools
+import multiprocessing
+import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -22,6 +28,7 @@ from tests.support.debian import amtool, promtool
 from tests.support.examples import examples
 from tests.support.hostile import PLACES, VALUES, World, made, placed, refused
 
+JUDGES = ("haproxy", "systemd", "nft", "promtool", "amtool")
 # With what a judge is content before anything hostile is in it.
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
@@ -51,7 +58,7 @@ def test_the_inventory_that_is_made_hostile_is_right() -> None:
     assert world.problems() == []
     texts, is_refused = made(world)
     assert not is_refused
-    assert set(texts) == {"haproxy", "systemd", "nft", "promtool", "amtool"}
+    assert set(texts) == set(JUDGES)
     assert all(all(group.values()) for group in texts.values())
 
 
@@ -80,25 +87,43 @@ def test_each_judge_takes_what_is_right_and_names_what_is_wrong(tmp_path: Path) 
             assert len(judged({f"x\n{text}": text for text in wrong[judge]})) == len(wrong[judge]), judge
 
 
-@pytest.mark.slow
-def test_every_kind_of_hostile_input_is_refused_or_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    counts: collections.Counter[str] = collections.Counter()
-    raw: list[str] = []
-    texts: dict[str, dict[str, str]] = {judge: {} for judge in ("haproxy", "systemd", "nft", "promtool", "amtool")}
-    for what, kind, world in inputs():
-        counts["inputs"] += 1
+class Tried(NamedTuple):
+    """What became of a share of the inputs: how many ended how, raw exceptions, and by judge the texts that were made, each with whose it is."""
+
+    counts: collections.Counter[str]
+    raw: list[str]
+    texts: dict[str, dict[str, str]]
+
+
+def tried(share: int, shares: int) -> Tried:
+    """Takes every ``shares``-th input through the inventory check, the decisions and the templates."""
+    found = Tried(collections.Counter(), [], {judge: {} for judge in JUDGES})
+    for what, kind, world in itertools.islice(inputs(), share, None, shares):
+        found.counts["inputs"] += 1
         try:
             if refused(world):
-                counts["refused before anything is decided"] += 1
+                found.counts["refused before anything is decided"] += 1
                 continue
-            found, is_refused = made(world, variable_of(what))
+            texts, is_refused = made(world, variable_of(what))
         except Exception as error:
-            raw.append(f"{what}, {kind}: {type(error).__name__}: {error}")
+            found.raw.append(f"{what}, {kind}: {type(error).__name__}: {error}")
             continue
-        counts["refused when it is decided" if is_refused else "taken"] += 1
-        for judge, mine in found.items():
+        found.counts["refused when it is decided" if is_refused else "taken"] += 1
+        for judge, mine in texts.items():
             for name, text in mine.items():
-                texts[judge].setdefault(f"{name}\n{text}", f"{what}, {kind}")
+                found.texts[judge].setdefault(f"{name}\n{text}", f"{what}, {kind}")
+    return found
+
+
+@pytest.mark.slow
+def test_every_kind_of_hostile_input_is_refused_or_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cores = os.cpu_count() or 1
+    # Each in a fresh process: a fork of one that has threads may stop for ever.
+    with ProcessPoolExecutor(cores, mp_context=multiprocessing.get_context("spawn")) as pool:
+        shares = list(pool.map(tried, range(cores), itertools.repeat(cores)))
+    counts = sum((share.counts for share in shares), collections.Counter[str]())
+    raw = [line for share in shares for line in share.raw]
+    texts = {judge: {text: whose for share in shares for text, whose in share.texts[judge].items()} for judge in JUDGES}
     late: list[str] = []
     left_out = []
     for judge, judged in judges(tmp_path).items():
@@ -123,10 +148,17 @@ def variable_of(what: str) -> str:
 def judges(folder: Path) -> dict[str, str | Callable[[dict[str, str]], list[str]]]:
     """By program what it says of many texts, or why it is left out."""
 
-    def each(judge: Callable[[str], str]) -> Callable[[dict[str, str]], list[str]]:
+    def each(judge: Callable[[str, Path], str]) -> Callable[[dict[str, str]], list[str]]:
+        def alone(text: str) -> str:
+            with tempfile.TemporaryDirectory(dir=folder) as own:
+                return judge(text.partition("\n")[2], Path(own))
+
         def all_of(texts: dict[str, str]) -> list[str]:
-            said = [(whose, judge(text.partition("\n")[2])) for text, whose in texts.items()]
-            return [f"{whose}: {complaint}" for whose, complaint in said if complaint]
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                said = pool.map(alone, texts)
+                return [
+                    f"{whose}: {complaint}" for whose, complaint in zip(texts.values(), said, strict=True) if complaint
+                ]
 
         return all_of
 
@@ -138,13 +170,13 @@ def judges(folder: Path) -> dict[str, str | Callable[[dict[str, str]], list[str]
 
     found: dict[str, str | Callable[[dict[str, str]], list[str]]] = {
         "systemd": hostile.lacking("systemd-analyze") or systemd,
-        "nft": hostile.lacking("nft") or each(lambda text: hostile.judge_nft(text, folder)),
+        "nft": hostile.lacking("nft") or each(hostile.judge_nft),
     }
     try:
         program, of_prometheus, of_alertmanager = bench.haproxy(""), promtool(), amtool()
-        found["haproxy"] = each(lambda text: hostile.judge_haproxy(text, folder, program))
-        found["promtool"] = each(lambda text: hostile.judge_promtool(text, folder, of_prometheus))
-        found["amtool"] = each(lambda text: hostile.judge_amtool(text, folder, of_alertmanager))
+        found["haproxy"] = each(functools.partial(hostile.judge_haproxy, program=program))
+        found["promtool"] = each(functools.partial(hostile.judge_promtool, program=of_prometheus))
+        found["amtool"] = each(functools.partial(hostile.judge_amtool, program=of_alertmanager))
     except (OSError, subprocess.CalledProcessError, ValueError):
         found["packages"] = "no HAProxy, promtool and amtool on this machine, and none to be fetched"
     return found
