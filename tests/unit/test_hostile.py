@@ -168,15 +168,18 @@ def judges(folder: Path) -> dict[str, str | Callable[[dict[str, str]], list[str]
         said = hostile.judge_systemd(units, folder)
         return [f"{whose[name]}: {complaint}" for name, complaint in said.items() if complaint]
 
-    found: dict[str, str | Callable[[dict[str, str]], list[str]]] = {
+    def fetched(
+        name: str, judge: Callable[[], Callable[[str, Path], str]]
+    ) -> str | Callable[[dict[str, str]], list[str]]:
+        try:
+            return each(judge())
+        except (OSError, subprocess.CalledProcessError, ValueError):
+            return f"no {name} on this machine, and none to be fetched"
+
+    return {
         "systemd": hostile.lacking("systemd-analyze") or systemd,
         "nft": hostile.lacking("nft") or each(hostile.judge_nft),
+        "haproxy": fetched("HAProxy", lambda: functools.partial(hostile.judge_haproxy, program=bench.haproxy(""))),
+        "promtool": fetched("promtool", lambda: functools.partial(hostile.judge_promtool, program=promtool())),
+        "amtool": fetched("amtool", lambda: functools.partial(hostile.judge_amtool, program=amtool())),
     }
-    try:
-        program, of_prometheus, of_alertmanager = bench.haproxy(""), promtool(), amtool()
-        found["haproxy"] = each(functools.partial(hostile.judge_haproxy, program=program))
-        found["promtool"] = each(functools.partial(hostile.judge_promtool, program=of_prometheus))
-        found["amtool"] = each(functools.partial(hostile.judge_amtool, program=of_alertmanager))
-    except (OSError, subprocess.CalledProcessError, ValueError):
-        found["packages"] = "no HAProxy, promtool and amtool on this machine, and none to be fetched"
-    return found
