@@ -137,13 +137,3 @@ def test_its_new_ssh_host_key_is_the_only_one_known(name: str) -> None:
     key = host.file("/etc/ssh/ssh_host_ed25519_key.pub").content_string.split()[1]
     lines = (STATE / "ssh/known_hosts").read_text().splitlines()
     assert [line.split()[2] for line in lines if line.split()[0] == address] == [key]
-
-
-@pytest.mark.parametrize("deployment", sorted(HEADS.values()))
-def test_the_benchmark_of_the_documentation_measured_each_deployment(deployment: str) -> None:
-    files = list((STATE / "reports/benchmarks" / deployment).glob("*.json"))
-    assert len(files) == 1
-    found = json.loads(files[0].read_text())
-    assert (found["num_prompts"], found["completed"], found["max_concurrency"]) == (8, 8, 4)
-    assert found["total_output_tokens"] == 8 * 16
-    assert 0 < found["median_ttft_ms"] <= found["p99_ttft_ms"]

@@ -32,3 +32,13 @@ def test_a_token_is_generated(head: str) -> None:
     url = f"http://{DATA[head]}:8000"
     answer = connect(head).check_output(f"docker exec llm-vllm python3 /llm/ask.py {url} tiny Hello 4")
     assert json.loads(answer)["tokens"] > 0
+
+
+@pytest.mark.parametrize("deployment", ["tiny_single", "tiny_split"])
+def test_the_benchmark_of_the_documentation_measured_each_deployment(deployment: str) -> None:
+    files = list((STATE / "reports/benchmarks" / deployment).glob("*.json"))
+    assert len(files) == 1
+    found = json.loads(files[0].read_text())
+    assert (found["num_prompts"], found["completed"], found["max_concurrency"]) == (8, 8, 4)
+    assert found["total_output_tokens"] == 8 * 16
+    assert 0 < found["median_ttft_ms"] <= found["p99_ttft_ms"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -48,7 +49,15 @@ def test_nothing_is_left_of_the_service() -> None:
     folder = host.file("/opt/llm/secrets")
     assert (folder.user, folder.group, folder.mode) == ("root", "root", 0o750)
     assert host.file("/opt/llm/secrets/vllm_api_key").group == "root"
-    assert host.check_output("ls -A /opt/llm/venvs") == ""
+
+
+def test_the_environment_is_kept_for_a_return_and_no_other() -> None:
+    host = on("node3")
+    now, before = json.loads(host.check_output("cat /opt/llm/served.json"))["states"]
+    assert now["environment"] == ""
+    kept = before["environment"].rpartition("/")[2]
+    assert kept
+    assert host.check_output("ls -A /opt/llm/venvs").split() == [kept, f"{kept}.wheels"]
 
 
 @pytest.mark.parametrize("name", ["node1", "node2"])
