@@ -17,8 +17,10 @@ from ansible_collections.baremetal.llm.plugins.plugin_utils.network.addresses im
 
 PROGRAM, HAPROXY, USER = "llm_ollama_door.py", "/usr/sbin/haproxy", "haproxy"
 # What computes and names its model in a body or in a field of a form: server/routes.go of every examined release. Pictures (/v1/images) are not served.
-PATHS = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages", "/v1/responses")
-PATHS += ("/v1/audio/transcriptions",)
+PATHS = (
+    *("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages", "/v1/responses"),
+    "/v1/audio/transcriptions",
+)
 # Seconds: until the headers of a request are there, in which a client may neither send nor read, and until an answer begins or goes on. A model may have to
 # be read first.
 _HEADERS, _CLIENT, _ANSWER = 10, 60, 3600
