@@ -86,12 +86,6 @@ CIPHERS = (
 SUITES = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 # What is uploaded as a form, with the model in a field. roles/common/files/llm_api_paths.py has the same paths.
 FORMS = ("/v1/audio/transcriptions", "/v1/audio/translations")
-# That field, as a regular expression in double quotes of the configuration: its head, at most two further lines, and the model's name. Without that limit a
-# form of nothing but heads would be read again from each of them.
-FORM_MODEL = (
-    r"\\r\\ncontent-disposition: *form-data; *name=(?:model|\"model\")(?:\\r\\n[a-z-]+:[^\\r\\n]*){0,2}"
-    r"\\r\\n\\r\\n([^\\r\\n]+)\\r\\n"
-)
 # Which answer stands for a status that HAProxy finds by itself.
 ERROR_PAGES = {
     400: "bad_request",
@@ -322,7 +316,6 @@ def section(asked: Gateways, host: str, models: Sequence[Model], secrets: Secret
         ],
         "paths": sorted({path for model in models for path in paths_of(model, mine)}),
         "forms": list(FORMS),
-        "form_model": FORM_MODEL,
         "keys": keys,
         # For the program that counts tokens.
         "usage": {

@@ -143,6 +143,17 @@ def once_each(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def read_once(body: bytes) -> dict[str, Any]:
+    """A JSON object in which each name stands once; ValueError where the text is none."""
+    try:
+        found = json.loads(body, object_pairs_hook=once_each)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("no JSON") from error
+    if not isinstance(found, dict):
+        raise ValueError("no object")
+    return found
+
+
 def engine_release() -> tuple[int, ...]:
     """Of the vLLM that this is loaded by; empty where there is none."""
     try:
@@ -173,9 +184,7 @@ class Asked:
     content_type = b"application/json"
 
     def __init__(self, body: bytes, path: str, release: tuple[int, ...]) -> None:
-        content = json.loads(body, object_pairs_hook=once_each)
-        if not isinstance(content, dict):
-            raise ValueError
+        content = read_once(body)
         self.content, self.path = content, path
         # The client gets no more than it asked for: an event of usage that was added here is taken out again.
         self.added = False
